@@ -52,7 +52,7 @@ pub fn install_measurer(measurer: Measurer) {
 /// Jobs that got their records from those of the same computations.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// The jobs, each with what could not be taken.
+    /// The jobs, each with notes about the values that could not be taken.
     jobs: Vec<(String, Vec<String>)>,
     /// The jobs that would have got one, each with the reason why not.
     failed: Vec<(String, String)>,
@@ -67,17 +67,17 @@ impl Measured {
             let (jobs, were) = (count(self.jobs.len(), "job"), if self.jobs.len() == 1 { "was" } else { "were" });
             sentences.push(format!("{jobs} {were} measured again from what is stored; no program ran"));
         }
-        let noted: Vec<_> = self.jobs.iter().filter(|(_, notes)| !notes.is_empty()).collect();
-        for (label, notes) in noted.iter().take(MAX_SENTENCES) {
+        let jobs_with_notes: Vec<_> = self.jobs.iter().filter(|(_, notes)| !notes.is_empty()).collect();
+        for (label, notes) in jobs_with_notes.iter().take(MAX_SENTENCES) {
             sentences.push(format!("note: {}: {}", clean(label), clean(&notes.join("; "))));
         }
-        if noted.len() > MAX_SENTENCES {
+        if jobs_with_notes.len() > MAX_SENTENCES {
             sentences.push(format!(
                 "note: and {}: `sweep explain` says more",
-                count(noted.len() - MAX_SENTENCES, "other job")
+                count(jobs_with_notes.len() - MAX_SENTENCES, "other job")
             ));
         }
-        if !noted.is_empty() {
+        if !jobs_with_notes.is_empty() {
             sentences.push("note: `sweep cache rm JOB --yes` and a run measure all of it".to_owned());
         }
         if let Some((label, reason)) = self.failed.first() {
@@ -139,10 +139,10 @@ impl Origins<'_> {
         origins(first) == origins(second)
     }
 
-    fn products<T>(&self, key: Key, read: impl FnOnce(&Products) -> Option<T>) -> Option<T> {
+    fn products<T>(&self, key: Key, select: impl FnOnce(&Products) -> Option<T>) -> Option<T> {
         let mut results = self.results.borrow_mut();
         let products = results.entry(key).or_insert_with(|| self.store.get(key).ok().flatten().map(Products::of));
-        products.as_ref().and_then(read)
+        products.as_ref().and_then(select)
     }
 }
 
@@ -180,7 +180,7 @@ impl Needs for IgnoredNeeds {
     }
 }
 
-/// The records of a store by what their jobs computed.
+/// The records of a store by the computations of their jobs.
 struct Known<'s> {
     origins: Origins<'s>,
     ignored_needs: IgnoredNeeds,
@@ -191,40 +191,40 @@ struct Known<'s> {
 
 impl<'s> Known<'s> {
     fn new(store: &'s Store, entries: &[Rc<Entry>], is_wanted: impl Fn(&Entry) -> bool) -> io::Result<Self> {
-        let known = entries.iter().filter_map(|entry| Some((entry.key, entry.measured?.0))).collect();
-        let origins = Origins { store, known, results: RefCell::default() };
+        let origin_keys = entries.iter().filter_map(|entry| Some((entry.key, entry.measured?.0))).collect();
+        let origins = Origins { store, known: origin_keys, results: RefCell::default() };
         let ignored_needs = IgnoredNeeds(Key::of_json(&())?);
-        let mut found = Self { origins, ignored_needs, by_all: HashMap::new(), by_arguments: HashMap::new() };
+        let mut records = Self { origins, ignored_needs, by_all: HashMap::new(), by_arguments: HashMap::new() };
         for entry in entries.iter().filter(|entry| is_wanted(entry)) {
-            found
+            records
                 .by_all
-                .entry(entry.identity.computation(true, &found.ignored_needs)?)
+                .entry(entry.identity.computation(true, &records.ignored_needs)?)
                 .or_default()
                 .push(Rc::clone(entry));
             if entry.params_unread {
-                let computation = entry.identity.computation(false, &found.ignored_needs)?;
-                found.by_arguments.entry(computation).or_default().push(Rc::clone(entry));
+                let computation = entry.identity.computation(false, &records.ignored_needs)?;
+                records.by_arguments.entry(computation).or_default().push(Rc::clone(entry));
             }
         }
-        Ok(found)
+        Ok(records)
     }
 
     /// Returns the records with the same computation as a job: the records of jobs that ran come first, the latest ones before
     /// others.
     fn of(&self, identity: &Identity) -> io::Result<Vec<Rc<Entry>>> {
-        let mut found = Vec::new();
-        for (by, reads_params) in [(&self.by_all, true), (&self.by_arguments, false)] {
-            let Some(entries) = by.get(&identity.computation(reads_params, &self.ignored_needs)?) else { continue };
+        let mut records = Vec::new();
+        for (map, reads_params) in [(&self.by_all, true), (&self.by_arguments, false)] {
+            let Some(entries) = map.get(&identity.computation(reads_params, &self.ignored_needs)?) else { continue };
             // The results of needed jobs must be read from their records, so they are compared only if the rest is equal.
             let computation = identity.computation(reads_params, &self.origins)?;
             for entry in entries {
                 if entry.identity.computation(reads_params, &self.origins)? == computation {
-                    found.push(Rc::clone(entry));
+                    records.push(Rc::clone(entry));
                 }
             }
         }
-        found.sort_by_key(|entry| (entry.measured.is_some(), Reverse(entry.started), entry.key));
-        Ok(found)
+        records.sort_by_key(|entry| (entry.measured.is_some(), Reverse(entry.started), entry.key));
+        Ok(records)
     }
 }
 
@@ -236,20 +236,22 @@ fn index(store: &Store) -> io::Result<Vec<Rc<Entry>>> {
 /// Returns the keys of all records with the same computations as the records `keys`.
 pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     let entries = index(store)?;
-    let known = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;
-    let mut all = keys.clone();
+    let known_records = Known::new(store, &entries, |entry| entry.identity.task == Command::NAME)?;
+    let mut equal_keys = keys.clone();
     for entry in entries.iter().filter(|entry| keys.contains(&entry.key)) {
-        let origin = known.origins.origin(entry.key);
-        let same = entries.iter().filter(|other| known.origins.origin(other.key) == origin);
-        all.extend(same.map(|other| other.key));
+        let origin = known_records.origins.origin(entry.key);
+        let equal_entries = entries.iter().filter(|other| known_records.origins.origin(other.key) == origin);
+        equal_keys.extend(equal_entries.map(|other| other.key));
         // Records of programs are found by their computation, too, not only by their keys.
         if entry.identity.task == Command::NAME {
-            let same =
-                known.of(&entry.identity)?.into_iter().filter(|other| other.identity.code == entry.identity.code);
-            all.extend(same.map(|other| other.key));
+            let equal_entries = known_records
+                .of(&entry.identity)?
+                .into_iter()
+                .filter(|other| other.identity.code == entry.identity.code);
+            equal_keys.extend(equal_entries.map(|other| other.key));
         }
     }
-    Ok(all)
+    Ok(equal_keys)
 }
 
 /// Returns the jobs of `of` that compute the same as an earlier one of them, and only read its output differently.
@@ -260,11 +262,11 @@ pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io:
         return Ok(HashSet::new());
     }
     let origins = Origins { store, known: HashMap::new(), results: RefCell::default() };
-    let mut seen = HashSet::new();
+    let mut computations = HashSet::new();
     let mut twins = HashSet::new();
     for id in programs {
         let Identity { code, .. } = &plan.job(id).identity;
-        if !seen.insert((plan.job(id).identity.computation(true, &origins)?, code)) {
+        if !computations.insert((plan.job(id).identity.computation(true, &origins)?, code)) {
             twins.insert(id);
         }
     }
@@ -280,43 +282,43 @@ struct Adoption<'a> {
 
 /// Gives the jobs of a plan without a record, and whose computation has one, records of their own.
 pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> {
-    let mut measured = Measured::default();
+    let mut measurements = Measured::default();
     if !plan.jobs().any(|(_, job)| job.task.name == Command::NAME) {
-        return Ok(measured);
+        return Ok(measurements);
     }
-    let done: HashSet<Key> = store.keys()?.into_iter().collect();
-    if done.is_empty() {
-        return Ok(measured);
+    let recorded_keys: HashSet<Key> = store.keys()?.into_iter().collect();
+    if recorded_keys.is_empty() {
+        return Ok(measurements);
     }
-    let is_open = |job: &Job| !done.contains(&job.key);
-    let mut open: Vec<JobId> = plan.jobs().filter(|(_, job)| is_open(job)).map(|(id, _)| id).collect();
-    if !open.iter().any(|id| plan.job(*id).task.name == Command::NAME) {
-        return Ok(measured);
+    let is_open = |job: &Job| !recorded_keys.contains(&job.key);
+    let mut open_jobs: Vec<JobId> = plan.jobs().filter(|(_, job)| is_open(job)).map(|(id, _)| id).collect();
+    if !open_jobs.iter().any(|id| plan.job(*id).task.name == Command::NAME) {
+        return Ok(measurements);
     }
-    let tasks = open.iter().map(|id| plan.job(*id).task.name).collect();
+    let tasks = open_jobs.iter().map(|id| plan.job(*id).task.name).collect();
     let mut recall = Recall::new(store, &tasks)?;
-    let mut missing: HashSet<JobId> = open.iter().copied().collect();
+    let mut missing_jobs: HashSet<JobId> = open_jobs.iter().copied().collect();
     // An earlier result is searched for once the outcomes of the needed jobs are known.
     loop {
-        let (ready, later) = ready(plan, open, &missing);
-        open = later;
+        let (ready_jobs, later_jobs) = ready(plan, open_jobs, &missing_jobs);
+        open_jobs = later_jobs;
         let mut adoptions = Vec::new();
-        for id in &ready {
+        for id in &ready_jobs {
             adoptions.extend(recall.find(plan.job(*id))?.map(|adoption| (*id, adoption)));
         }
         if adoptions.is_empty() {
-            return Ok(measured);
+            return Ok(measurements);
         }
-        for ((id, adoption), made) in adoptions.iter().zip(adopt(store, &adoptions)) {
+        for ((id, adoption), result) in adoptions.iter().zip(adopt(store, &adoptions)) {
             let label = adoption.job.label.to_string();
-            match made {
+            match result {
                 Ok(Some(notes)) => {
-                    missing.remove(id);
+                    missing_jobs.remove(id);
                     recall.is_made(adoption);
-                    measured.jobs.push((label, notes));
+                    measurements.jobs.push((label, notes));
                 }
                 Ok(None) => {}
-                Err(error) => measured.failed.push((label, error.to_string())),
+                Err(error) => measurements.failed.push((label, error.to_string())),
             }
         }
     }
@@ -352,12 +354,12 @@ impl<'s> Recall<'s> {
         let is_own =
             |entry: &Entry| entry.label == label || known.origins.need_the_same(&entry.identity, &job.identity);
         let mut candidates = known.of(&job.identity)?.into_iter();
-        Ok(candidates.find_map(|from| {
-            if !store.contains(from.key) || !is_own(&from) {
+        Ok(candidates.find_map(|candidate| {
+            if !store.contains(candidate.key) || !is_own(&candidate) {
                 return None;
             }
-            let observed = valid(job, &from, manifests, digests)?;
-            Some(Adoption { job, from: Entry::clone(&from), observed })
+            let observation = valid(job, &candidate, manifests, digests)?;
+            Some(Adoption { job, from: Entry::clone(&candidate), observed: observation })
         }))
     }
 
@@ -399,11 +401,11 @@ impl EarlierResults for Earlier<'_> {
 }
 
 /// The open jobs that need none without a record, and the others.
-fn ready(plan: &Plan, open: Vec<JobId>, missing: &HashSet<JobId>) -> (Vec<JobId>, Vec<JobId>) {
+fn ready(plan: &Plan, open_jobs: Vec<JobId>, missing_jobs: &HashSet<JobId>) -> (Vec<JobId>, Vec<JobId>) {
     let mut lists: HashMap<ListId, bool> = HashMap::new();
-    open.into_iter().partition(|id| {
+    open_jobs.into_iter().partition(|id| {
         plan.lists_of(*id).iter().all(|list| {
-            *lists.entry(*list).or_insert_with(|| plan.list(*list).iter().all(|need| !missing.contains(need)))
+            *lists.entry(*list).or_insert_with(|| plan.list(*list).iter().all(|need| !missing_jobs.contains(need)))
         })
     })
 }
@@ -413,19 +415,19 @@ fn ready(plan: &Plan, open: Vec<JobId>, missing: &HashSet<JobId>) -> (Vec<JobId>
 #[expect(clippy::option_option, reason = "a valid record need not have been observed")]
 fn valid(
     job: &Job,
-    from: &Entry,
+    entry: &Entry,
     manifests: &mut Manifests,
     digests: &mut Digests,
 ) -> Option<Option<(Tool, Arc<ReadSet>)>> {
-    let Some(code) = &job.code else { return from.identity.code.is_none().then_some(None) };
-    let base = from.identity.base_key().ok()?;
-    match manifests.observation(base, from.key) {
+    let Some(code) = &job.code else { return entry.identity.code.is_none().then_some(None) };
+    let base = entry.identity.base_key().ok()?;
+    match manifests.observation(base, entry.key) {
         Some((manifest, set)) => {
             let is_same = manifests.is_unchanged(code, &manifest.set, digests);
             is_same.then_some(Some((manifest.tool, set)))
         }
         // The job was not observed, so its key has all known inputs.
-        None => (from.identity.code.is_none() && job.identity.code.is_none()).then_some(None),
+        None => (entry.identity.code.is_none() && job.identity.code.is_none()).then_some(None),
     }
 }
 
@@ -434,17 +436,17 @@ fn adopt(store: &Store, adoptions: &[(JobId, Adoption<'_>)]) -> Vec<Result<Optio
     const MIN_PER_THREAD: usize = 8;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(adoptions.len() / MIN_PER_THREAD + 1);
     let parts: Vec<&[(JobId, Adoption<'_>)]> = adoptions.chunks(adoptions.len().div_ceil(threads).max(1)).collect();
-    let each =
+    let make_part =
         |part: &[(JobId, Adoption<'_>)]| -> Vec<_> { part.iter().map(|(_, adoption)| adoption.make(store)).collect() };
-    threads::each(&parts, each).into_iter().flatten().collect()
+    threads::each(&parts, make_part).into_iter().flatten().collect()
 }
 
 impl Adoption<'_> {
     fn make(&self, store: &Store) -> Result<Option<Vec<String>>, StoreError> {
         let Some(record) = store.get(self.from.key)? else { return Ok(None) };
-        let Some((new, notes)) = self.record(store, record) else { return Ok(None) };
-        let made = store.adopt(new, self.from.key, self.observed.clone())?;
-        Ok(made.then_some(notes))
+        let Some((new_record, notes)) = self.record(store, record) else { return Ok(None) };
+        let is_made = store.adopt(new_record, self.from.key, self.observed.clone())?;
+        Ok(is_made.then_some(notes))
     }
 
     /// The job's record.
@@ -459,23 +461,24 @@ impl Adoption<'_> {
         };
         let origin = record.origin();
         let mut params = record.params;
-        let mut changed = BTreeSet::new();
+        let mut changed_names = BTreeSet::new();
         let names = Command::MEASURING.iter().chain(&Command::ARGUMENTS).filter(|_| is_program);
         for name in names {
             // A value that other jobs give is the same as it was.
             let Some(value) = job.values.get(name).filter(|value| !waits(value)) else { continue };
             if params.get(name) != Some(value) {
                 params.insert((*name).to_owned(), value.clone());
-                changed.insert((*name).to_owned());
+                changed_names.insert((*name).to_owned());
             }
         }
         if !job.identity.needs.iter().eq(from.identity.needs.iter()) {
-            changed.insert("needs".to_owned());
+            changed_names.insert("needs".to_owned());
         }
         let mut provenance = record.provenance;
-        let changed = changed.into_iter().collect();
-        let again = MeasuredAgain { from: origin, at: host::clock::now(), changed, notes: notes.clone() };
-        provenance.measured = Some(Box::new(again));
+        let changed_names = changed_names.into_iter().collect();
+        let measurement =
+            MeasuredAgain { from: origin, at: host::clock::now(), changed: changed_names, notes: notes.clone() };
+        provenance.measured = Some(Box::new(measurement));
         let (key, identity, label) = (job.key, job.identity.clone(), job.label.to_string());
         Some((Record { key, identity, label, params, outcome, provenance, ..record }, notes))
     }

@@ -58,11 +58,11 @@ impl BatchRequest<'_> {
     pub(super) fn decided(&self, store: &Store, mode: Mode<'_>) -> Result<Option<Decided>, SearchError> {
         let recipe = self.recipe();
         let step = &recipe.steps[self.step];
-        if let Some(of) = step.confirms {
-            let search = recipe.steps[of].search.as_ref();
+        if let Some(searched_step) = step.confirms {
+            let search = recipe.steps[searched_step].search.as_ref();
             let confirm = search.and_then(|search| Some((search, search.confirm.as_ref()?)));
             let Some((search, confirm)) = confirm.filter(|_| self.known.is_none()) else { return Ok(None) };
-            return self.confirmed(of, search, confirm, store, mode);
+            return self.confirmed(searched_step, search, confirm, store, mode);
         }
         match step.search.as_ref().and_then(|search| Some((search, search.suggest.as_ref()?))) {
             Some((search, suggest)) => self.suggested(step, search, suggest, store, mode),
@@ -86,17 +86,17 @@ impl BatchRequest<'_> {
         let points = &self.plan.studies[self.study].steps[step];
         let rungs = search.rungs.as_ref().map(|rungs| (rungs.axis.as_str(), rungs.at.as_slice()));
         let mut configurations = configurations(points, self.axes, rungs);
-        let ended = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), metric, mode)?;
+        let results = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), metric, mode)?;
         // Jobs that no decision releases do not run.
-        if let Some(by) = search.staged_by() {
+        if let Some(stage_metric) = search.staged_by() {
             let study = &self.plan.studies[self.study];
-            let deciding = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), by, mode)?;
-            let required = deciding.required(self.plan, study, step, true)?;
+            let stage_results = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), stage_metric, mode)?;
+            let required_jobs = stage_results.required(self.plan, study, step, true)?;
             for configuration in &mut configurations {
-                configuration.jobs.retain(|(id, _)| required.contains(id));
+                configuration.jobs.retain(|(id, _)| required_jobs.contains(id));
             }
         }
-        Ok((configurations, ended))
+        Ok((configurations, results))
     }
 
     /// The next batch of a search.
@@ -113,17 +113,18 @@ impl BatchRequest<'_> {
         if batch == suggest.batches || batches.last().is_some_and(Vec::is_empty) {
             return Ok(None);
         }
-        let (tried, ended) = self.results(self.step, search, &suggest.by.value, store, mode)?;
-        let known: Vec<(usize, &Point)> = batches
+        let (tried_configurations, results) = self.results(self.step, search, &suggest.by.value, store, mode)?;
+        let known_points: Vec<(usize, &Point)> = batches
             .iter()
             .enumerate()
             .flat_map(|(batch, points)| points.iter().map(move |point| (batch, point)))
             .collect();
         let better = suggest.better(&self.recipe().rules, step);
         let mut history = History::new(better);
-        for (batch, point) in known {
-            let own = tried.iter().find(|configuration| configuration.values == *point);
-            let outcome = own.map_or(Outcome::Failed, |own| ended.outcome(self.plan, own));
+        for (batch, point) in known_points {
+            let configuration = tried_configurations.iter().find(|configuration| configuration.values == *point);
+            let outcome =
+                configuration.map_or(Outcome::Failed, |configuration| results.outcome(self.plan, configuration));
             history.trials.push(Trial { point: point.clone(), batch, outcome });
         }
         let name = &step.name.value;
@@ -137,16 +138,16 @@ impl BatchRequest<'_> {
             rungs: search.rungs.as_ref().map_or(1, |rungs| rungs.at.len()),
         };
         let rule = Rule { step, suggest, search, better, batch, remote: self.remote };
-        let members = ended.members(self.plan, &tried);
-        let whole = ended.all(self.plan, &tried);
+        let members = results.members(self.plan, &tried_configurations);
+        let is_complete = results.all(self.plan, &tried_configurations);
         let Some(Answered { points, is_new, unkept, warning }) =
-            rule.answer(&question, &members, whole, store, mode)?
+            rule.answer(&question, &members, is_complete, store, mode)?
         else {
             return Ok(None);
         };
-        let after = suggest.batches - batch - 1;
-        let left = if points.is_empty() { 0 } else { after.saturating_mul(suggest.batch) };
-        let says = is_new.then(|| {
+        let later_batches = suggest.batches - batch - 1;
+        let remaining = if points.is_empty() { 0 } else { later_batches.saturating_mul(suggest.batch) };
+        let message = is_new.then(|| {
             let (number, configurations) = (batch + 1, count(points.len(), "configuration"));
             format!(
                 "{name}: batch {number} of {}: {configurations}, chosen by {}",
@@ -154,14 +155,14 @@ impl BatchRequest<'_> {
                 suggest.source.name()
             )
         });
-        let says = says.map(|says| warning.map_or(says.clone(), |warning| format!("{says}; {warning}")));
-        Ok(Some(Decided { points, left, says, unkept }))
+        let message = message.map(|message| warning.map_or(message.clone(), |warning| format!("{message}; {warning}")));
+        Ok(Some(Decided { points, left: remaining, says: message, unkept }))
     }
 
     /// The best configurations of a search that has ended.
     fn confirmed(
         &self,
-        of: usize,
+        searched_step: usize,
         search: &Search,
         confirm: &Confirm,
         store: &Store,
@@ -169,46 +170,46 @@ impl BatchRequest<'_> {
     ) -> Result<Option<Decided>, SearchError> {
         let study = &self.plan.studies[self.study];
         let recipe = &study.recipe;
-        let step = &recipe.steps[of];
+        let step = &recipe.steps[searched_step];
         // A search continues while configurations may be added.
-        if study.left.get(&of).is_some_and(|left| *left > 0) {
+        if study.left.get(&searched_step).is_some_and(|remaining| *remaining > 0) {
             return Ok(None);
         }
-        let (by, better) = match (&search.suggest, &search.rungs, &search.racing) {
+        let (metric, better) = match (&search.suggest, &search.rungs, &search.racing) {
             (Some(suggest), ..) => (&suggest.by, suggest.better(&recipe.rules, step)),
             (None, Some(rungs), _) => (&rungs.by, rungs.better(&recipe.rules, step)),
             (None, None, Some(racing)) => (&racing.by, racing.better(&recipe.rules, step)),
             (None, None, None) => return Ok(None),
         };
-        let (tried, ended) = self.results(of, search, &by.value, store, mode)?;
-        if tried.is_empty() {
+        let (tried_configurations, results) = self.results(searched_step, search, &metric.value, store, mode)?;
+        if tried_configurations.is_empty() {
             return Ok(None);
         }
         let mut history = History::new(better);
-        for (batch, own) in tried.iter().enumerate() {
-            let outcome = ended.outcome(self.plan, own);
-            history.trials.push(Trial { point: own.values.clone(), batch, outcome });
+        for (batch, configuration) in tried_configurations.iter().enumerate() {
+            let outcome = results.outcome(self.plan, configuration);
+            history.trials.push(Trial { point: configuration.values.clone(), batch, outcome });
         }
-        let ranked = history.ranked().into_iter().map(|index| &history.trials[index]);
-        let best = ranked.filter(|trial| trial.outcome != Outcome::Failed).take(confirm.top);
-        let points: Vec<Point> = best.map(|trial| trial.point.clone()).collect();
+        let ranking = history.ranked().into_iter().map(|index| &history.trials[index]);
+        let best_trials = ranking.filter(|trial| trial.outcome != Outcome::Failed).take(confirm.top);
+        let points: Vec<Point> = best_trials.map(|trial| trial.point.clone()).collect();
         let rule = json!({
-            "step": step.name.value, "by": by.value, "direction": direction(better), "top": confirm.top,
+            "step": step.name.value, "by": metric.value, "direction": direction(better), "top": confirm.top,
         });
         let result = json!({ "points": named(self.axes, &points) });
-        let members = ended.members(self.plan, &tried);
+        let members = results.members(self.plan, &tried_configurations);
         let decision = Decision::new(CONFIRMATION.0, CONFIRMATION.1, rule, members, result);
-        let known = store.decision(&key_of(&decision)?)?.is_some();
-        if !known && !ended.all(self.plan, &tried) {
+        let is_known = store.decision(&key_of(&decision)?)?.is_some();
+        if !is_known && !results.all(self.plan, &tried_configurations) {
             return Ok(None);
         }
-        let unkept = keep(store, decision, known, mode)?;
-        let is_new = !known && matches!(mode, Mode::Decide(_));
-        let says = is_new.then(|| {
+        let unkept = keep(store, decision, is_known, mode)?;
+        let is_new = !is_known && matches!(mode, Mode::Decide(_));
+        let message = is_new.then(|| {
             let configurations = count(points.len(), "configuration");
             format!("{}: {configurations} to confirm", step.name.value)
         });
-        Ok(Some(Decided { points, left: 0, says, unkept }))
+        Ok(Some(Decided { points, left: 0, says: message, unkept }))
     }
 }
 
@@ -257,13 +258,13 @@ impl Rule<'_> {
         rule
     }
 
-    /// The configurations, and whether they are newly decided; `None` if they cannot be decided yet. `whole` is true if all
-    /// earlier jobs have ended.
+    /// The configurations, and whether they are newly decided; `None` if they cannot be decided yet. `is_complete` is true if
+    /// all earlier jobs have ended.
     fn answer(
         &self,
         question: &Question<'_>,
         members: &[Member],
-        whole: bool,
+        is_complete: bool,
         store: &Store,
         mode: Mode<'_>,
     ) -> Result<Option<Answered>, SearchError> {
@@ -281,39 +282,43 @@ impl Rule<'_> {
         };
         if let Some(version) = source.version() {
             let key = key_of(&decision(SUGGESTION, Some(&version.to_string()), Json::Null))?;
-            let known = store.decision(&key)?.is_some();
-            if !known && !whole {
+            let is_known = store.decision(&key)?.is_some();
+            if !is_known && !is_complete {
                 return Ok(None);
             }
-            let made = suggestion(&ask()?);
-            let points = points_of(&made, question);
-            let unkept = keep(store, made, known, mode)?;
-            return Ok(points.map(|points| Answered { points, is_new: !known, unkept, warning: None }));
+            let new_suggestion = suggestion(&ask()?);
+            let points = points_of(&new_suggestion, question);
+            let unkept = keep(store, new_suggestion, is_known, mode)?;
+            return Ok(points.map(|points| Answered { points, is_new: !is_known, unkept, warning: None }));
         }
         // The sampler's version is a decision of its own, so that the output does not depend on the installed version.
-        let by = decision(SAMPLER, None, Json::Null);
-        if let Some(version) = store.decision(&key_of(&by)?)?.as_ref().and_then(|by| by.result["version"].as_str()) {
-            let kept = store.decision(&key_of(&decision(SUGGESTION, Some(version), Json::Null))?)?;
-            if let Some(points) = kept.and_then(|kept| points_of(&kept, question)) {
+        let version_decision = decision(SAMPLER, None, Json::Null);
+        if let Some(version) = store
+            .decision(&key_of(&version_decision)?)?
+            .as_ref()
+            .and_then(|version_decision| version_decision.result["version"].as_str())
+        {
+            let kept_suggestion = store.decision(&key_of(&decision(SUGGESTION, Some(version), Json::Null))?)?;
+            if let Some(points) = kept_suggestion.and_then(|kept_suggestion| points_of(&kept_suggestion, question)) {
                 return Ok(Some(Answered { points, is_new: false, unkept: None, warning: None }));
             }
         }
-        if !whole || matches!(mode, Mode::Look) {
+        if !is_complete || matches!(mode, Mode::Look) {
             return Ok(None);
         }
         let of_version = |version: &str| decision(SUGGESTION, Some(version), Json::Null);
-        let asked = || -> Result<(Decision, Decision), SearchError> {
+        let ask_sampler = || -> Result<(Decision, Decision), SearchError> {
             let answer = ask()?;
-            let by = decision(SAMPLER, None, json!({ "name": answer.name, "version": answer.version }));
-            Ok((suggestion(&answer), by))
+            let version_decision = decision(SAMPLER, None, json!({ "name": answer.name, "version": answer.version }));
+            Ok((suggestion(&answer), version_decision))
         };
-        let ((made, by), warning) = match self.remote {
-            None => (asked()?, None),
-            Some(remote) => shared(remote, store, &by, &of_version, &asked)?,
+        let ((new_suggestion, version_decision), warning) = match self.remote {
+            None => (ask_sampler()?, None),
+            Some(remote) => shared(remote, store, &version_decision, &of_version, &ask_sampler)?,
         };
-        let points = points_of(&made, question);
-        keep(store, made, false, mode)?;
-        keep(store, by, false, mode)?;
+        let points = points_of(&new_suggestion, question);
+        keep(store, new_suggestion, false, mode)?;
+        keep(store, version_decision, false, mode)?;
         Ok(points.map(|points| Answered { points, is_new: true, unkept: None, warning }))
     }
 }
@@ -323,41 +328,47 @@ impl Rule<'_> {
 fn shared(
     remote: &Remote,
     store: &Store,
-    by: &Decision,
+    version_decision: &Decision,
     of_version: &dyn Fn(&str) -> Decision,
-    asked: &dyn Fn() -> Result<(Decision, Decision), SearchError>,
+    ask_sampler: &dyn Fn() -> Result<(Decision, Decision), SearchError>,
 ) -> Result<((Decision, Decision), Option<String>), SearchError> {
     store.create()?;
-    let there = |by: Decision| -> Result<Option<(Decision, Decision)>, RemoteError> {
-        let Some(grounds) = by.result["version"].as_str().map(of_version) else { return Ok(None) };
+    let fetch_suggestion = |version_decision: Decision| -> Result<Option<(Decision, Decision)>, RemoteError> {
+        let Some(grounds) = version_decision.result["version"].as_str().map(of_version) else { return Ok(None) };
         let Ok(key) = grounds.key() else { return Ok(None) };
-        Ok(remote.decision(store, key)?.map(|made| (made, by)))
+        Ok(remote.decision(store, key)?.map(|suggestion| (suggestion, version_decision)))
     };
-    let known = remote.decision(store, key_of(by)?).and_then(|by| by.map_or(Ok(None), there));
+    let remote_answer = remote
+        .decision(store, key_of(version_decision)?)
+        .and_then(|version_decision| version_decision.map_or(Ok(None), fetch_suggestion));
     let warning = |error: RemoteError| format!("other machines may decide otherwise: {}", clean(&error.to_string()));
-    match known {
-        Ok(Some(known)) => return Ok((known, None)),
+    match remote_answer {
+        Ok(Some(remote_answer)) => return Ok((remote_answer, None)),
         Ok(None) => {}
-        Err(error) => return Ok((asked()?, Some(warning(error)))),
+        Err(error) => return Ok((ask_sampler()?, Some(warning(error)))),
     }
-    let (made, by) = asked()?;
+    let (suggestion, version_decision) = ask_sampler()?;
     // The answer is stored first, so that a process that finds the version also finds the answer.
-    let agreed = remote.agree(store, &made).and_then(|agreed| Ok((agreed, remote.agree(store, &by)?)));
-    Ok(match agreed {
-        Ok((agreed, first)) if first.result == by.result => ((agreed, first), None),
-        Ok((_, first)) => match there(first) {
-            Ok(Some(first)) => (first, None),
-            Ok(None) => ((made, by), None),
-            Err(error) => ((made, by), Some(warning(error))),
+    let remote_suggestion = remote
+        .agree(store, &suggestion)
+        .and_then(|remote_suggestion| Ok((remote_suggestion, remote.agree(store, &version_decision)?)));
+    Ok(match remote_suggestion {
+        Ok((remote_suggestion, remote_version)) if remote_version.result == version_decision.result => {
+            ((remote_suggestion, remote_version), None)
+        }
+        Ok((_, remote_version)) => match fetch_suggestion(remote_version) {
+            Ok(Some(pair)) => (pair, None),
+            Ok(None) => ((suggestion, version_decision), None),
+            Err(error) => ((suggestion, version_decision), Some(warning(error))),
         },
-        Err(error) => ((made, by), Some(warning(error))),
+        Err(error) => ((suggestion, version_decision), Some(warning(error))),
     })
 }
 
 /// Stores a new decision, if `mode` allows decisions; else returns it.
-fn keep(store: &Store, decision: Decision, known: bool, mode: Mode<'_>) -> Result<Option<Decision>, SearchError> {
+fn keep(store: &Store, decision: Decision, is_known: bool, mode: Mode<'_>) -> Result<Option<Decision>, SearchError> {
     match mode {
-        _ if known => Ok(None),
+        _ if is_known => Ok(None),
         Mode::Look => Ok(Some(decision)),
         Mode::Decide(_) => {
             store.create()?;
@@ -410,12 +421,12 @@ fn read_files<'a>(argv: &'a [String], folder: &'a Path) -> impl Iterator<Item = 
 
 /// The files of all samplers that are programs, with their contents: the decisions depend on them.
 pub fn sampler_files(plan: &Plan) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
+    let mut files = BTreeMap::new();
     for (step, _) in plan.steps() {
         let source = step.search.as_ref().and_then(|search| Some(&search.suggest.as_ref()?.source));
         if let Some(Source::Provider(Provider::Program { argv, folder })) = source {
-            found.extend(read_files(argv, folder).map(|(argument, text)| (folder.join(argument), text)));
+            files.extend(read_files(argv, folder).map(|(argument, text)| (folder.join(argument), text)));
         }
     }
-    found
+    files
 }

@@ -122,8 +122,8 @@ impl Batches {
 
     /// Gives jobs whose computations have records by now their own.
     pub fn measure(&mut self, plan: &Plan, store: &Store) -> Result<(), SearchError> {
-        if let Some(measured) = &mut self.measured {
-            measured.add(again::bring(plan, store)?);
+        if let Some(measurements) = &mut self.measured {
+            measurements.add(again::bring(plan, store)?);
         }
         Ok(())
     }
@@ -172,39 +172,40 @@ impl Batches {
         digests: &dyn Fn() -> Digests,
         room: &dyn Fn() -> Room,
     ) -> Result<Option<(Plan, News)>, SearchError> {
-        let (mut latest, mut news) = (None, News::new());
+        let (mut latest_plan, mut news) = (None, News::new());
         while let Some(draft) = self.draft.as_ref().and_then(Draft::again) {
-            let plan = latest.as_ref().unwrap_or(plan);
+            let plan = latest_plan.as_ref().unwrap_or(plan);
             if !self.decide(plan, store, mode, &mut news)? {
                 break;
             }
-            latest = Some(self.planned(draft, store, digests, room)?);
+            latest_plan = Some(self.planned(draft, store, digests, room)?);
         }
-        if latest.is_some() && matches!(mode, Mode::Decide(_)) {
+        if latest_plan.is_some() && matches!(mode, Mode::Decide(_)) {
             news.extend(self.measured().sentences());
         }
-        Ok(latest.map(|plan| (plan, news)))
+        Ok(latest_plan.map(|plan| (plan, news)))
     }
 
     /// Adds the next batch of each step for which it can be decided; `false` if no batch was added.
     fn decide(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>, news: &mut News) -> Result<bool, SearchError> {
-        let mut any = false;
+        let mut has_batch = false;
         for (study, recipe) in plan.studies.iter().map(|study| &study.recipe).enumerate() {
-            for (step, own) in recipe.steps.iter().enumerate() {
-                let Some(suggested) = own.matrix.suggested() else { continue };
-                let axes: Vec<String> = suggested.axes.iter().map(|axis| axis.value.clone()).collect();
-                let known = self.known.get(&(study, step));
-                let request = BatchRequest { plan, study, step, axes: &axes, known, remote: self.remote.as_deref() };
+            for (step, recipe_step) in recipe.steps.iter().enumerate() {
+                let Some(suggestion) = recipe_step.matrix.suggested() else { continue };
+                let axes: Vec<String> = suggestion.axes.iter().map(|axis| axis.value.clone()).collect();
+                let searched = self.known.get(&(study, step));
+                let request =
+                    BatchRequest { plan, study, step, axes: &axes, known: searched, remote: self.remote.as_deref() };
                 let mode = if plan.wants(study, step) { mode } else { Mode::Look };
                 let Some(Decided { points, left, says, unkept }) = request.decided(store, mode)? else { continue };
-                let open = || Searched::new(axes.clone(), left);
-                self.known.entry((study, step)).or_insert_with(open).add(points, left);
+                let new_search = || Searched::new(axes.clone(), left);
+                self.known.entry((study, step)).or_insert_with(new_search).add(points, left);
                 news.extend(says);
                 self.unkept.extend(unkept);
-                any = true;
+                has_batch = true;
             }
         }
-        Ok(any)
+        Ok(has_batch)
     }
 }
 
@@ -213,26 +214,28 @@ impl Batches {
 pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &Lost) -> Result<Lost, SearchError> {
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
-        let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
+        let needs_lost = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
         // The disk is read last, and not at all for a run without work.
-        if (ran(id) || plan.lists_of(id).iter().any(needs)) && !store.contains(job.key) {
+        if (ran(id) || plan.lists_of(id).iter().any(needs_lost)) && !store.contains(job.key) {
             lost.insert(job.key);
         }
     }
     // The jobs that a decision releases may fail, which may lead to another decision.
     loop {
-        let before = lost.len();
+        let count_before = lost.len();
         for (index, study) in plan.studies.iter().enumerate() {
-            for (step, declared) in study.recipe.steps.iter().enumerate().filter(|(step, _)| plan.wants(index, *step)) {
-                let Some(by) = declared.search.as_ref().and_then(Search::staged_by) else { continue };
+            for (step, recipe_step) in
+                study.recipe.steps.iter().enumerate().filter(|(step, _)| plan.wants(index, *step))
+            {
+                let Some(metric) = recipe_step.search.as_ref().and_then(Search::staged_by) else { continue };
                 let jobs = study.steps[step].iter().map(|(_, id)| *id);
-                let ended = Ended::read(plan, store, jobs, by, Mode::Decide(&lost))?;
-                let required = ended.required(plan, study, step, false)?;
-                let released = required.into_iter().filter(|id| plan.is_held(*id)).map(|id| plan.job(id).key);
-                lost.extend(released.filter(|key| !store.contains(*key)));
+                let results = Ended::read(plan, store, jobs, metric, Mode::Decide(&lost))?;
+                let required_jobs = results.required(plan, study, step, false)?;
+                let released_keys = required_jobs.into_iter().filter(|id| plan.is_held(*id)).map(|id| plan.job(id).key);
+                lost.extend(released_keys.filter(|key| !store.contains(*key)));
             }
         }
-        if lost.len() == before {
+        if lost.len() == count_before {
             return Ok(lost);
         }
     }

@@ -49,26 +49,27 @@ pub(super) fn configurations(
     axes: &[String],
     rung: Option<(&str, &[u64])>,
 ) -> Vec<Configuration> {
-    let mut found: Vec<Configuration> = Vec::new();
+    let mut configurations: Vec<Configuration> = Vec::new();
     let mut places: HashMap<String, Vec<usize>> = HashMap::new();
     for (point, id) in points {
         let values: Vec<Value> = axes.iter().filter_map(|axis| point.get(axis).cloned()).collect();
         let text = values.iter().map(ToString::to_string).collect::<Vec<_>>().join("\0");
-        let alike = places.entry(text).or_default();
-        let place = alike.iter().copied().find(|place| found[*place].values == values).unwrap_or_else(|| {
-            found.push(Configuration { values: values.clone(), jobs: Vec::new() });
-            found.len() - 1
-        });
-        if !alike.contains(&place) {
-            alike.push(place);
+        let equal_places = places.entry(text).or_default();
+        let place =
+            equal_places.iter().copied().find(|place| configurations[*place].values == values).unwrap_or_else(|| {
+                configurations.push(Configuration { values: values.clone(), jobs: Vec::new() });
+                configurations.len() - 1
+            });
+        if !equal_places.contains(&place) {
+            equal_places.push(place);
         }
-        let at = |(axis, at): (&str, &[u64])| {
+        let rung_index = |(axis, rungs): (&str, &[u64])| {
             let value = point.get(axis)?.as_f64()?;
-            at.iter().position(|rung| *rung as f64 == value)
+            rungs.iter().position(|rung| *rung as f64 == value)
         };
-        found[place].jobs.push((*id, rung.and_then(at).unwrap_or(0)));
+        configurations[place].jobs.push((*id, rung.and_then(rung_index).unwrap_or(0)));
     }
-    found
+    configurations
 }
 
 impl Ended {
@@ -83,11 +84,11 @@ impl Ended {
         let keys: HashSet<Key> = jobs.map(|id| plan.job(id).key).collect();
         let stamps: Vec<_> = keys.iter().filter_map(|key| Some((*key, store.stamp(*key)?))).collect();
         let names: HashSet<&str> = [metric, current_name(metric)].into();
-        let found = store.measured_by(&stamps, &names)?;
+        let results = store.measured_by(&stamps, &names)?;
         let mut by_key: HashMap<Key, State> = HashMap::new();
-        for measured in found {
-            let value = measured.metrics.get(metric).map(|metric| metric.value).filter(|value| value.is_finite());
-            by_key.insert(measured.key, State::Measured(value));
+        for result in results {
+            let value = result.metrics.get(metric).map(|metric| metric.value).filter(|value| value.is_finite());
+            by_key.insert(result.key, State::Measured(value));
         }
         if let Mode::Decide(lost) = mode {
             for key in keys.intersection(lost) {
@@ -114,12 +115,12 @@ impl Ended {
         step: usize,
         hypothetical: bool,
     ) -> io::Result<BTreeSet<JobId>> {
-        let known = |id: JobId| match self.of(plan.job(id).key) {
+        let state = |id: JobId| match self.of(plan.job(id).key) {
             State::Open if !hypothetical => Known::Open,
             State::Measured(value) => Known::Ended(value),
             State::Failed | State::Open => Known::Ended(None),
         };
-        Ok(reached(plan, study, step, &known)?.required)
+        Ok(reached(plan, study, step, &state)?.required)
     }
 
     /// True if all jobs of these configurations have ended.
@@ -138,8 +139,8 @@ impl Ended {
     /// The result of a configuration: the mean over the jobs of its last rung.
     pub(super) fn outcome(&self, plan: &Plan, configuration: &Configuration) -> Outcome {
         let rung = configuration.jobs.iter().map(|(_, rung)| *rung).max().unwrap_or(0);
-        let last = configuration.jobs.iter().filter(|(_, own)| *own == rung);
-        let values: Vec<Option<f64>> = last.map(|(id, _)| self.value(plan.job(*id).key)).collect();
+        let last_jobs = configuration.jobs.iter().filter(|(_, job_rung)| *job_rung == rung);
+        let values: Vec<Option<f64>> = last_jobs.map(|(id, _)| self.value(plan.job(*id).key)).collect();
         match decide::mean(&values) {
             Some(value) => Outcome::Measured { rung, value },
             None => Outcome::Failed,

@@ -51,26 +51,26 @@ pub(super) fn ablate(args: &AblateArgs) -> Result<Exit, Error> {
         None => of_regions(&args.paths)?.into_iter().collect(),
     };
     let files: Vec<PathBuf> = patches.iter().map(|(name, _)| args.out.join(format!("{name}.patch"))).collect();
-    let is_other = |(file, patch): &(&PathBuf, &Vec<u8>)| fs::read(file).is_ok_and(|known| known != **patch);
-    let mut written = files.iter().zip(patches.iter().map(|(_, patch)| patch));
+    let is_other = |(file, patch): &(&PathBuf, &Vec<u8>)| fs::read(file).is_ok_and(|content| content != **patch);
+    let mut targets = files.iter().zip(patches.iter().map(|(_, patch)| patch));
     if !args.replace
-        && let Some((file, _)) = written.clone().find(is_other)
+        && let Some((file, _)) = targets.clone().find(is_other)
     {
         return Err(Error::OtherPatch(file.clone()));
     }
-    let failed = "cannot write a patch";
-    fs::create_dir_all(&args.out).map_err(Error::io(failed))?;
-    written
+    let context = "cannot write a patch";
+    fs::create_dir_all(&args.out).map_err(Error::io(context))?;
+    targets
         .try_for_each(|(file, patch)| replace(file, patch, Readers::All, Outlives::Process))
-        .map_err(Error::io(failed))?;
+        .map_err(Error::io(context))?;
     if args.format.is_json() {
         answer(&Written { patches: &files }, Vec::new())?;
         return Ok(Exit::Done);
     }
     let names: Vec<&str> = patches.iter().map(|(name, _)| name.as_str()).collect();
-    let out = quoted_path(&args.out);
+    let folder = quoted_path(&args.out);
     print(&format!(
-        "{} {} in {out}: {}\nablate them in a step of a recipe:\n  ablate: {{ design: add-one, patches: {out}/*.patch }}\n",
+        "{} {} in {folder}: {}\nablate them in a step of a recipe:\n  ablate: {{ design: add-one, patches: {folder}/*.patch }}\n",
         patches.len(),
         if patches.len() == 1 { "patch" } else { "patches" },
         names.join(", "),

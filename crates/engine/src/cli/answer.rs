@@ -85,9 +85,9 @@ struct Answer<'a, T> {
     next: Vec<String>,
 }
 
-/// Prints the JSON output of a command: the fields of `own`, which is an object, and `next`.
-pub(super) fn answer(own: &impl Serialize, next: Vec<String>) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(&Answer { own, next });
+/// Prints the JSON output of a command: `fields`, which are an object, and `next`.
+pub(super) fn answer(fields: &impl Serialize, next: Vec<String>) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(&Answer { own: fields, next });
     print(&(text.map_err(|error| Error::io("cannot write the answer")(error.into()))? + "\n"))
 }
 
@@ -144,11 +144,12 @@ pub(super) fn failure(error: &Error) -> Result<(), Error> {
 /// Prints a mistake in the command line, which the program could not read.
 pub(super) fn usage(error: &clap::Error) -> Result<(), Error> {
     let text = error.to_string();
-    // The mistake, what is meant instead, and the usage.
+    // The mistake, the remedy, and the usage.
     let mut parts = text.trim_start_matches("error: ").trim().split("\n\n");
     let message = parts.next().unwrap_or_default().to_owned();
-    let rest: Vec<&str> = parts.map(str::trim).filter(|part| !part.starts_with("For more information")).collect();
-    let help = (!rest.is_empty()).then(|| rest.join("\n"));
+    let remaining_parts: Vec<&str> =
+        parts.map(str::trim).filter(|part| !part.starts_with("For more information")).collect();
+    let help = (!remaining_parts.is_empty()).then(|| remaining_parts.join("\n"));
     let exit_code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
     let error = FailedWith { message, help: help.as_deref(), exit_code };
     answer(&Failed { error, mistakes: Vec::new() }, Vec::new())
@@ -167,27 +168,28 @@ pub(super) fn is_wanted() -> bool {
 }
 
 /// The command line of this program again: with these flags and without those, and for people.
-pub(super) fn again(with: &[&str], without: &[&str]) -> String {
-    let mut own: Vec<String> = words().collect();
-    let rest = own.iter().position(|word| word == "--").map(|place| own.split_off(place)).unwrap_or_default();
-    let mut kept = vec!["sweep".to_owned()];
-    let mut left = own.into_iter();
-    while let Some(word) = left.next() {
+pub(super) fn again(added_flags: &[&str], removed_flags: &[&str]) -> String {
+    let mut own_words: Vec<String> = words().collect();
+    let tail_words =
+        own_words.iter().position(|word| word == "--").map(|place| own_words.split_off(place)).unwrap_or_default();
+    let mut kept_words = vec!["sweep".to_owned()];
+    let mut remaining_words = own_words.into_iter();
+    while let Some(word) = remaining_words.next() {
         if word == FLAG {
-            left.next();
-        } else if !word.starts_with(&format!("{FLAG}=")) && word != SHORT && !without.contains(&word.as_str()) {
-            kept.push(word);
+            remaining_words.next();
+        } else if !word.starts_with(&format!("{FLAG}=")) && word != SHORT && !removed_flags.contains(&word.as_str()) {
+            kept_words.push(word);
         }
     }
-    kept.extend(with.iter().map(|flag| (*flag).to_owned()));
-    kept.iter().chain(&rest).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    kept_words.extend(added_flags.iter().map(|flag| (*flag).to_owned()));
+    kept_words.iter().chain(&tail_words).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A command line of this program, for a shell. The command line has `--results` if the default folder differs.
 pub(super) fn line<W: AsRef<str>>(results: &Path, words: impl IntoIterator<Item = W>) -> String {
-    let usual = std::env::var_os(super::RESULTS_VARIABLE).unwrap_or_else(|| super::RESULTS.into());
+    let default_results = std::env::var_os(super::RESULTS_VARIABLE).unwrap_or_else(|| super::RESULTS.into());
     let mut line = vec!["sweep".to_owned()];
-    if results.as_os_str() != usual {
+    if results.as_os_str() != default_results {
         line.extend(["--results".to_owned(), quoted(&results.display().to_string())]);
     }
     line.extend(words.into_iter().map(|word| quoted(word.as_ref())));
@@ -195,8 +197,8 @@ pub(super) fn line<W: AsRef<str>>(results: &Path, words: impl IntoIterator<Item 
 }
 
 /// The same for a command with further arguments.
-pub(super) fn with_words(results: &Path, verb: &str, typed: &[String], more: &[String]) -> String {
-    line(results, std::iter::once(verb).chain(typed.iter().chain(more).map(String::as_str)))
+pub(super) fn with_words(results: &Path, verb: &str, arguments: &[String], extra_arguments: &[String]) -> String {
+    line(results, std::iter::once(verb).chain(arguments.iter().chain(extra_arguments).map(String::as_str)))
 }
 
 /// The command that prints the output of a job of a run, if there is any.
@@ -206,8 +208,8 @@ pub(super) fn log(results: &Path, folder: &RunFolder, job: &ManifestJob) -> Opti
 
 /// The command that runs a job of a run again, unless an early version has started the run.
 pub(super) fn rerun(results: &Path, snapshot: &Snapshot, job: &ManifestJob) -> Option<String> {
-    let typed = &snapshot.manifest.typed;
-    (!typed.is_empty()).then(|| with_words(results, "run", typed, &["--only".to_owned(), job.label.clone()]))
+    let arguments = &snapshot.manifest.typed;
+    (!arguments.is_empty()).then(|| with_words(results, "run", arguments, &["--only".to_owned(), job.label.clone()]))
 }
 
 /// The jobs of a run that failed, each with its failure; true for those that the recipe allows.
@@ -230,16 +232,16 @@ pub(super) fn of_failures(results: &Path, folder: &RunFolder, snapshot: &Snapsho
 /// The commands after a run: those that show its failed jobs, then the one that continues it or prints its tables.
 pub(super) fn after_run(results: &Path, folder: &RunFolder, snapshot: &Snapshot) -> Vec<String> {
     let mut next = of_failures(results, folder, snapshot);
-    let typed = &snapshot.manifest.typed;
+    let arguments = &snapshot.manifest.typed;
     let is_whole = snapshot.summary.as_ref().is_some_and(|summary| {
         summary.interrupted.is_none() && !summary.detached && summary.failed + summary.skipped + summary.stopped == 0
     });
     next.push(match (snapshot.live, is_whole) {
         (true, _) => line(results, ["status"]),
         // The arguments of a run by an early version are unknown.
-        _ if typed.is_empty() => return next,
-        (false, true) => with_words(results, "report", typed, &[]),
-        (false, false) => with_words(results, "run", typed, &[]),
+        _ if arguments.is_empty() => return next,
+        (false, true) => with_words(results, "report", arguments, &[]),
+        (false, false) => with_words(results, "run", arguments, &[]),
     });
     next
 }

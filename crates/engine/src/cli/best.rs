@@ -64,16 +64,16 @@ pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
     let contest = contest(&plan.studies[study], step, args)?;
     let name = plan.studies[study].recipe.steps[step].name.value.clone();
     // Only ranked results are read.
-    let wanted = contest.tables(&plan.studies[study].recipe);
-    for (index, other) in plan.studies.iter_mut().enumerate() {
-        let recipe = &mut other.recipe;
-        recipe.tables = if index == study { wanted.clone() } else { Vec::new() };
+    let tables = contest.tables(&plan.studies[study].recipe);
+    for (index, other_study) in plan.studies.iter_mut().enumerate() {
+        let recipe = &mut other_study.recipe;
+        recipe.tables = if index == study { tables.clone() } else { Vec::new() };
         recipe.figures.clear();
         recipe.claims.clear();
     }
     let store = Store::open(results)?;
-    let found = Results::read(&plan, &store)?;
-    let ranking = Ranking::new(&plan, &plan.studies[study], &contest, &found, &store);
+    let job_results = Results::read(&plan, &store)?;
+    let ranking = Ranking::new(&plan, &plan.studies[study], &contest, &job_results, &store);
     let top = args.top.get();
     let format = if args.json { TableFormat::Json } else { args.format };
     match format.of_tables() {
@@ -94,20 +94,19 @@ fn axes(step: &Step) -> Vec<String> {
 
 /// The step to rank, as indices of its study and in it.
 fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
-    let all =
-        plan.studies.iter().enumerate().flat_map(|(study, of)| {
-            of.recipe.steps.iter().enumerate().map(move |(index, step)| ((study, index), step))
-        });
-    let all: Vec<((usize, usize), &Step)> = all.filter(|(_, step)| !axes(step).is_empty()).collect();
-    let names = || all.iter().map(|(_, step)| step.name.value.as_str());
-    let fitting: Vec<&((usize, usize), &Step)> = match name {
-        Some(name) => all.iter().filter(|(_, step)| step.name.value == name).collect(),
+    let candidates = plan.studies.iter().enumerate().flat_map(|(study, planned_study)| {
+        planned_study.recipe.steps.iter().enumerate().map(move |(index, step)| ((study, index), step))
+    });
+    let candidates: Vec<((usize, usize), &Step)> = candidates.filter(|(_, step)| !axes(step).is_empty()).collect();
+    let names = || candidates.iter().map(|(_, step)| step.name.value.as_str());
+    let fitting_steps: Vec<&((usize, usize), &Step)> = match name {
+        Some(name) => candidates.iter().filter(|(_, step)| step.name.value == name).collect(),
         None => {
-            let searches: Vec<_> = all.iter().filter(|(_, step)| step.search.is_some()).collect();
-            if searches.is_empty() { all.iter().collect() } else { searches }
+            let searches: Vec<_> = candidates.iter().filter(|(_, step)| step.search.is_some()).collect();
+            if searches.is_empty() { candidates.iter().collect() } else { searches }
         }
     };
-    match (fitting.as_slice(), name) {
+    match (fitting_steps.as_slice(), name) {
         ([(place, _)], _) => Ok(*place),
         ([], Some(name)) => {
             let help = suggest(name, "steps with axes", names()).unwrap_or_default();
@@ -131,8 +130,8 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
     let metric = match &args.by {
         Some(metric) => {
             if !step.task.open_metrics && step.task.metric(metric).is_none() {
-                let known = step.task.metrics().map(|metric| metric.name);
-                let help = suggest(metric, "metrics", known).unwrap_or_default();
+                let metric_names = step.task.metrics().map(|metric| metric.name);
+                let help = suggest(metric, "metrics", metric_names).unwrap_or_default();
                 return Err(Error::NotFound { message: format!("step `{name}` does not measure `{metric}`"), help });
             }
             metric.clone()
@@ -151,19 +150,25 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
             ))
         })?,
     };
-    let only = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
+    let selection = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
     // The step that measures the winners of a search on other seeds.
-    let confirmed = recipe.steps.iter().position(|step| step.confirms == Some(index));
-    let confirmed = confirmed.map(|step| OfStep { step, only: Selection::default() });
-    Ok(Contest { of: OfStep { step: index, only }, confirmed, axes: axes(step), metric, better })
+    let confirmation = recipe.steps.iter().position(|step| step.confirms == Some(index));
+    let confirmation = confirmation.map(|step| OfStep { step, only: Selection::default() });
+    Ok(Contest {
+        of: OfStep { step: index, only: selection },
+        confirmed: confirmation,
+        axes: axes(step),
+        metric,
+        better,
+    })
 }
 
 /// The only metric with a better direction that the report shows of a step.
 fn default_metric(recipe: &Recipe, index: usize) -> Result<String, Error> {
     let step = &recipe.steps[index];
-    let shown = recipe.shown().filter(|shown| shown.steps.contains(&index));
-    let metrics: BTreeSet<String> = shown
-        .flat_map(|shown| shown.metrics.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    let outputs = recipe.shown().filter(|output| output.steps.contains(&index));
+    let metrics: BTreeSet<String> = outputs
+        .flat_map(|output| output.metrics.into_iter().map(str::to_owned).collect::<Vec<_>>())
         .filter(|metric| step.axes().iter().all(|axis| axis != metric))
         .filter(|metric| recipe.traits(step, metric).better.is_some())
         .collect();
@@ -174,10 +179,10 @@ fn default_metric(recipe: &Recipe, index: usize) -> Result<String, Error> {
             "no table, figure or claim shows a metric of step `{}` with a better direction; name one with `--by`",
             step.name.value
         ))),
-        several => Err(Error::Unknown(format!(
+        names => Err(Error::Unknown(format!(
             "the report shows several metrics of step `{}`; choose one with `--by`: {}",
             step.name.value,
-            several.join(", ")
+            names.join(", ")
         ))),
     }
 }

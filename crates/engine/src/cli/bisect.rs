@@ -47,7 +47,7 @@ pub(super) struct BisectArgs {
 }
 
 pub(super) fn run(results: &Path, args: &BisectArgs) -> Result<Exit, Error> {
-    let asked = Bisection {
+    let bisection = Bisection {
         recipe: args.recipe.clone(),
         good: args.good.clone(),
         bad: args.bad.clone(),
@@ -58,23 +58,23 @@ pub(super) fn run(results: &Path, args: &BisectArgs) -> Result<Exit, Error> {
         backend: args.backend.choice(),
     };
     let store = Store::open(results)?;
-    let found = bisect(&asked, &store).map_err(Error::proposal(args.recipe.display().to_string()))?;
+    let result = bisect(&bisection, &store).map_err(Error::proposal(args.recipe.display().to_string()))?;
     if args.format.is_json() {
-        answer(&found, Vec::new())?;
+        answer(&result, Vec::new())?;
     } else {
-        print(&text(&found, &args.metric))?;
+        print(&text(&result, &args.metric))?;
     }
-    Ok(if found.first.len() == 1 { Exit::Done } else { Exit::Refuted })
+    Ok(if result.first.len() == 1 { Exit::Done } else { Exit::Refuted })
 }
 
-fn text(found: &Found, metric: &str) -> String {
-    let Found { whole, first, effect: change, looks, revisions } = found;
+fn text(result: &Found, metric: &str) -> String {
+    let Found { whole, first, effect: change, looks, revisions } = result;
     let mut lines = Vec::new();
     match first.as_slice() {
-        [one] => lines.push(format!("{} changed {metric}: {}", one.commit, one.subject)),
-        several => {
-            lines.push(format!("one of {} changed {metric}:", count(several.len(), "revision")));
-            lines.extend(several.iter().map(|revision| format!("  {} {}", revision.commit, revision.subject)));
+        [revision] => lines.push(format!("{} changed {metric}: {}", revision.commit, revision.subject)),
+        candidates => {
+            lines.push(format!("one of {} changed {metric}:", count(candidates.len(), "revision")));
+            lines.extend(candidates.iter().map(|revision| format!("  {} {}", revision.commit, revision.subject)));
         }
     }
     if let Some(change) = change {

@@ -104,81 +104,84 @@ pub(super) fn bundle(results: &Path, args: &BundleArgs) -> Result<Exit, Error> {
 fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let store = Store::open(results)?;
-    let done = Results::read(&plan, &store)?;
+    let job_results = Results::read(&plan, &store)?;
     for study in &plan.studies {
-        let report = Report::new(&plan, study, &done, &store);
+        let report = Report::new(&plan, study, &job_results, &store);
         report.write(results, Page::IfStale).map_err(Error::io("cannot write the report"))?;
     }
     let name = || {
-        let first = plan.studies.first().map_or("study", |study| study.recipe.report.to_str().unwrap_or("study"));
-        PathBuf::from(format!("{}.sweep.tar", first.split('/').next().unwrap_or(first)))
+        let first_name = plan.studies.first().map_or("study", |study| study.recipe.report.to_str().unwrap_or("study"));
+        PathBuf::from(format!("{}.sweep.tar", first_name.split('/').next().unwrap_or(first_name)))
     };
     let file = args.output.clone().unwrap_or_else(name);
     let changes = &args.recipe.changes;
     let scale = changes.scale.as_deref();
     let request = Request { paths: &args.recipe.paths, set: &changes.set, axes: &changes.axes, scale, only: &[] };
-    let most = args.input_limit.saturating_mul(1 << 20);
+    let max_bytes = args.input_limit.saturating_mul(1 << 20);
     // An archive is there whole or not at all.
-    let contents =
-        replace_with(&file, Readers::All, Outlives::Process, |out| bundle::write(&plan, &request, &store, most, out))?;
+    let contents = replace_with(&file, Readers::All, Outlives::Process, |writer| {
+        bundle::write(&plan, &request, &store, max_bytes, writer)
+    })?;
     let bytes = file.metadata().map_err(Error::io("cannot read the bundle"))?.len();
-    let open = contents.jobs.iter().filter(|job| !job.done).count();
+    let open_count = contents.jobs.iter().filter(|job| !job.done).count();
     if args.format.is_json() {
         let (jobs, left_out) = (contents.jobs.len(), &contents.left_out);
-        let created = json!({ "file": file, "bytes": bytes, "jobs": jobs, "open": open, "left_out": left_out });
-        answer(&created, vec![answer::line(results, ["bundle", "verify", &file.display().to_string()])])?;
+        let fields = json!({ "file": file, "bytes": bytes, "jobs": jobs, "open": open_count, "left_out": left_out });
+        answer(&fields, vec![answer::line(results, ["bundle", "verify", &file.display().to_string()])])?;
     } else {
-        let (jobs, size) = (count(contents.jobs.len() - open, "job"), quantity(bytes as f64, Unit::Bytes));
+        let (jobs, size) = (count(contents.jobs.len() - open_count, "job"), quantity(bytes as f64, Unit::Bytes));
         print(&format!("{jobs} in {}, {size}\n", file.display()))?;
     }
     say_left_out(&contents.left_out, args.input_limit);
-    if open > 0 {
-        say(format_args!("note: {} without a result; the tables say why", count(open, "job")));
+    if open_count > 0 {
+        say(format_args!("note: {} without a result; the tables say why", count(open_count, "job")));
     }
     Ok(Exit::Done)
 }
 
 /// Names the files that are not in a bundle.
-fn say_left_out(left_out: &BTreeMap<PathBuf, u64>, limit: u64) {
-    if left_out.is_empty() {
+fn say_left_out(omissions: &BTreeMap<PathBuf, u64>, limit: u64) {
+    if omissions.is_empty() {
         return;
     }
-    let named = left_out.iter().take(MAX_NAMED);
-    let named = named.map(|(path, bytes)| {
+    let names = omissions.iter().take(MAX_NAMED);
+    let names = names.map(|(path, bytes)| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        // The size is unknown of what cannot be archived: it has an empty folder, or a folder that two links lead to.
-        let why = if *bytes > 0 { quantity(*bytes as f64, Unit::Bytes) } else { "not only files".to_owned() };
-        format!("{} ({why})", clean(&path.display().to_string()))
+        // An input that cannot be archived has no known size: it has an empty folder, or a folder that two links lead to.
+        let size = if *bytes > 0 { quantity(*bytes as f64, Unit::Bytes) } else { "not only files".to_owned() };
+        format!("{} ({size})", clean(&path.display().to_string()))
     });
-    let more =
-        if left_out.len() > MAX_NAMED { format!(" and {} more", left_out.len() - MAX_NAMED) } else { String::new() };
+    let remainder =
+        if omissions.len() > MAX_NAMED { format!(" and {} more", omissions.len() - MAX_NAMED) } else { String::new() };
     say(format_args!(
-        "note: not in the bundle, which has at most {limit} MiB of inputs: {}{more}; `--input-limit` changes that, and `verify \
+        "note: not in the bundle, which has at most {limit} MiB of inputs: {}{remainder}; `--input-limit` changes that, and `verify \
          --rerun` takes them from `--inputs DIR`",
-        named.collect::<Vec<_>>().join(", ")
+        names.collect::<Vec<_>>().join(", ")
     ));
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let archive = fs_err::File::open(&args.bundle).map_err(Error::io("cannot read the bundle"))?;
     let folder = tempfile::tempdir().map_err(Error::io("cannot make a folder to unpack to"))?;
-    let opened = bundle::unpack(BufReader::new(archive), folder.path())?;
-    let contents = &opened.contents;
+    let bundle = bundle::unpack(BufReader::new(archive), folder.path())?;
+    let contents = &bundle.contents;
     let name = args.bundle.display().to_string();
-    let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
-    let plan = opened.plan(draft).map_err(Error::search(name))?;
-    let verified = opened.verify(&plan)?;
+    let draft = bundle.draft().map_err(Error::recipe(name.clone()))?;
+    let plan = bundle.plan(draft).map_err(Error::search(name))?;
+    let verification = bundle.verify(&plan)?;
     let is_json = args.format.is_json();
     if !is_json {
-        print(&text(&opened, &verified, args.rerun > 0))?;
+        print(&text(&bundle, &verification, args.rerun > 0))?;
     }
     if contents.sweep != env!("CARGO_PKG_VERSION") {
-        let (then, now) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
-        say(format_args!("note: it was made by sweep {then}, this is {now}; keys and tables may differ for that"));
+        let (bundle_version, own_version) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
+        say(format_args!(
+            "note: it was made by sweep {bundle_version}, this is {own_version}; keys and tables may differ for that"
+        ));
     }
-    let is_good = verified.defects.is_empty();
+    let is_good = verification.defects.is_empty();
     let runs_again = is_good && args.rerun > 0;
-    let reruns = runs_again.then(|| rerun(&opened, &plan, args, folder.path())).transpose()?;
+    let reruns = runs_again.then(|| rerun(&bundle, &plan, args, folder.path())).transpose()?;
     let exit = match &reruns {
         _ if !is_good => Exit::Failure,
         None => Exit::Done,
@@ -186,8 +189,9 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     };
     if is_json {
         let (recipes, environment, sweep) = (&contents.recipes, &contents.environment, &contents.sweep);
-        let verified = VerifiedBundle { recipes, sweep, environment, good: exit == Exit::Done, verified, reruns };
-        answer(&verified, Vec::new())?;
+        let verification =
+            VerifiedBundle { recipes, sweep, environment, good: exit == Exit::Done, verified: verification, reruns };
+        answer(&verification, Vec::new())?;
     } else if let Some(reruns) = &reruns {
         print(&reruns.text())?;
     }
@@ -210,21 +214,21 @@ struct VerifiedBundle<'a> {
 }
 
 /// The result of a verification. If jobs will run again, their results decide.
-fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
-    let contents = &opened.contents;
+fn text(bundle: &Opened, verification: &Verified, reruns: bool) -> String {
+    let contents = &bundle.contents;
     let mut lines = vec![clean(&contents.recipes.join(", ")).into_owned()];
-    for (what, values) in &contents.environment {
+    for (name, values) in &contents.environment {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        lines.push(format!("  {what}: {}", clean(&values.join(", "))));
+        lines.push(format!("  {name}: {}", clean(&values.join(", "))));
     }
-    let Verified { jobs, records, tables, figures, verdicts, defects } = verified;
+    let Verified { jobs, records, tables, figures, verdicts, defects } = verification;
     lines.push(format!(
         "{} by the recipe, {} by what they are made of",
         count(*jobs, "key"),
         count(*records, "record")
     ));
-    let made = [count(*tables, "table"), count(*figures, "figure"), count(*verdicts, "verdict")];
-    lines.push(format!("{} recomputed from the records", made.join(", ")));
+    let counts = [count(*tables, "table"), count(*figures, "figure"), count(*verdicts, "verdict")];
+    lines.push(format!("{} recomputed from the records", counts.join(", ")));
     lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
     lines.push(match (defects.len(), reruns) {
         (0, false) => "everything agrees".to_owned(),
@@ -235,31 +239,31 @@ fn text(opened: &Opened, verified: &Verified, reruns: bool) -> String {
 }
 
 /// Runs a sample of the jobs again, in a folder of its own.
-fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Reruns, Error> {
+fn rerun(bundle: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Reruns, Error> {
     let seed = args.seed.unwrap_or_else(any_seed);
-    if let Some(from) = &args.inputs {
-        opened.supply(from).map_err(Error::io("cannot take input files from the folder"))?;
+    if let Some(input_folder) = &args.inputs {
+        bundle.supply(input_folder).map_err(Error::io("cannot take input files from the folder"))?;
     }
-    let bundled = opened.store();
-    let wanted = bundle::sample(plan, &bundled, args.rerun, seed);
-    let Rerun { plan, sample, left } = Rerun::new(opened, plan, &wanted);
-    let mut reruns = Reruns::new(seed, left);
+    let bundled = bundle.store();
+    let wanted_jobs = bundle::sample(plan, &bundled, args.rerun, seed);
+    let Rerun { plan, sample, left: failures } = Rerun::new(bundle, plan, &wanted_jobs);
+    let mut reruns = Reruns::new(seed, failures);
     if sample.is_empty() {
         return Ok(reruns);
     }
-    let code = opened.without_code();
+    let code = bundle.without_code();
     if !code.is_empty() {
-        let named = code.iter().take(MAX_NAMED).map(|path| clean(path)).collect::<Vec<_>>().join(", ");
-        let more = code.len().saturating_sub(MAX_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = code.iter().take(MAX_NAMED).map(|path| clean(path)).collect::<Vec<_>>().join(", ");
+        let remainder = code.len().saturating_sub(MAX_NAMED);
+        let remainder = if remainder > 0 { format!(" and {remainder} more") } else { String::new() };
         say(format_args!(
-            "note: programs were observed to read files that are not in the bundle: {named}{more}; `--inputs DIR` takes them from a \
+            "note: programs were observed to read files that are not in the bundle: {names}{remainder}; `--inputs DIR` takes them from a \
              folder"
         ));
     }
     confirm(&plan, args.yes)?;
     let stores = Stores { then: &bundled, again: &folder.join("again") };
-    reruns.run(&plan, &sample, stores, opened.contents.backend, args.tolerance)?;
+    reruns.run(&plan, &sample, stores, bundle.contents.backend, args.tolerance)?;
     Ok(reruns)
 }
 
@@ -271,9 +275,10 @@ fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     }
     say(format_args!("the bundle's jobs run these commands, as you, with your files and your network:"));
     for Command { jobs, run, env } in &commands {
-        let first = jobs.first().map(|label| clean(label)).unwrap_or_default();
-        let more = if jobs.len() > 1 { format!(" and {}", count(jobs.len() - 1, "more job")) } else { String::new() };
-        say(format_args!("  {first}{more}"));
+        let first_label = jobs.first().map(|label| clean(label)).unwrap_or_default();
+        let remainder =
+            if jobs.len() > 1 { format!(" and {}", count(jobs.len() - 1, "more job")) } else { String::new() };
+        say(format_args!("  {first_label}{remainder}"));
         for line in clean_lines(run).lines() {
             say(format_args!("    $ {line}"));
         }

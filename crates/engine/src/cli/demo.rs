@@ -43,8 +43,11 @@ pub(super) fn demo(results: &Path, args: &DemoArgs) -> Result<Exit, Error> {
     say(format_args!("running: sweep run {}", recipe.display()));
     let backend = args.backend.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     // Read as if it had been typed, so that defaults are declared once.
-    let typed = ["sweep".into(), "run".into(), recipe.clone().into_os_string(), "--backend".into(), backend.into()];
-    let Ok(Some(Command::Run(run))) = Cli::try_parse_from(typed).map(|cli| cli.command) else { return Ok(Exit::Usage) };
+    let command_line =
+        ["sweep".into(), "run".into(), recipe.clone().into_os_string(), "--backend".into(), backend.into()];
+    let Ok(Some(Command::Run(run))) = Cli::try_parse_from(command_line).map(|cli| cli.command) else {
+        return Ok(Exit::Usage);
+    };
     let exit = run::run(results, &run)?.exit;
     if exit != Exit::Done {
         return Ok(exit);
@@ -64,7 +67,7 @@ fn curves(plan: &Plan, store: &Store) -> Result<String, Error> {
         unit = Some(curve.unit);
         let axes = job.label.point.split(',').filter(|axis| !axis.starts_with("seed="));
         let name = axes.collect::<Vec<_>>().join(" ");
-        match rows.iter_mut().find(|(known, _)| *known == name) {
+        match rows.iter_mut().find(|(row_name, _)| *row_name == name) {
             Some((_, curves)) => curves.push(curve.values.clone()),
             None => rows.push((name, vec![curve.values.clone()])),
         }
@@ -72,14 +75,14 @@ fn curves(plan: &Plan, store: &Store) -> Result<String, Error> {
     let Some(unit) = unit else { return Ok(String::new()) };
     let means: Vec<(String, Vec<f64>)> = rows.into_iter().map(|(name, curves)| (name, mean(&curves))).collect();
     let width = means.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let all = || means.iter().flat_map(|(_, values)| values.iter().copied()).filter(|value| value.is_finite());
-    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let all_values = || means.iter().flat_map(|(_, values)| values.iter().copied()).filter(|value| value.is_finite());
+    let (low, high) = (all_values().fold(f64::INFINITY, f64::min), all_values().fold(f64::NEG_INFINITY, f64::max));
     let mut text = format!("\n{} by step, mean over the seeds\n", shipped::DEMO_CURVE);
     for (name, values) in &means {
-        let (Some(first), Some(last)) = (values.first(), values.last()) else { continue };
-        let ends = format!("{} → {}", quantity(*first, unit), quantity(*last, unit));
+        let (Some(first_value), Some(last_value)) = (values.first(), values.last()) else { continue };
+        let end_values = format!("{} → {}", quantity(*first_value, unit), quantity(*last_value, unit));
         let blocks = row_of_blocks(&thinned(values), low, high);
-        text.extend([format!("  {:width$}  {blocks}  {ends}\n", clean(name))]);
+        text.extend([format!("  {:width$}  {blocks}  {end_values}\n", clean(name))]);
     }
     Ok(text)
 }
@@ -87,8 +90,8 @@ fn curves(plan: &Plan, store: &Store) -> Result<String, Error> {
 /// The mean of several curves at each of their points, as far as the shortest goes.
 fn mean(curves: &[Vec<f64>]) -> Vec<f64> {
     let points = curves.iter().map(Vec::len).min().unwrap_or(0);
-    let at = |point: usize| curves.iter().map(|values| values[point]).sum::<f64>() / curves.len() as f64;
-    (0..points).map(at).collect()
+    let mean_at = |point: usize| curves.iter().map(|values| values[point]).sum::<f64>() / curves.len() as f64;
+    (0..points).map(mean_at).collect()
 }
 
 /// Returns at most [`COLUMNS`] of `values`, with the first and the last.
@@ -116,7 +119,7 @@ fn next(recipe: &Path, results: &Path, plan: &Plan) -> String {
         "why a job would run",
     ));
     steps.push(("sweep new".to_owned(), "write a recipe of your own"));
-    let lines = steps.into_iter().map(|(command, what)| format!("  {what}:\n    {command}\n"));
+    let lines = steps.into_iter().map(|(command, purpose)| format!("  {purpose}:\n    {command}\n"));
     std::iter::once("\nnext:\n".to_owned()).chain(lines).collect()
 }
 

@@ -90,80 +90,80 @@ pub(super) fn text(design: &Design) -> String {
 
 /// The decisions about one difference.
 fn decisions(design: &Design, detect: &str) -> String {
-    let own: Vec<&Outlook> = design.decisions.iter().filter(|outlook| outlook.detect == detect).collect();
-    let several = own.iter().any(|outlook| outlook.recipe != own[0].recipe);
+    let outlooks: Vec<&Outlook> = design.decisions.iter().filter(|outlook| outlook.detect == detect).collect();
+    let has_several = outlooks.iter().any(|outlook| outlook.recipe != outlooks[0].recipe);
     let mut notes: Vec<&str> = Vec::new();
     let mut table = grid(["  decision", "records", "sd", "seeds", "power", "for 80 %"]);
-    for outlook in &own {
+    for outlook in &outlooks {
         let mut numbers: Vec<String> = Vec::new();
         for note in outlook.reason.iter().chain(&outlook.notes) {
-            let known = notes.iter().position(|known| known == note);
-            let index = known.unwrap_or_else(|| {
+            let position = notes.iter().position(|earlier_note| earlier_note == note);
+            let index = position.unwrap_or_else(|| {
                 notes.push(note);
                 notes.len() - 1
             });
             numbers.push((index + 1).to_string());
         }
         let mark = if numbers.is_empty() { String::new() } else { format!(" [{}]", numbers.join(",")) };
-        table.add_row(row(outlook, several, &mark));
+        table.add_row(row(outlook, has_several, &mark));
     }
     let notes = notes.iter().enumerate().map(|(index, note)| wrapped(&format!("[{}] {}", index + 1, clean(note)), 2));
     format!("\nto detect {}:\n{}{}", clean(detect), lines(table), notes.collect::<String>())
 }
 
-fn row(outlook: &Outlook, several: bool, mark: &str) -> [String; 6] {
-    let recipe = if several { format!("{}:", outlook.recipe) } else { String::new() };
-    let what = match outlook.kind {
+fn row(outlook: &Outlook, has_several: bool, mark: &str) -> [String; 6] {
+    let recipe = if has_several { format!("{}:", outlook.recipe) } else { String::new() };
+    let kind_word = match outlook.kind {
         Kind::Claim => "claim",
         Kind::Comparison => "table",
         Kind::Marks => "marks of",
     };
     let part = outlook.part.as_ref().map(|part| format!(": {part}")).unwrap_or_default();
-    let name = format!("{what} {recipe}{}{part}", outlook.name);
+    let name = format!("{kind_word} {recipe}{}{part}", outlook.name);
     let room = MAX_WIDTH.saturating_sub(mark.chars().count());
-    let short = shortened(&clean(&name), room);
+    let short_name = shortened(&clean(&name), room);
     let seeds = match outlook.least_seeds {
-        Some(least) => format!("{least}–{}", outlook.seeds),
+        Some(min_seeds) => format!("{min_seeds}–{}", outlook.seeds),
         None => outlook.seeds.to_string(),
     };
-    let [sd, power, needed] = match &outlook.numbers {
+    let [sd, power, needed_seeds] = match &outlook.numbers {
         Some(numbers) => {
             let sd = if numbers.relative {
                 quantity(numbers.sd, Unit::Fraction)
             } else {
                 measured(&outlook.metric, Metric { value: numbers.sd, unit: outlook.unit })
             };
-            let needed = match numbers.seeds_needed {
+            let needed_seeds = match numbers.seeds_needed {
                 Some(seeds) => seeds.to_string(),
                 None => outlook.most_seeds().map_or_else(|| "–".to_owned(), |most| format!("> {most}")),
             };
-            [sd, percent(numbers.power), needed]
+            [sd, percent(numbers.power), needed_seeds]
         }
         None => ["–"; 3].map(str::to_owned),
     };
-    [format!("  {short}{mark}"), outlook.records.to_string(), sd, seeds, power, needed]
+    [format!("  {short_name}{mark}"), outlook.records.to_string(), sd, seeds, power, needed_seeds]
 }
 
 /// The seeds for a budget.
 fn budget(choice: &Choice) -> String {
-    let (given, needed) = (duration(choice.budget_seconds), duration(choice.seconds_needed));
+    let (budget_text, needed_time) = (duration(choice.budget_seconds), duration(choice.seconds_needed));
     let time = duration(choice.seconds);
-    let said = if choice.is_enough {
-        format!("{given} of jobs one after the other are enough for 80 %, which takes about {time}")
+    let statement = if choice.is_enough {
+        format!("{budget_text} of jobs one after the other are enough for 80 %, which takes about {time}")
     } else if choice.is_affordable {
         let power = percent(choice.power);
         format!(
-            "{given} of jobs one after the other are not enough for 80 %, which takes about {needed}; the best lowest power is {power}, in about {time}"
+            "{budget_text} of jobs one after the other are not enough for 80 %, which takes about {needed_time}; the best lowest power is {power}, in about {time}"
         )
     } else {
         format!(
-            "{given} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed}"
+            "{budget_text} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed_time}"
         )
     };
-    let several = choice.steps.iter().any(|step| step.recipe != choice.steps[0].recipe);
+    let has_several = choice.steps.iter().any(|step| step.recipe != choice.steps[0].recipe);
     let mut table = grid(["  step", "planned", "seeds", "jobs to run", "time"]);
     for step in &choice.steps {
-        let recipe = if several { format!("{}:", step.recipe) } else { String::new() };
+        let recipe = if has_several { format!("{}:", step.recipe) } else { String::new() };
         let numbers = [step.planned, step.seeds, step.jobs].map(|number| number.to_string());
         let name = format!("  {recipe}{}", clean(&step.step));
         table.add_row(std::iter::once(name).chain(numbers).chain([duration(step.seconds)]));
@@ -179,7 +179,7 @@ fn budget(choice: &Choice) -> String {
         ),
     };
     let lines = lines(table);
-    format!("\n{}{lines}{left_out}", wrapped(&said, 0))
+    format!("\n{}{lines}{left_out}", wrapped(&statement, 0))
 }
 
 /// The lines of a table, with its numbers to the right.

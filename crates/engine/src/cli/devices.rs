@@ -50,11 +50,11 @@ pub(super) fn devices(args: &DevicesArgs) -> Result<Exit, Error> {
 }
 
 fn found(probe: &Probe) -> Vec<FoundDevice<'_>> {
-    let chosen = probe.choose(BackendChoice::Auto).ok();
-    let is_chosen = |found: &Device| {
-        chosen.as_ref().is_some_and(|chosen| (chosen.backend, chosen.index) == (found.backend, found.index))
+    let choice = probe.choose(BackendChoice::Auto).ok();
+    let is_chosen = |device: &Device| {
+        choice.as_ref().is_some_and(|choice| (choice.backend, choice.index) == (device.backend, device.index))
     };
-    let is_backend = |backend| chosen.as_ref().is_some_and(|chosen| chosen.backend == backend);
+    let is_backend = |backend| choice.as_ref().is_some_and(|choice| choice.backend == backend);
     let describe = |device: &Device| {
         if is_chosen(device) {
             "taken by `--backend auto`".to_owned()
@@ -72,7 +72,7 @@ fn found(probe: &Probe) -> Vec<FoundDevice<'_>> {
     devices.map(|device| FoundDevice { device, auto: is_chosen(device), says: describe(device) }).collect()
 }
 
-fn text(devices: &[FoundDevice<'_>], rejected: &[Rejected]) -> String {
+fn text(devices: &[FoundDevice<'_>], rejections: &[Rejected]) -> String {
     let mut lines = Vec::new();
     for FoundDevice { device, says, .. } in devices {
         let mut facts = vec![device.name.clone()];
@@ -82,8 +82,8 @@ fn text(devices: &[FoundDevice<'_>], rejected: &[Rejected]) -> String {
         facts.extend(device.memory.map(|bytes| quantity(bytes as f64, Unit::Bytes)));
         lines.push(format!("{:<5} {}  ({says})", device.backend.name(), facts.join(", ")));
     }
-    for rejected in rejected {
-        lines.push(format!("{:<5} none: {}; {}", rejected.backend.name(), rejected.reason, rejected.advice));
+    for rejection in rejections {
+        lines.push(format!("{:<5} none: {}; {}", rejection.backend.name(), rejection.reason, rejection.advice));
     }
     if lines.is_empty() {
         lines.push("this build has no lab, so it computes on nothing: build with the feature `cpu`".to_owned());

@@ -63,7 +63,7 @@ pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
 /// Resolves a name that the user gave.
 fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>) -> Result<Side, Error> {
     let path = Path::new(name);
-    let reading = || Error::io("cannot read the store");
+    let read_error = || Error::io("cannot read the store");
     if path.is_file() {
         let Prepared { plan, .. } = changes.prepare(results, &[path.to_owned()], &[], false)?;
         let store = Store::open(results)?;
@@ -79,7 +79,7 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
     let mut side = Side::new(name.to_owned());
     if path.join("store").is_dir() {
         let store = Store::open(path)?;
-        let mut entries = store.index().map_err(reading())?;
+        let mut entries = store.index().map_err(read_error())?;
         // If several records have the same name, the latest counts.
         entries.sort_by_key(|entry| entry.started);
         for entry in entries {
@@ -109,11 +109,11 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
 /// The verdicts on a plan's claims by a side's records, which are found by their names.
 fn verdicts(plan: &Plan, side: &Side) -> Vec<Verdict> {
     let jobs = plan.jobs().filter_map(|(id, job)| Some((id, side.jobs.get(&job.label.to_string())?)));
-    let measured = jobs.filter_map(|(id, job)| Some((id, Measured::from(job.record.as_ref()?)))).collect();
-    plan.studies.iter().flat_map(|study| judge(study, &measured)).collect()
+    let records = jobs.filter_map(|(id, job)| Some((id, Measured::from(job.record.as_ref()?)))).collect();
+    plan.studies.iter().flat_map(|study| judge(study, &records)).collect()
 }
 
-fn text(difference: &Difference, all: bool) -> String {
+fn text(difference: &Difference, shows_all: bool) -> String {
     let Difference { sides, shared, same, only, params, metrics, claims, environment } = difference;
     let mut lines = vec![format!("A  {}", clean(&sides[0])), format!("B  {}", clean(&sides[1]))];
     lines.push(format!("jobs: {shared} in both, of which {same} the same"));
@@ -131,19 +131,19 @@ fn text(difference: &Difference, all: bool) -> String {
             format!("{}: {before} → {after} in {}", change.what, list(&change.jobs))
         }),
     );
-    let shown = |change: &&MetricChange| all || change.headline || change.significant == Some(true);
-    section(&mut lines, "metrics, B − A", metrics.iter().filter(shown).map(metric));
-    let hidden = metrics.iter().filter(|change| !shown(change)).count();
-    if hidden > 0 {
-        lines.push(format!("  {} more, which chance can explain; --all shows them", count(hidden, "difference")));
+    let is_shown = |change: &&MetricChange| shows_all || change.headline || change.significant == Some(true);
+    section(&mut lines, "metrics, B − A", metrics.iter().filter(is_shown).map(metric));
+    let hidden_count = metrics.iter().filter(|change| !is_shown(change)).count();
+    if hidden_count > 0 {
+        lines.push(format!("  {} more, which chance can explain; --all shows them", count(hidden_count, "difference")));
     }
     section(
         &mut lines,
         "claims",
         claims.iter().map(|change| {
             let state = |state: Option<State>| state.map_or("not claimed", State::word);
-            let why = change.because.iter().rev().find(|why| !why.is_empty()).cloned().unwrap_or_default();
-            format!("{}: {} → {}: {why}", change.claim, state(change.states[0]), state(change.states[1]))
+            let reason = change.because.iter().rev().find(|reason| !reason.is_empty()).cloned().unwrap_or_default();
+            format!("{}: {} → {}: {reason}", change.claim, state(change.states[0]), state(change.states[1]))
         }),
     );
     section(
@@ -151,10 +151,10 @@ fn text(difference: &Difference, all: bool) -> String {
         "environment",
         environment
             .iter()
-            .take(if all { usize::MAX } else { MAX_PARTS })
-            .map(|(what, [before, after])| format!("{what}: {} → {}", before.join(", "), after.join(", "))),
+            .take(if shows_all { usize::MAX } else { MAX_PARTS })
+            .map(|(name, [before, after])| format!("{name}: {} → {}", before.join(", "), after.join(", "))),
     );
-    if !all && environment.len() > MAX_PARTS {
+    if !shows_all && environment.len() > MAX_PARTS {
         lines.push(format!("  {} more; --all shows them", count(environment.len() - MAX_PARTS, "difference")));
     }
     lines.join("\n") + "\n"
@@ -167,11 +167,11 @@ fn metric(change: &MetricChange) -> String {
 }
 
 fn list(names: &[String]) -> String {
-    let mut shown: Vec<String> = names.iter().take(MAX_NAMES).cloned().collect();
+    let mut parts: Vec<String> = names.iter().take(MAX_NAMES).cloned().collect();
     if names.len() > MAX_NAMES {
-        shown.push(format!("and {} more", names.len() - MAX_NAMES));
+        parts.push(format!("and {} more", names.len() - MAX_NAMES));
     }
-    shown.join("; ")
+    parts.join("; ")
 }
 
 fn section(lines: &mut Vec<String>, title: &str, entries: impl Iterator<Item = String>) {

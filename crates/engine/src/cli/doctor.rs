@@ -44,14 +44,15 @@ pub(super) fn doctor(results: &Path, args: &DoctorArgs) -> Result<Exit, Error> {
     }
     let executor = executor(&args.executor)?;
     let findings = doctor::examine(results, &executor, args.gpus, Duration::from_secs(args.wait));
-    let failed = findings.iter().any(|finding| finding.verdict == Verdict::Failed);
+    let has_failed = findings.iter().any(|finding| finding.verdict == Verdict::Failed);
     if args.format.is_json() {
-        let all = json!({ "executor": args.executor.display().to_string(), "good": !failed, "findings": findings });
-        answer(&all, failed.then(|| answer::again(&[], &[])).into_iter().collect())?;
+        let fields =
+            json!({ "executor": args.executor.display().to_string(), "good": !has_failed, "findings": findings });
+        answer(&fields, has_failed.then(|| answer::again(&[], &[])).into_iter().collect())?;
     } else {
         print(&findings.iter().map(line).collect::<String>())?;
     }
-    Ok(if failed { Exit::Failure } else { Exit::Done })
+    Ok(if has_failed { Exit::Failure } else { Exit::Done })
 }
 
 /// The executor of a word or of a sweep file.

@@ -66,8 +66,8 @@ pub(super) struct ExecTrialArgs {
 }
 
 fn plain_name(text: &str) -> Result<String, String> {
-    let plain = !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
-    if plain { Ok(text.to_owned()) } else { Err("letters, digits and `-`".to_owned()) }
+    let is_plain = !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+    if is_plain { Ok(text.to_owned()) } else { Err("letters, digits and `-`".to_owned()) }
 }
 
 pub(super) fn trial(results: &Path, args: &ExecTrialArgs) -> Result<Exit, Error> {
@@ -85,12 +85,12 @@ pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
 
 pub(super) fn remote(results: &Path, args: &ExecRemoteArgs) -> Result<Exit, Error> {
     let ExecRemoteArgs { run, jobs_name, submission, key, remote } = args;
-    let sent = SentJob { jobs_name: jobs_name.clone(), run: run.clone(), key: *key, submission: *submission };
-    ended(*key, allocation::job_from_afar(results, &*remote.required()?, &sent))
+    let job = SentJob { jobs_name: jobs_name.clone(), run: run.clone(), key: *key, submission: *submission };
+    ended(*key, allocation::job_from_afar(results, &*remote.required()?, &job))
 }
 
-fn ended(key: Key, ended: std::io::Result<Ended>) -> Result<Exit, Error> {
-    match ended.map_err(Error::io("the job cannot be run"))? {
+fn ended(key: Key, result: std::io::Result<Ended>) -> Result<Exit, Error> {
+    match result.map_err(Error::io("the job cannot be run"))? {
         Ended::Blocked(need) => {
             say(format_args!("{} does not run: {} has no record", key.short(), need.short()));
             Ok(Exit::Blocked)

@@ -82,7 +82,7 @@ enum Difference {
 
 impl Difference {
     fn all(plan: &Plan, causes: &[Cause]) -> Vec<Self> {
-        let one = |cause: &Cause| match cause.clone() {
+        let difference_of = |cause: &Cause| match cause.clone() {
             Cause::Changed { what, old, new, place } => {
                 Self::Changed { what, old, new, at: place.map(|place| plan.sources().place(place)) }
             }
@@ -92,24 +92,25 @@ impl Difference {
             }
             Cause::Gone { label } => Self::Gone { job: label },
         };
-        causes.iter().map(one).collect()
+        causes.iter().map(difference_of).collect()
     }
 }
 
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.changes.prepare(results, std::slice::from_ref(&args.recipe), &[], false)?;
     let store = Store::open(results)?;
-    let explained = explained(&plan, &store, &args.job)?;
+    let output = explained(&plan, &store, &args.job)?;
     if args.format.is_json() {
-        let next = match explained.state {
-            "cached" => answer::line(results, ["show", &explained.key.short()]),
+        let next = match output.state {
+            "cached" => answer::line(results, ["show", &output.key.short()]),
             "stopped" => answer::with_words(results, "report", &plan.typed(), &[]),
-            _ => answer::with_words(results, "run", &plan.typed(), &["--only".to_owned(), explained.job.clone()]),
+            _ => answer::with_words(results, "run", &plan.typed(), &["--only".to_owned(), output.job.clone()]),
         };
-        answer(&explained, vec![next])?;
+        answer(&output, vec![next])?;
     } else {
-        let all = explained.environment.iter().filter(|_| args.environment).flat_map(Environment::lines);
-        let lines: Vec<String> = explained.lines.into_iter().chain(all.map(|line| format!("    {line}"))).collect();
+        let environment_lines = output.environment.iter().filter(|_| args.environment).flat_map(Environment::lines);
+        let lines: Vec<String> =
+            output.lines.into_iter().chain(environment_lines.map(|line| format!("    {line}"))).collect();
         print(&(lines.join("\n") + "\n"))?;
     }
     Ok(Exit::Done)
@@ -120,7 +121,7 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
     let id = find(plan, name)?;
     let job = plan.job(id);
     let decided_jobs = DecidedJobs::read(plan, store).map_err(Error::io("cannot read the store"))?;
-    let mut explained = Explained {
+    let mut output = Explained {
         job: job.label.to_string(),
         key: job.key,
         state: "to run",
@@ -130,32 +131,32 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
         environment: None,
         lines: Vec::new(),
     };
-    let chosen = chosen(plan, id).map(|chosen| format!("  {chosen}"));
+    let choice = chosen(plan, id).map(|choice| format!("  {choice}"));
     if let Some(record) = store.get(job.key)? {
-        explained.state = "cached";
-        explained.lines = of_record(&record, &explained.job, decided_jobs.of(id).map(|(_, because)| because), chosen);
-        explained.environment = environment(store, &record);
-        explained.lines.extend(explained.environment.as_ref().map(|used| {
-            let short = used.short();
-            format!("  its environment: {short}; `--environment` lists all of it")
+        output.state = "cached";
+        output.lines = of_record(&record, &output.job, decided_jobs.of(id).map(|(_, reason)| reason), choice);
+        output.environment = environment(store, &record);
+        output.lines.extend(output.environment.as_ref().map(|environment| {
+            let short_text = environment.short();
+            format!("  its environment: {short_text}; `--environment` lists all of it")
         }));
         let Record { key, label, provenance, .. } = record;
-        explained.record = Some(Compared { key, job: label, started: provenance.started });
-    } else if let Some((DecidedState::Stopped, because)) = decided_jobs.of(id) {
-        explained.state = "stopped";
-        let label = clean(&explained.job).into_owned();
-        explained.lines = [format!("{label} does not run: it {}", clean(because))].into_iter().chain(chosen).collect();
-        return Ok(explained);
+        output.record = Some(Compared { key, job: label, started: provenance.started });
+    } else if let Some((DecidedState::Stopped, reason)) = decided_jobs.of(id) {
+        output.state = "stopped";
+        let label = clean(&output.job).into_owned();
+        output.lines = [format!("{label} does not run: it {}", clean(reason))].into_iter().chain(choice).collect();
+        return Ok(output);
     } else {
-        let released = decided_jobs.of(id).map(|(_, because)| because);
-        if released.is_none() && plan.is_reserve(id) {
-            explained.state = "in reserve";
+        let release_reason = decided_jobs.of(id).map(|(_, reason)| reason);
+        if release_reason.is_none() && plan.is_reserve(id) {
+            output.state = "in reserve";
         }
-        without_record(plan, store, id, released, &mut explained)?;
-        explained.lines.extend(chosen);
+        without_record(plan, store, id, release_reason, &mut output)?;
+        output.lines.extend(choice);
     }
-    explained.lines.extend(arguments(&job.values).map(|arguments| format!("  it runs {}", clean(&arguments))));
-    Ok(explained)
+    output.lines.extend(arguments(&job.values).map(|arguments| format!("  it runs {}", clean(&arguments))));
+    Ok(output)
 }
 
 /// Returns the environment in which a record was made, if it is known.
@@ -164,53 +165,52 @@ fn environment(store: &Store, record: &Record) -> Option<Environment> {
 }
 
 /// The origin of a record, in lines.
-fn of_record(record: &Record, label: &str, decided: Option<&str>, chosen: Option<String>) -> Vec<String> {
+fn of_record(record: &Record, label: &str, decision_reason: Option<&str>, choice: Option<String>) -> Vec<String> {
     let Record { key, provenance, .. } = record;
-    let took = crate::format::duration(provenance.seconds);
+    let time = crate::format::duration(provenance.seconds);
     let (label, host) = (clean(label), clean(&provenance.host));
-    let made = ago(provenance.started);
-    let mut lines = vec![format!("{label} is cached: record {} was made {made} on {host} in {took}", key.short())];
+    let age = ago(provenance.started);
+    let mut lines = vec![format!("{label} is cached: record {} was made {age} on {host} in {time}", key.short())];
     let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
     lines.extend(measured.map(|sentence| format!("  {}", clean(&sentence))));
-    lines.extend(chosen);
-    lines.extend(decided.map(|because| format!("  {}", clean(because))));
+    lines.extend(choice);
+    lines.extend(decision_reason.map(|reason| format!("  {}", clean(reason))));
     let gpu = provenance.conditions.as_ref().and_then(|conditions| conditions.gpu.as_ref());
     lines.extend(gpu.map(|gpu| format!("  it had {}", gpu.describe())));
     lines
 }
 
-/// Explains why a job without a record will run; `released` is the decision that lets it.
+/// Explains why a job without a record will run; `release_reason` is the reason of the decision that lets it.
 fn without_record(
     plan: &Plan,
     store: &Store,
     id: JobId,
-    released: Option<&str>,
-    explained: &mut Explained,
+    release_reason: Option<&str>,
+    output: &mut Explained,
 ) -> Result<(), Error> {
     let job = plan.job(id);
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
     let explanation = Explainer::new(plan, &entries).with_manifests(store.manifests()).explain(id);
-    let will = match (released, explained.state) {
-        (Some(because), _) => format!("will run, because {}", clean(because)),
+    let verb_phrase = match (release_reason, output.state) {
+        (Some(reason), _) => format!("will run, because {}", clean(reason)),
         (None, "in reserve") => "is in reserve: it runs if results decide so".to_owned(),
         (None, _) => "will run".to_owned(),
     };
-    let label = clean(&explained.job).into_owned();
-    let lines = &mut explained.lines;
-    lines.push(format!("{label} {will}: no record has its key {}", job.key.short()));
+    let label = clean(&output.job).into_owned();
+    let lines = &mut output.lines;
+    lines.push(format!("{label} {verb_phrase}: no record has its key {}", job.key.short()));
     describe(plan, &explanation, lines);
     if job.shares_gpu() {
         let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
         lines.extend(describe_gpu(job, &history.gpus).map(|part| format!("  it shares a GPU: {part}")));
     }
-    explained.then = downstream(plan, id, store);
-    if !explained.then.is_empty() {
-        lines.push(format!("  then also: {}", explained.then.join(", ")));
+    output.then = downstream(plan, id, store);
+    if !output.then.is_empty() {
+        lines.push(format!("  then also: {}", output.then.join(", ")));
     }
     let nearest = explanation.nearest;
-    explained.record =
-        nearest.map(|entry| Compared { key: entry.key, job: entry.label.clone(), started: entry.started });
-    explained.causes = Difference::all(plan, &explanation.causes);
+    output.record = nearest.map(|entry| Compared { key: entry.key, job: entry.label.clone(), started: entry.started });
+    output.causes = Difference::all(plan, &explanation.causes);
     Ok(())
 }
 
@@ -242,8 +242,8 @@ fn arguments(values: &Values) -> Option<String> {
     let Some(Value::List(argv)) = values.get("argv") else { return None };
     argv.iter().find(|item| item.as_text() == Some(FLAGS))?;
     let arguments = Command::build(values)?.arguments();
-    let shown = arguments.iter().map(|argument| quoted(&without_keys(argument)));
-    Some(shown.collect::<Vec<_>>().join(" "))
+    let words = arguments.iter().map(|argument| quoted(&without_keys(argument)));
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
 fn describe(plan: &Plan, explanation: &Explanation<'_>, lines: &mut Vec<String>) {
@@ -297,33 +297,33 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
 
 /// Consequences of this job's run: steps with the numbers of their jobs, and the outputs made from them.
 fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
-    let reached = plan.dependents(id);
+    let dependents = plan.dependents(id);
     let mut names = Vec::new();
     for study in &plan.studies {
         let recipe = &study.recipe;
-        let again = |job: &JobId| *job == id || (reached.contains(job) && !store.contains(plan.job(*job).key));
+        let runs_again = |job: &JobId| *job == id || (dependents.contains(job) && !store.contains(plan.job(*job).key));
         let numbers: Vec<usize> =
-            study.steps.iter().map(|jobs| jobs.iter().filter(|(_, job)| again(job)).count()).collect();
+            study.steps.iter().map(|jobs| jobs.iter().filter(|(_, job)| runs_again(job)).count()).collect();
         for (step, (jobs, number)) in recipe.steps.iter().zip(study.steps.iter().zip(&numbers)) {
             let number = number - usize::from(jobs.iter().any(|(_, job)| *job == id));
             if number > 0 {
                 names.push(format!("{} of {}", count(number, "job"), step.name.value));
             }
         }
-        let shown = recipe.shown().filter(|shown| shown.steps.iter().any(|step| numbers[*step] > 0));
-        names.extend(shown.map(|shown| format!("{} {}", shown.kind, shown.name)));
+        let outputs = recipe.shown().filter(|output| output.steps.iter().any(|step| numbers[*step] > 0));
+        names.extend(outputs.map(|output| format!("{} {}", output.kind, output.name)));
     }
     names
 }
 
 /// The job that a label (with its axes in any order and its values in any spelling) or the beginning of a key names.
 fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
-    let several = plan.studies.len() > 1;
+    let has_several = plan.studies.len() > 1;
     let labels: Vec<(String, JobId)> = plan
         .studies
         .iter()
         .flat_map(|study| {
-            let prefix = if several { format!("{}:", study.recipe.name) } else { String::new() };
+            let prefix = if has_several { format!("{}:", study.recipe.name) } else { String::new() };
             let jobs = study.recipe.steps.iter().zip(&study.steps);
             jobs.flat_map(move |(step, jobs)| {
                 let prefix = format!("{prefix}{}", step.name.value);
@@ -331,8 +331,8 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
             })
         })
         .collect();
-    let exact = labels.iter().find(|(label, _)| label.trim_end_matches('/') == name);
-    if let Some((_, id)) = exact.or_else(|| labels.iter().find(|(label, _)| means(label, name))) {
+    let exact_match = labels.iter().find(|(label, _)| label.trim_end_matches('/') == name);
+    if let Some((_, id)) = exact_match.or_else(|| labels.iter().find(|(label, _)| means(label, name))) {
         return Ok(*id);
     }
     let hex = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -345,14 +345,14 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
     Err(Error::NotFound { message: format!("the recipe has no job `{name}`"), help })
 }
 
-fn ago(started: Timestamp) -> String {
-    let since = Timestamp::now().since(started);
-    let largest = SpanRound::new().largest(Unit::Hour).smallest(Unit::Minute);
-    match since.and_then(|span| span.round(largest)) {
+fn ago(start: Timestamp) -> String {
+    let age = Timestamp::now().since(start);
+    let rounding = SpanRound::new().largest(Unit::Hour).smallest(Unit::Minute);
+    match age.and_then(|span| span.round(rounding)) {
         Ok(span) if span.is_zero() || span.is_negative() => "just now".to_owned(),
         Ok(span) if span.get_hours() >= 48 => format!("{} days ago", span.get_hours() / 24),
         Ok(span) if span.get_hours() > 0 => format!("{} h ago", span.get_hours()),
         Ok(span) => format!("{} min ago", span.get_minutes()),
-        Err(_) => format!("at {started}"),
+        Err(_) => format!("at {start}"),
     }
 }

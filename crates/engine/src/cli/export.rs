@@ -49,11 +49,11 @@ pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
     for key in keys {
         records.extend(store.get(key)?);
     }
-    let written = match args.to {
+    let result = match args.to {
         Target::Tensorboard => tensorboard::export(&records, folder),
         Target::Mlflow => mlflow::export(&records, folder),
     };
-    let Exported { jobs, notices } = written.map_err(Error::io("cannot write the export"))?;
+    let Exported { jobs, notices } = result.map_err(Error::io("cannot write the export"))?;
     for notice in notices {
         say(format_args!("note: {}", clean(&notice)));
     }

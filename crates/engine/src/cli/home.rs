@@ -18,14 +18,14 @@ const SHOWN: usize = 12;
 /// Prints the recipes of the current folder, the latest run, the number of records and the next command.
 pub(super) fn home(results: &Path) -> Result<Exit, Error> {
     let recipes = nearby::recipes(Path::new(""), results);
-    let latest =
+    let latest_run =
         RunFolder::all(results).into_iter().rev().find_map(|folder| Some((Snapshot::read(&folder).ok()?, folder)));
     let records = Store::new(results).keys().map_or(0, |keys| keys.len());
     let mut lines =
         vec![concat!("sweep ", env!("CARGO_PKG_VERSION"), ": ablations and sweeps from recipes").to_owned()];
     lines.push(String::new());
     lines.extend(listed(&recipes));
-    if let Some((snapshot, folder)) = &latest {
+    if let Some((snapshot, folder)) = &latest_run {
         lines.push(format!(
             "latest run: {} · {} · {}",
             folder.name(),
@@ -38,10 +38,10 @@ pub(super) fn home(results: &Path) -> Result<Exit, Error> {
         lines.push(format!("{} in {}", count(records, "record"), results.display()));
     }
     lines.push(String::new());
-    let next = next(&recipes, latest.as_ref().map(|(snapshot, _)| snapshot));
+    let next = next(&recipes, latest_run.as_ref().map(|(snapshot, _)| snapshot));
     let width = next.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
-    for (index, (command, what)) in next.iter().enumerate() {
-        lines.push(format!("{} {command:width$}  {what}", if index == 0 { "next:" } else { "     " }));
+    for (index, (command, purpose)) in next.iter().enumerate() {
+        lines.push(format!("{} {command:width$}  {purpose}", if index == 0 { "next:" } else { "     " }));
     }
     lines.push("      `sweep --help` lists all commands".to_owned());
     print(&(lines.join("\n") + "\n"))?;
@@ -71,8 +71,8 @@ fn ended(snapshot: &Snapshot) -> String {
     match &snapshot.summary {
         _ if snapshot.live => format!("live since {}", span(now, snapshot.manifest.at)),
         Some(summary) => {
-            let how = if summary.interrupted.is_some() { "interrupted" } else { "ended" };
-            format!("{how} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
+            let word = if summary.interrupted.is_some() { "interrupted" } else { "ended" };
+            format!("{word} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
         }
         None if snapshot.elsewhere => "in the queue".to_owned(),
         None => format!("its engine was killed {} ago", span(now, snapshot.last)),
@@ -81,9 +81,9 @@ fn ended(snapshot: &Snapshot) -> String {
 
 /// The commands that are likely to be next, each with its purpose, the likeliest first.
 fn next(recipes: &[PathBuf], latest: Option<&Snapshot>) -> Vec<(String, &'static str)> {
-    let last = latest.and_then(|snapshot| Some((snapshot, snapshot.manifest.typed.first()?)));
+    let last_run = latest.and_then(|snapshot| Some((snapshot, snapshot.manifest.typed.first()?)));
     let status = || ("sweep status".to_owned(), "shows each of its jobs");
-    match (last, recipes.first()) {
+    match (last_run, recipes.first()) {
         (Some((snapshot, _)), _) if snapshot.live => {
             let mut next = vec![status()];
             if cfg!(feature = "ui") {
@@ -95,12 +95,12 @@ fn next(recipes: &[PathBuf], latest: Option<&Snapshot>) -> Vec<(String, &'static
             let is_done = snapshot.summary.as_ref().is_some_and(|summary| {
                 summary.interrupted.is_none() && summary.failed + summary.skipped + summary.stopped == 0
             });
-            let first = if is_done {
+            let first_command = if is_done {
                 (format!("sweep report {recipe}"), "prints its tables")
             } else {
                 (format!("sweep run {recipe}"), "continues it")
             };
-            vec![first, status(), (format!("sweep plan {recipe}"), "shows what is cached and what would run")]
+            vec![first_command, status(), (format!("sweep plan {recipe}"), "shows what is cached and what would run")]
         }
         (None, Some(recipe)) => vec![
             (format!("sweep plan {}", recipe.display()), "shows its jobs, without running them"),

@@ -153,8 +153,8 @@ pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
         HostsCommand::Add(args) => {
             let host = added(args)?;
             say(format_args!("{} is used by the runs of this results folder", clean(&host.host)));
-            let changed = HostAnswer::named(&host.host, "added");
-            change(results, format, &changed, |members| members.add(host))
+            let host_answer = HostAnswer::named(&host.host, "added");
+            change(results, format, &host_answer, |members| members.add(host))
         }
         HostsCommand::Rm { host } => {
             named(host)?;
@@ -164,15 +164,15 @@ pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
         HostsCommand::List => print_list(results, format).map(|()| Exit::Done),
         HostsCommand::Clean(args) => clean_up(results, args, format),
         HostsCommand::Cancel => {
-            let ended = cancel(results).map_err(Error::io("the jobs cannot be ended"))?;
-            for error in &ended.errors {
+            let cancellation = cancel(results).map_err(Error::io("the jobs cannot be ended"))?;
+            for error in &cancellation.errors {
                 say(format_args!("warning: {}", clean(error)));
             }
-            say(format_args!("{} told to end", count(ended.jobs, "job")));
+            say(format_args!("{} told to end", count(cancellation.jobs, "job")));
             if format.is_json() {
-                answer(&json!({ "jobs": ended.jobs, "errors": ended.errors }), Vec::new())?;
+                answer(&json!({ "jobs": cancellation.jobs, "errors": cancellation.errors }), Vec::new())?;
             }
-            Ok(if ended.errors.is_empty() { Exit::Done } else { Exit::Failure })
+            Ok(if cancellation.errors.is_empty() { Exit::Done } else { Exit::Failure })
         }
     }
 }
@@ -193,21 +193,21 @@ fn added(args: &AddArgs) -> Result<SshHost, Error> {
     })
 }
 
-/// Removes what no run needs from a host.
+/// Removes the files and records that no run needs from a host.
 fn clean_up(results: &Path, args: &CleanArgs, format: FormatArgs) -> Result<Exit, Error> {
     let members = Members::read(results).map_err(Error::io("the list of hosts cannot be read"))?;
-    let known = members.added.into_iter().find(|known| known.host == args.host);
-    let mut host = known.map_or_else(|| named(&args.host), Ok)?;
+    let member = members.added.into_iter().find(|member| member.host == args.host);
+    let mut host = member.map_or_else(|| named(&args.host), Ok)?;
     host.workdir = args.workdir.clone().or(host.workdir);
     if !args.options.is_empty() {
         host.options.clone_from(&args.options);
     }
-    let cleaned = clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
-    let Cleaned { programs, files, records, bytes } = cleaned;
+    let totals = clean_host(results, &host).map_err(Error::io("nothing was removed"))?;
+    let Cleaned { programs, files, records, bytes } = totals;
     let parts = [count(programs, "program"), count(files, "file"), count(records, "record")];
     say(format_args!("{}: {} removed, {}", clean(&host.host), parts.join(", "), quantity(bytes as f64, Unit::Bytes)));
     if format.is_json() {
-        answer(&cleaned, Vec::new())?;
+        answer(&totals, Vec::new())?;
     }
     Ok(Exit::Done)
 }
@@ -215,12 +215,12 @@ fn clean_up(results: &Path, args: &CleanArgs, format: FormatArgs) -> Result<Exit
 fn change(
     results: &Path,
     format: FormatArgs,
-    changed: &HostAnswer,
+    host_answer: &HostAnswer,
     change: impl FnOnce(&mut Members),
 ) -> Result<Exit, Error> {
     Members::change(results, change).map_err(Error::io("the list of hosts cannot be changed"))?;
     if format.is_json() {
-        answer(changed, vec![answer::line(results, ["hosts", "list"])])?;
+        answer(host_answer, vec![answer::line(results, ["hosts", "list"])])?;
     }
     Ok(Exit::Done)
 }
@@ -231,7 +231,7 @@ fn print_list(results: &Path, format: FormatArgs) -> Result<(), Error> {
     let is_running = run.is_some();
     let mut hosts: Vec<HostAnswer> = run.into_iter().flat_map(|run| run.hosts).map(HostAnswer::of_run).collect();
     for SshHost { host, .. } in &members.added {
-        if hosts.iter().all(|listed| listed.host != *host) {
+        if hosts.iter().all(|entry| entry.host != *host) {
             hosts.push(HostAnswer::named(host, "added"));
         }
     }

@@ -139,19 +139,20 @@ pub(super) fn inspect(
 /// The parameters of a Python script: those that its syntax tree shows, else those that it reads.
 fn of_python(script: &Script, file: &Path, timeout: Duration) -> Result<Found, Error> {
     let path = &script.path;
-    let read = init::read(script, file);
-    let is_known = read.whole || read.source == Source::Broken || script.language == Language::Notebook;
+    let file_parameters = init::read(script, file);
+    let is_known =
+        file_parameters.whole || file_parameters.source == Source::Broken || script.language == Language::Notebook;
     if is_known {
-        return Ok(read.usable(path)?);
+        return Ok(file_parameters.usable(path)?);
     }
     say(format_args!(
         "running `{}` until it reads its parameters (no writes, no network, at most {} s)",
         clean(&path.display().to_string()),
         timeout.as_secs_f64()
     ));
-    let ran = init::run(script, file, timeout);
-    let has_run = ran.has_any();
-    let found = ran.or_part(read);
+    let run_parameters = init::run(script, file, timeout);
+    let has_run = run_parameters.has_any();
+    let found = run_parameters.or_part(file_parameters);
     if !has_run && found.has_any() {
         say(format_args!(
             "note: these are the parameters that the file shows; its run showed none: {}",
@@ -165,25 +166,25 @@ fn of_python(script: &Script, file: &Path, timeout: Duration) -> Result<Found, E
 fn of_script(
     results: &Path,
     args: &NewArgs,
-    given: &Path,
+    path: &Path,
     name: &str,
     output: &Path,
     folder: &Path,
 ) -> Result<(), Error> {
-    let (script, found) = inspect(given, &args.arguments, args.python.as_deref(), args.timeout)?;
+    let (script, found) = inspect(path, &args.arguments, args.python.as_deref(), args.timeout)?;
     let axes = args.axes.iter().map(|axis| named(axis)).collect();
     let wish = Wish { axes, seeds: args.seeds, ..Wish::default() };
-    let (text, missing) = init::text(&script, &found, name, output, &wish)?;
+    let (text, missing_names) = init::text(&script, &found, name, output, &wish)?;
     let jobs = write(results, folder, output, &text)?;
-    let read = match found.source {
+    let parameter_text = match found.source {
         Source::None | Source::Broken => "no parameters".to_owned(),
         _ => count(found.parameters.len(), "parameter"),
     };
-    print(&format!("{}: {read}, {}\n", output.display(), count(jobs, "job")))?;
+    print(&format!("{}: {parameter_text}, {}\n", output.display(), count(jobs, "job")))?;
     if matches!(found.source, Source::None) {
         say(format_args!("note: no parameters were read: {}; write them into `argv`", clean(&found.why)));
     }
-    for name in &missing {
+    for name in &missing_names {
         say(format_args!("note: `{}` has no default and must be given: replace its value", clean(name)));
     }
     // Jobs that `sweep run` has done already have shown their metrics.
@@ -229,31 +230,32 @@ fn unchanged() -> ChangeArgs {
 
 /// Writes the recipe if it plans, and returns the number of its jobs. An existing file is never replaced.
 fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usize, Error> {
-    let writing = || Error::io("cannot write the recipe");
-    let mut beside = tempfile::Builder::new().prefix(".new").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
-    beside.write_all(text.as_bytes()).map_err(writing())?;
-    let Prepared { plan, .. } = unchanged().prepare(results, &[beside.path().to_owned()], &[], false)?;
-    persist(beside, output)?;
+    let write_error = || Error::io("cannot write the recipe");
+    let mut temporary =
+        tempfile::Builder::new().prefix(".new").suffix(".yaml").tempfile_in(folder).map_err(write_error())?;
+    temporary.write_all(text.as_bytes()).map_err(write_error())?;
+    let Prepared { plan, .. } = unchanged().prepare(results, &[temporary.path().to_owned()], &[], false)?;
+    persist(temporary, output)?;
     Ok(plan.len())
 }
 
 /// Gives a temporary file its name. An existing file is never replaced.
 fn persist(file: NamedTempFile, output: &Path) -> Result<(), Error> {
-    let writing = || Error::io("cannot write the file");
-    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
+    let write_error = || Error::io("cannot write the file");
+    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(write_error())?;
     file.persist_noclobber(output).map(drop).map_err(|error| match error.error.kind() {
         io::ErrorKind::AlreadyExists => InitError::Exists(output.to_owned()).into(),
-        _ => writing()(error.error),
+        _ => write_error()(error.error),
     })
 }
 
 /// Writes the skill for agents.
 fn skill(output: &Path) -> Result<Exit, Error> {
-    let writing = || Error::io("cannot write the file");
+    let write_error = || Error::io("cannot write the file");
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    fs_err::create_dir_all(folder).map_err(writing())?;
-    let mut file = tempfile::Builder::new().prefix(".new").tempfile_in(folder).map_err(writing())?;
-    file.write_all(init::SKILL.as_bytes()).map_err(writing())?;
+    fs_err::create_dir_all(folder).map_err(write_error())?;
+    let mut file = tempfile::Builder::new().prefix(".new").tempfile_in(folder).map_err(write_error())?;
+    file.write_all(init::SKILL.as_bytes()).map_err(write_error())?;
     persist(file, output)?;
     print(&format!("{}\n", output.display()))?;
     Ok(Exit::Done)

@@ -69,16 +69,16 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
     if args.format.is_json() {
         return print_answer(results, args, &folder, key);
     }
-    let reading = || Error::io("cannot read the log");
-    let mut file = fs_err::File::open(folder.log(key)).map_err(reading())?;
+    let read_error = || Error::io("cannot read the log");
+    let mut file = fs_err::File::open(folder.log(key)).map_err(read_error())?;
     let mut buffer = vec![0; 1 << 16];
     // The beginning of a character whose end is still to come.
     let mut torn = Vec::new();
     loop {
         // Asked first, so that nothing is missed that the job writes before its end.
-        let over = !args.follow || !is_running(&folder, key);
+        let is_over = !args.follow || !is_running(&folder, key);
         loop {
-            let count = file.read(&mut buffer).map_err(|error| reading()(error))?;
+            let count = file.read(&mut buffer).map_err(|error| read_error()(error))?;
             if count == 0 {
                 break;
             }
@@ -86,7 +86,7 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
                 return Ok(Exit::Done);
             }
         }
-        if over {
+        if is_over {
             return Ok(Exit::Done);
         }
         thread::sleep(POLL_INTERVAL);
@@ -124,21 +124,21 @@ fn print_answer(results: &Path, args: &LogsArgs, folder: &RunFolder, key: Key) -
 
 /// Prints a part of a log; `false` if the output is closed.
 fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
-    let mut out = io::stdout().lock();
-    let written = if raw {
-        out.write_all(bytes)
+    let mut stdout = io::stdout().lock();
+    let result = if raw {
+        stdout.write_all(bytes)
     } else {
         torn.extend_from_slice(bytes);
-        let whole = match std::str::from_utf8(torn) {
+        let valid_length = match std::str::from_utf8(torn) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => torn.len(),
         };
-        let rest = torn.split_off(whole);
+        let remainder = torn.split_off(valid_length);
         let text = clean_lines(&String::from_utf8_lossy(torn));
-        *torn = rest;
-        out.write_all(text.as_bytes())
+        *torn = remainder;
+        stdout.write_all(text.as_bytes())
     };
-    match written.and_then(|()| out.flush()) {
+    match result.and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::io("cannot write the log")(error)),

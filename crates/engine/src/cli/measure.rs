@@ -27,16 +27,16 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
     let store = Store::new(results);
     if args.command.is_empty() {
         args.measures = true;
-        let selected = plan.selection()?;
-        let runs = ready(&plan, &store, &selected);
-        let waiting = selected.iter().filter(|id| !store.contains(plan.job(**id).key)).count() - runs.len();
+        let selected_jobs = plan.selection()?;
+        let runs = ready(&plan, &store, &selected_jobs);
+        let waiting_count = selected_jobs.iter().filter(|id| !store.contains(plan.job(**id).key)).count() - runs.len();
         say(format_args!(
             "{} that need no other result; {} without a result are left",
             count(runs.len(), "job"),
-            count(waiting, "job")
+            count(waiting_count, "job")
         ));
-        let ended = run::run(results, &args)?;
-        return ended.exit_after_answer(results, &args);
+        let outcome = run::run(results, &args)?;
+        return outcome.exit_after_answer(results, &args);
     }
     let measurement = of_command(&plan, &store, &recipe, std::mem::take(&mut args.command))?;
     let program = recipes::name(Path::new(script::subject_of(&measurement.argv)))?;
@@ -47,21 +47,21 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
 }
 
 /// The selected jobs without a result that need others, all of which have one.
-pub(super) fn ready(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> HashSet<JobId> {
+pub(super) fn ready(plan: &Plan, store: &Store, selected_jobs: &HashSet<JobId>) -> HashSet<JobId> {
     let is_done = |id: &JobId| store.contains(plan.job(*id).key);
     let is_ready = |id: &JobId| {
         let lists = plan.lists_of(*id);
         !lists.is_empty() && lists.iter().all(|list| plan.list(*list).iter().all(is_done)) && !is_done(id)
     };
-    selected.iter().copied().filter(is_ready).collect()
+    selected_jobs.iter().copied().filter(is_ready).collect()
 }
 
 /// The measurement of the finished jobs of a step by a command line.
 fn of_command(plan: &Plan, store: &Store, recipe: &Path, argv: Vec<String>) -> Result<Measurement, Error> {
-    let (selected, study) = (plan.selection()?, plan.studies.first().ok_or(Error::OneRecipe)?);
+    let (selected_jobs, study) = (plan.selection()?, plan.studies.first().ok_or(Error::OneRecipe)?);
     let mut steps = Vec::new();
     for (index, (step, jobs)) in study.recipe.steps.iter().zip(&study.steps).enumerate() {
-        let jobs = jobs.iter().filter(|(_, id)| plan.wants(0, index) && selected.contains(id));
+        let jobs = jobs.iter().filter(|(_, id)| plan.wants(0, index) && selected_jobs.contains(id));
         let jobs: Vec<&(Point, JobId)> = jobs.collect();
         let (mut points, mut files) = (Vec::new(), BTreeSet::new());
         for (point, id) in &jobs {
@@ -75,22 +75,23 @@ fn of_command(plan: &Plan, store: &Store, recipe: &Path, argv: Vec<String>) -> R
     }
     let names: Vec<&str> = steps.iter().map(|(step, ..)| step.name.value.as_str()).collect();
     let names = names.join(", ");
-    let Ok([(step, all, points, files)]) = <[(&Step, usize, Vec<_>, BTreeSet<String>); 1]>::try_from(steps) else {
+    let Ok([(step, job_count, points, files)]) = <[(&Step, usize, Vec<_>, BTreeSet<String>); 1]>::try_from(steps)
+    else {
         return Err(Error::NoFiles(names));
     };
     say(format_args!(
         "measures {} of {} of `{}`; nothing is trained",
         points.len(),
-        count(all, "job"),
+        count(job_count, "job"),
         step.name.value
     ));
     let axes: BTreeSet<String> = points.iter().flatten().map(|(axis, _): &(String, String)| axis.clone()).collect();
-    let of = &study.recipe;
+    let study_recipe = &study.recipe;
     let names = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>();
     let results = BTreeMap::from([
-        ("tables", names(&mut of.tables.iter().map(|table| &table.name.value))),
-        ("figures", names(&mut of.figures.iter().map(|figure| &figure.name.value))),
-        ("claims", names(&mut of.claims.iter().map(|claim| &claim.name.value))),
+        ("tables", names(&mut study_recipe.tables.iter().map(|table| &table.name.value))),
+        ("figures", names(&mut study_recipe.figures.iter().map(|figure| &figure.name.value))),
+        ("claims", names(&mut study_recipe.claims.iter().map(|claim| &claim.name.value))),
     ]);
     Ok(Measurement {
         recipe: std::path::absolute(recipe).map_err(Error::io("cannot find the recipe"))?,

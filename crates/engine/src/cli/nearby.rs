@@ -23,28 +23,29 @@ const MAX_RECIPES: usize = 6;
 
 /// The recipes and sweep files in a folder and in those below it, by name. Hidden folders and `results` are left out.
 pub(super) fn recipes(folder: &Path, results: &Path) -> Vec<PathBuf> {
-    let (mut found, mut left) = (Vec::new(), MAX_FILES);
-    search(folder, results, 0, &mut left, &mut found);
-    found.sort_by_key(|path| (path.components().count(), path.clone()));
-    found
+    let (mut paths, mut remaining_files) = (Vec::new(), MAX_FILES);
+    search(folder, results, 0, &mut remaining_files, &mut paths);
+    paths.sort_by_key(|path| (path.components().count(), path.clone()));
+    paths
 }
 
-fn search(folder: &Path, results: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
+fn search(folder: &Path, results: &Path, depth: usize, remaining_files: &mut usize, paths: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(if folder == Path::new("") { Path::new(".") } else { folder }) else { return };
     for entry in entries.flatten() {
-        if *left == 0 {
+        if *remaining_files == 0 {
             return;
         }
-        *left -= 1;
+        *remaining_files -= 1;
         let name = entry.file_name();
         let path = folder.join(&name);
-        let hidden = name.to_string_lossy().starts_with('.');
+        let is_hidden = name.to_string_lossy().starts_with('.');
         let Ok(kind) = entry.file_type() else { continue };
-        let generated = ["target", "node_modules", "__pycache__"].iter().any(|other| name == *other);
-        if kind.is_dir() && depth < MAX_DEPTH && !hidden && !generated && path != results {
-            search(&path, results, depth + 1, left, found);
-        } else if kind.is_file() && !hidden && is_yaml(&path) && is_recipe(&path) {
-            found.push(path);
+        let is_generated =
+            ["target", "node_modules", "__pycache__"].iter().any(|generated_name| name == *generated_name);
+        if kind.is_dir() && depth < MAX_DEPTH && !is_hidden && !is_generated && path != results {
+            search(&path, results, depth + 1, remaining_files, paths);
+        } else if kind.is_file() && !is_hidden && is_yaml(&path) && is_recipe(&path) {
+            paths.push(path);
         }
     }
 }
@@ -56,8 +57,8 @@ fn is_yaml(path: &Path) -> bool {
 /// True if a file has the keys of a recipe or of a sweep file.
 fn is_recipe(path: &Path) -> bool {
     let text = beginning(path);
-    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-    ["steps:", "recipe:", "recipes:", "extends:"].iter().any(|key| has(key)) && !has("on:")
+    let has_line = |key: &str| text.lines().any(|line| line.starts_with(key));
+    ["steps:", "recipe:", "recipes:", "extends:"].iter().any(|key| has_line(key)) && !has_line("on:")
 }
 
 /// Returns the question that a recipe answers, from an `about` of one line.
@@ -75,7 +76,7 @@ pub(super) fn beginning(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The failure to read recipes; for a file that is not there, with what may have been meant.
+/// The failure to read recipes; for a missing file, with the recipe that may have been meant.
 pub(super) fn explained(error: RecipeError, name: String, changes: &ChangeArgs, results: &Path) -> Error {
     match error {
         RecipeError::Read { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
@@ -88,7 +89,7 @@ pub(super) fn explained(error: RecipeError, name: String, changes: &ChangeArgs, 
 
 fn remedy(path: &Path, changes: &ChangeArgs, results: &Path) -> String {
     let text = path.to_string_lossy();
-    if path.extension().is_some_and(|end| end == "py") {
+    if path.extension().is_some_and(|extension| extension == "py") {
         return near_file(Path::new(""), &text);
     }
     if text.contains('=') && !is_yaml(path) {
@@ -99,33 +100,33 @@ fn remedy(path: &Path, changes: &ChangeArgs, results: &Path) -> String {
             return format!("write `{flag} {name}={text}`");
         }
     }
-    let known = recipes(Path::new(""), results);
-    let names: Vec<String> = known.iter().map(|path| path.display().to_string()).collect();
+    let known_recipes = recipes(Path::new(""), results);
+    let names: Vec<String> = known_recipes.iter().map(|path| path.display().to_string()).collect();
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let wanted = stem(path);
-    let stems: Vec<String> = known.iter().map(|path| stem(path)).collect();
-    let same = stems.iter().position(|stem| *stem == wanted);
-    let similar = || {
-        let near = nearest(&wanted, stems.iter().map(String::as_str))?;
-        stems.iter().position(|stem| stem == near)
+    let wanted_stem = stem(path);
+    let stems: Vec<String> = known_recipes.iter().map(|path| stem(path)).collect();
+    let same_stem = stems.iter().position(|stem| *stem == wanted_stem);
+    let similar_stem = || {
+        let nearest_stem = nearest(&wanted_stem, stems.iter().map(String::as_str))?;
+        stems.iter().position(|stem| stem == nearest_stem)
     };
-    if let Some(index) = same.or_else(similar) {
+    if let Some(index) = same_stem.or_else(similar_stem) {
         return format!("did you mean `{}`?", names[index]);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
-    let here =
-        std::env::current_dir().map_or_else(|_| "this folder".to_owned(), |here| format!("`{}`", here.display()));
-    let looked = match folder {
-        Some(folder) => format!("there is no folder `{}` in {here}", folder.display()),
-        None => format!("it was looked for in {here}"),
+    let place =
+        std::env::current_dir().map_or_else(|_| "this folder".to_owned(), |place| format!("`{}`", place.display()));
+    let statement = match folder {
+        Some(folder) => format!("there is no folder `{}` in {place}", folder.display()),
+        None => format!("it was looked for in {place}"),
     };
     if names.is_empty() {
         return format!(
-            "{looked}, which has no recipes: `sweep new` writes one, `sweep examples` lists those of the program"
+            "{statement}, which has no recipes: `sweep new` writes one, `sweep examples` lists those of the program"
         );
     }
-    let (shown, more) = (names.iter().take(MAX_RECIPES), names.len().saturating_sub(MAX_RECIPES));
-    let shown: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{looked}; recipes there: {}{more}", shown.join(", "))
+    let (listed_names, remainder) = (names.iter().take(MAX_RECIPES), names.len().saturating_sub(MAX_RECIPES));
+    let listed_names: Vec<String> = listed_names.map(|name| format!("`{name}`")).collect();
+    let remainder = if remainder > 0 { format!(" and {remainder} more") } else { String::new() };
+    format!("{statement}; recipes there: {}{remainder}", listed_names.join(", "))
 }

@@ -117,9 +117,9 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
 
 /// Returns the next command after a plan: it runs the jobs, or prints the tables if no job has to run.
 fn next(results: &Path, args: &PlanArgs, view: &View<'_>) -> String {
-    let typed = view.plan.typed();
+    let arguments = view.plan.typed();
     if !view.jobs().any(|(id, _)| view.state(id) == "to run") && view.plan.left() == 0 {
-        return answer::with_words(results, "report", &typed, &[]);
+        return answer::with_words(results, "report", &arguments, &[]);
     }
     let flags = |flag: &str, values: &[String]| -> Vec<String> {
         values.iter().flat_map(|value| [flag.to_owned(), value.clone()]).collect()
@@ -128,7 +128,7 @@ fn next(results: &Path, args: &PlanArgs, view: &View<'_>) -> String {
     let executor: Vec<String> = changes.executor.iter().cloned().collect();
     let hosts = if changes.hosts.is_empty() { Vec::new() } else { vec![changes.hosts.join(",")] };
     let flags = [flags("--only", &args.only.only), flags("--executor", &executor), flags("--hosts", &hosts)].concat();
-    answer::with_words(results, "run", &typed, &flags)
+    answer::with_words(results, "run", &arguments, &flags)
 }
 
 /// Compares a plan with the store, and shows it.
@@ -139,51 +139,51 @@ pub(super) fn viewed<T>(
     show: impl FnOnce(View<'_>, Option<Design>) -> T,
 ) -> Result<T, Error> {
     let store = Store::open(results)?;
-    let mut selected = plan.selection()?;
-    let standing = Standing::of(plan, &store, &selected)?;
+    let mut selected_jobs = plan.selection()?;
+    let standing = Standing::of(plan, &store, &selected_jobs)?;
     warn_of_damage(&standing);
     let table = args.format == PlanFormat::Table;
-    let unmeasured = if table { unmeasured::unmeasured(plan, &store, &standing, &selected)? } else { Vec::new() };
+    let unmeasured = if table { unmeasured::unmeasured(plan, &store, &standing, &selected_jobs)? } else { Vec::new() };
     let cached = standing.cached;
-    share(plan, &store, &mut selected, &cached);
+    share(plan, &store, &mut selected_jobs, &cached);
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
     }
-    // Only what will run has to be compared with what there is, and only a table shows that.
-    let shares = selected.iter().any(|id| plan.is_shared(*id));
+    // Only jobs that will run have to be compared with the records, and only a table shows that.
+    let shares = selected_jobs.iter().any(|id| plan.is_shared(*id));
     let reads = table || (shares && args.format == PlanFormat::Json);
-    let entries = if reads && selected.iter().any(|id| !cached[id.index()]) {
+    let entries = if reads && selected_jobs.iter().any(|id| !cached[id.index()]) {
         store.index().map_err(Error::io("cannot read the store"))?
     } else {
         Vec::new()
     };
     let blocked = blocked(&store, plan, &cached);
-    let open: Vec<JobId> = plan
+    let open_jobs: Vec<JobId> = plan
         .jobs()
         .map(|(id, _)| id)
-        .filter(|id| selected.contains(id) && !cached[id.index()] && !plan.is_reserve(*id))
+        .filter(|id| selected_jobs.contains(id) && !cached[id.index()] && !plan.is_reserve(*id))
         .collect();
     let (limits, _) = run::allocation::share(None, args.jobs.map(usize::from));
-    let savings = savings::savings(plan, &store, &entries, &open.iter().copied().collect())?;
-    let estimated = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
+    let savings = savings::savings(plan, &store, &entries, &open_jobs.iter().copied().collect())?;
+    let estimates = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
     let history = if entries.is_empty() {
         History::default()
     } else {
-        History::read(&store, plan).map_err(Error::io("cannot read the store"))?.with(estimated)
+        History::read(&store, plan).map_err(Error::io("cannot read the store"))?.with(estimates)
     };
-    let about = history.duration(plan, &open, &limits).filter(|_| !open.is_empty());
+    let about = history.duration(plan, &open_jobs, &limits).filter(|_| !open_jobs.is_empty());
     let design = args.design.design(plan, &store, &cached)?;
     let explainer = Explainer::new(plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
     let states = store.states().map_err(Error::io("cannot read the store"))?;
     let decided_jobs = DecidedJobs::read(plan, &store).map_err(Error::io("cannot read the store"))?;
     let at_once = match plan.executor {
-        Executor::Local => AtOnce::of(plan, &open, &limits, &history.gpus),
+        Executor::Local => AtOnce::of(plan, &open_jobs, &limits, &history.gpus),
         Executor::Batch(_) => Vec::new(),
     };
     let view = View {
         plan,
-        selected,
+        selected: selected_jobs,
         cached,
         blocked,
         about,
@@ -215,8 +215,8 @@ impl<'a> View<'a> {
 
     /// True if a job will only run if a result is undecided without it, or if a decision releases it.
     fn is_reserve(&self, id: JobId) -> bool {
-        let released = || matches!(self.decided_jobs.of(id), Some((DecidedState::Released, _)));
-        !self.cached[id.index()] && self.plan.is_reserve(id) && !released()
+        let is_released = || matches!(self.decided_jobs.of(id), Some((DecidedState::Released, _)));
+        !self.cached[id.index()] && self.plan.is_reserve(id) && !is_released()
     }
 
     /// True if a decision of a search has stopped it.
@@ -226,25 +226,26 @@ impl<'a> View<'a> {
 
     fn table(&self, args: &PlanArgs) -> String {
         let plan = self.plan;
-        let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
-        let held = |id: &&JobId| self.blocked[id.index()] && !self.is_reserve(**id);
-        let blocked = self.selected.iter().filter(held).count();
+        let cached = self.selected.iter().filter(|id| self.cached[id.index()]).count();
+        let is_held = |id: &&JobId| self.blocked[id.index()] && !self.is_reserve(**id);
+        let blocked = self.selected.iter().filter(is_held).count();
         let stopped = self.selected.iter().filter(|id| self.is_stopped(**id)).count();
         let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count() - stopped;
-        let all = self.selected.len() - reserve - stopped;
-        let open = all - done - blocked;
+        let total = self.selected.len() - reserve - stopped;
+        let open_count = total - cached - blocked;
         let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
-        let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
-        let mut further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        let blocked_text = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
+        let mut remarks = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
         if stopped > 0 {
-            further.push_str(&[", ", &stopped.to_string(), " stopped by decisions"].concat());
+            remarks.push_str(&[", ", &stopped.to_string(), " stopped by decisions"].concat());
         }
-        let searched = plan.left();
-        if searched > 0 {
-            further.push_str(&[", up to ", &searched.to_string(), " more as searches decide"].concat());
+        let remaining = plan.left();
+        if remaining > 0 {
+            remarks.push_str(&[", up to ", &remaining.to_string(), " more as searches decide"].concat());
         }
-        let jobs = count(all, "job");
-        let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());
+        let jobs = count(total, "job");
+        let mut text =
+            format!("{} · {jobs}: {cached} cached, {open_count} to run{about}{blocked_text}{remarks}\n", plan.title());
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
@@ -316,9 +317,9 @@ impl<'a> View<'a> {
     fn steps(&self) -> Table {
         let plan = self.plan;
         let mut grid = grid(["  step", "jobs", "cached", "to run", "why"]);
-        let several = self.plan.studies.len() > 1;
+        let has_several = self.plan.studies.len() > 1;
         let steps = self.plan.studies.iter().flat_map(|study| {
-            let name = |step: &str| if several { format!("{}:{step}", study.recipe.name) } else { step.to_owned() };
+            let name = |step: &str| if has_several { format!("{}:{step}", study.recipe.name) } else { step.to_owned() };
             study.recipe.steps.iter().zip(&study.steps).map(move |(step, jobs)| (name(&step.name.value), jobs))
         });
         for (name, jobs) in steps {
@@ -330,14 +331,14 @@ impl<'a> View<'a> {
             if jobs.is_empty() {
                 continue;
             }
-            let open: Vec<JobId> = jobs.iter().copied().filter(|id| !self.cached[id.index()]).collect();
-            let numbers = [jobs.len(), jobs.len() - open.len(), open.len()].map(|number| number.to_string());
+            let open_jobs: Vec<JobId> = jobs.iter().copied().filter(|id| !self.cached[id.index()]).collect();
+            let numbers = [jobs.len(), jobs.len() - open_jobs.len(), open_jobs.len()].map(|number| number.to_string());
             let cells = std::iter::once(format!("  {name}")).chain(numbers);
-            grid.add_row(cells.chain([self.common_reasons(&open)]));
+            grid.add_row(cells.chain([self.common_reasons(&open_jobs)]));
         }
-        let shared: Vec<JobId> = self.selected.iter().copied().filter(|id| plan.is_shared(*id)).collect();
-        if !shared.is_empty() {
-            let number = shared.len().to_string();
+        let shared_jobs: Vec<JobId> = self.selected.iter().copied().filter(|id| plan.is_shared(*id)).collect();
+        if !shared_jobs.is_empty() {
+            let number = shared_jobs.len().to_string();
             grid.add_row(["  (shared states)".to_owned(), number.clone(), "0".to_owned(), number, "-".to_owned()]);
         }
         for column in 1..=3 {
@@ -360,11 +361,12 @@ impl<'a> View<'a> {
         const MAX_REASON: usize = 160;
         let reason = |id: &JobId| shortened(&self.why(*id), MAX_REASON);
         let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(reason).collect();
-        let others = reasons.len().saturating_sub(SHOWN);
-        let more = (others > 0).then(|| format!("and {}: `--why` lists them", count(others, "more reason")));
+        let other_count = reasons.len().saturating_sub(SHOWN);
+        let remainder =
+            (other_count > 0).then(|| format!("and {}: `--why` lists them", count(other_count, "more reason")));
         match reasons.len() {
             0 => "-".to_owned(),
-            _ => reasons.into_iter().take(SHOWN).chain(more).collect::<Vec<_>>().join("\n"),
+            _ => reasons.into_iter().take(SHOWN).chain(remainder).collect::<Vec<_>>().join("\n"),
         }
     }
 
@@ -406,9 +408,9 @@ impl<'a> View<'a> {
             let label = quoted(&job.label.to_string());
             lines.push(format!("  j{} [shape=box, style={style}, label={label}];", id.index()));
         }
-        let (between, edges) = self.edges();
-        lines.extend((0..between).map(|list| format!("  n{list} [shape=point];")));
-        lines.extend(edges.into_iter().map(|(from, to)| format!("  {from} -> {to};")));
+        let (point_count, edges) = self.edges();
+        lines.extend((0..point_count).map(|list| format!("  n{list} [shape=point];")));
+        lines.extend(edges.into_iter().map(|(source, target)| format!("  {source} -> {target};")));
         lines.push("}".to_owned());
         lines.join("\n") + "\n"
     }
@@ -421,9 +423,9 @@ impl<'a> View<'a> {
             let label = clean(&job.label.to_string()).replace('"', "#quot;");
             lines.push(format!("  j{}[\"{label}\"]{class}", id.index()));
         }
-        let (between, edges) = self.edges();
-        lines.extend((0..between).map(|list| format!("  n{list}(( ))")));
-        lines.extend(edges.into_iter().map(|(from, to)| format!("  {from} --> {to}")));
+        let (point_count, edges) = self.edges();
+        lines.extend((0..point_count).map(|list| format!("  n{list}(( ))")));
+        lines.extend(edges.into_iter().map(|(source, target)| format!("  {source} --> {target}")));
         lines.join("\n") + "\n"
     }
 
@@ -447,21 +449,22 @@ impl<'a> View<'a> {
 }
 
 /// Selects the jobs for states that several of the selected jobs share, as a run would.
-fn share(plan: &Plan, store: &Store, selected: &mut HashSet<JobId>, cached: &[bool]) {
-    let open = selected.iter().copied().filter(|id| !cached[id.index()] && !plan.is_reserve(*id)).collect();
-    let wanted = plan.worth_sharing(&open, |step, key| store.has_state(step, key));
-    selected.extend(wanted.into_iter().filter(|id| !cached[id.index()]));
+fn share(plan: &Plan, store: &Store, selected_jobs: &mut HashSet<JobId>, cached: &[bool]) {
+    let open_jobs = selected_jobs.iter().copied().filter(|id| !cached[id.index()] && !plan.is_reserve(*id)).collect();
+    let wanted_jobs = plan.worth_sharing(&open_jobs, |step, key| store.has_state(step, key));
+    selected_jobs.extend(wanted_jobs.into_iter().filter(|id| !cached[id.index()]));
 }
 
-/// For every job, true if another sweep is running it, or one that it needs.
+/// For every job, true if another sweep runs it, or a job that it needs.
 fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
     let mut blocked = vec![false; plan.len()];
     let mut lists: HashMap<ListId, bool> = HashMap::new();
-    let claimed = store.claimed();
+    let claimed_keys = store.claimed();
     for (id, job) in plan.jobs().filter(|(id, _)| !cached[id.index()]) {
-        let any = |list: &ListId| plan.list(*list).iter().any(|need| blocked[need.index()]);
-        let needs = plan.lists_of(id).iter().any(|list| *lists.entry(*list).or_insert_with(|| any(list)));
-        blocked[id.index()] = needs || claimed.contains(&job.key) && !store.is_free(job.key);
+        let is_any_blocked = |list: &ListId| plan.list(*list).iter().any(|need| blocked[need.index()]);
+        let needs_blocked =
+            plan.lists_of(id).iter().any(|list| *lists.entry(*list).or_insert_with(|| is_any_blocked(list)));
+        blocked[id.index()] = needs_blocked || claimed_keys.contains(&job.key) && !store.is_free(job.key);
     }
     blocked
 }

@@ -115,16 +115,16 @@ pub(super) fn propose(results: &Path, args: &ProposeArgs) -> Result<Exit, Error>
         sealed: args.sealed.clone(),
         is_quiet: args.answer == Content::Bit,
     };
-    let judged = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
+    let outcome = propose::propose(&proposal, &store, args.dry_run).map_err(Error::proposal(name))?;
     if args.answer == Content::Bit {
-        let bit = judged.one_bit();
+        let bit = outcome.one_bit();
         if args.format.is_json() { answer(&bit, Vec::new())? } else { print(&one_bit(&bit))? }
     } else if args.format.is_json() {
-        answer(&judged, next(results, judged.standing))?;
+        answer(&outcome, next(results, outcome.standing))?;
     } else {
-        print(&text(&judged))?;
+        print(&text(&outcome))?;
     }
-    Ok(match (judged.standing, judged.verdict()) {
+    Ok(match (outcome.standing, outcome.verdict()) {
         (Standing::Refused, _) => Exit::Usage,
         (Standing::Known | Standing::Judged, verdict) if args.strict && verdict != Some(Verdict::Accepted) => {
             Exit::Refuted
@@ -156,7 +156,7 @@ fn text(answer: &Answer) -> String {
         (Standing::Refused, _) => "refused".to_owned(),
         (Standing::Known, _) => "known".to_owned(),
         (Standing::Estimate, _) => "not run".to_owned(),
-        (Standing::Judged, Some(end)) => end.verdict.word().to_owned(),
+        (Standing::Judged, Some(conclusion)) => conclusion.verdict.word().to_owned(),
         (Standing::Judged, None) => "open".to_owned(),
     };
     let number = asked.map(|asked| format!(", question {asked}")).unwrap_or_default();
@@ -164,27 +164,28 @@ fn text(answer: &Answer) -> String {
     if *standing == Standing::Refused {
         return lines.join("\n") + "\n";
     }
-    let least = number_text(question.least);
-    lines.push(format!("  {} of {}, at least {least} better", question.metric, question.step));
-    if let Some(end) = conclusion {
-        lines.push(format!("  search:       {}", effect(&end.search)));
-        if let (Some(confirmed), Some(evidence)) = (&end.confirmed, &end.evidence) {
-            lines.push(format!("  confirmation: {}", effect(confirmed)));
-            let look = evidence.look.map_or_else(String::new, |look| format!(", {look:.2e} for this look"));
+    let least_text = number_text(question.least);
+    lines.push(format!("  {} of {}, at least {least_text} better", question.metric, question.step));
+    if let Some(conclusion) = conclusion {
+        lines.push(format!("  search:       {}", effect(&conclusion.search)));
+        if let (Some(confirmation), Some(evidence)) = (&conclusion.confirmed, &conclusion.evidence) {
+            lines.push(format!("  confirmation: {}", effect(confirmation)));
+            let look_text =
+                evidence.look.map_or_else(String::new, |look_text| format!(", {look_text:.2e} for this look"));
             let Evidence { p, level, e, .. } = evidence;
-            lines.push(format!("  p = {p:.2e} at level {level:.2e}{look}, e-value {e:.3}"));
+            lines.push(format!("  p = {p:.2e} at level {level:.2e}{look_text}, e-value {e:.3}"));
         }
-        lines.extend(end.leaks.iter().map(|leak| format!("  {}", clean(leak))));
-        if end.repeated > 0 {
-            let jobs = count(end.repeated, "sealed job");
+        lines.extend(conclusion.leaks.iter().map(|leak| format!("  {}", clean(leak))));
+        if conclusion.repeated > 0 {
+            let jobs = count(conclusion.repeated, "sealed job");
             lines.push(format!("  {jobs} began more than once, after interrupts or failures"));
         }
-        if end.altered > 0 {
-            let calls = count(end.altered, "call");
+        if conclusion.altered > 0 {
+            let calls = count(conclusion.altered, "call");
             lines.push(format!("  {calls} differed from the question while it was open; what was granted held"));
         }
-        lines.push(format!("  jobs took {}", duration(end.seconds)));
-        lines.extend(end.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));
+        lines.push(format!("  jobs took {}", duration(conclusion.seconds)));
+        lines.extend(conclusion.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));
     } else {
         let time = cost.seconds.map_or_else(|| "unknown time".to_owned(), duration);
         lines.push(format!("  search: {} cached, {} to run; {time} in all", cost.cached, count(cost.open, "job")));

@@ -67,7 +67,7 @@ pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
     let records = Records::new(&store, plan.as_deref()).map_err(Error::io("cannot read the store"))?;
     let QueryArgs { filters, select, sort, limit, curves, format, output, .. } = args;
     let question = Question { filters, select, sort, limit };
-    let answered = match curves {
+    let result = match curves {
         Some(names) => records.curves(&question, &names, &store, format == Format::Table)?,
         None => records.ask(&question, format == Format::Table)?,
     };
@@ -75,21 +75,21 @@ pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
         Some(path) => {
             let write = || -> io::Result<()> {
                 let mut file = BufWriter::new(fs_err::File::create(&path)?);
-                answered.write(format, &mut file)?;
+                result.write(format, &mut file)?;
                 file.flush()
             };
             write().map_err(Error::io("cannot write the answer"))?;
             if format == Format::Json {
-                answer(&json!({ "output": path, "records": answered.rows.len() }), Vec::new())?;
+                answer(&json!({ "output": path, "records": result.rows.len() }), Vec::new())?;
             }
         }
-        None if format == Format::Json => answer(&Rows { records: &answered }, Vec::new())?,
+        None if format == Format::Json => answer(&Rows { records: &result }, Vec::new())?,
         None if format == Format::Parquet => {
-            answered.write(format, &mut io::stdout()).map_err(Error::io("cannot write the answer"))?;
+            result.write(format, &mut io::stdout()).map_err(Error::io("cannot write the answer"))?;
         }
         None => {
             let mut text = Vec::new();
-            answered.write(format, &mut text).map_err(Error::io("cannot write the answer"))?;
+            result.write(format, &mut text).map_err(Error::io("cannot write the answer"))?;
             print(&String::from_utf8_lossy(&text))?;
         }
     }

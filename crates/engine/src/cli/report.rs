@@ -52,9 +52,9 @@ struct Made {
 impl Made {
     /// Makes the reports of a plan, and writes their pages.
     fn new(results: &Path, plan: &Plan, store: &Store, format: TableFormat) -> Result<Self, Error> {
-        let done = Results::read(plan, store)?;
-        let mut made = Self::default();
-        let report = |study| Report::new(plan, study, &done, store);
+        let job_results = Results::read(plan, store)?;
+        let mut output = Self::default();
+        let report = |study| Report::new(plan, study, &job_results, store);
         let reports: Vec<Report<'_>> = plan.studies.iter().map(report).collect();
         for report in &reports {
             let folder = report.write(results, Page::IfStale);
@@ -62,20 +62,20 @@ impl Made {
                 // Finished jobs can be read in a read-only folder.
                 say(format_args!("warning: the report is not written: {error}"));
             }
-            if let Some(why) = report.why_apart() {
-                say(format_args!("note: {why}"));
+            if let Some(reason) = report.why_apart() {
+                say(format_args!("note: {reason}"));
             }
-            made.refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            output.refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             match format.of_tables() {
-                None => made.data.push(ReportData::new(report, folder.ok())),
+                None => output.data.push(ReportData::new(report, folder.ok())),
                 Some(_) if report.is_empty() => say(format_args!("{} has no tables and no claims", report.name())),
-                Some(format) => made.texts.push(report.render(format)),
+                Some(format) => output.texts.push(report.render(format)),
             }
         }
         if let Err(error) = overview::write(&reports, results) {
             say(format_args!("warning: the page of all recipes is not written: {error}"));
         }
-        Ok(made)
+        Ok(output)
     }
 
     fn print(&self) -> Result<(), Error> {
@@ -86,23 +86,23 @@ impl Made {
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let store = Store::open(results)?;
-    let made = Made::new(results, &plan, &store, args.format)?;
+    let output = Made::new(results, &plan, &store, args.format)?;
     if args.format == TableFormat::Json {
         let next = is_open(&plan, &store).then(|| answer::with_words(results, "run", &plan.typed(), &[]));
-        answer(&Reports { reports: made.data }, next.into_iter().collect())?;
+        answer(&Reports { reports: output.data }, next.into_iter().collect())?;
     } else {
-        made.print()?;
+        output.print()?;
     }
-    Ok(if args.strict && made.refuted { Exit::Refuted } else { Exit::Done })
+    Ok(if args.strict && output.refuted { Exit::Refuted } else { Exit::Done })
 }
 
 /// Prints the reports of the recipes of a run, or adds them to its JSON output.
-pub(super) fn report_again(results: &Path, run: &RunArgs, ended: &mut Ended) -> Result<(), Error> {
+pub(super) fn report_again(results: &Path, run: &RunArgs, outcome: &mut Ended) -> Result<(), Error> {
     let Prepared { plan, .. } = run.changes.prepare(results, &run.paths, &[], false)?;
     let format = if run.format.is_json() { TableFormat::Json } else { TableFormat::Term };
-    let made = Made::new(results, &plan, &Store::open(results)?, format)?;
-    made.print()?;
-    ended.reports = made.data;
+    let output = Made::new(results, &plan, &Store::open(results)?, format)?;
+    output.print()?;
+    outcome.reports = output.data;
     Ok(())
 }
 

@@ -36,14 +36,14 @@ pub(super) struct RerunArgs {
 /// Runs `n` of the jobs of a plan that have records again.
 pub(super) fn rerun(store: &Store, plan: &Plan, backend: Backend, n: usize, args: &RerunArgs) -> Result<Reruns, Error> {
     let seed = args.seed.unwrap_or_else(any_seed);
-    let wanted = bundle::sample(plan, store, n, seed);
-    let jobs = plan.with_needs(wanted.iter().copied());
-    let again = plan.part(&jobs, |_, _| {}).alone();
+    let wanted_jobs = bundle::sample(plan, store, n, seed);
+    let jobs = plan.with_needs(wanted_jobs.iter().copied());
+    let part = plan.part(&jobs, |_, _| {}).alone();
     let place = |id: &JobId| jobs.iter().position(|job| job == id).map(JobId::new);
-    let sample: Vec<JobId> = wanted.iter().filter_map(place).collect();
+    let sample: Vec<JobId> = wanted_jobs.iter().filter_map(place).collect();
     let folder = tempfile::tempdir().map_err(Error::io("cannot make a temporary folder"))?;
     let stores = Stores { then: store, again: &folder.path().join("results") };
     let mut reruns = Reruns::new(seed, Vec::new());
-    reruns.run(&again, &sample, stores, backend, args.tolerance)?;
+    reruns.run(&part, &sample, stores, backend, args.tolerance)?;
     Ok(reruns)
 }

@@ -11,16 +11,19 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// The run of this name, or the latest: one that is live, if any, because the folders' names are only as good as the clock.
+/// The run of this name, or the latest one. A live run goes before others: the names of folders are only as good as the clock.
 pub(super) fn find(results: &Path, name: Option<&str>) -> Result<RunFolder, Error> {
     let mut folders = RunFolder::all(results);
     let Some(name) = name else {
-        let none = || Error::Unknown(format!("there has been no run in `{}`", results.display()));
-        let live = folders.iter().rposition(RunFolder::is_live);
-        return live.map(|live| folders.swap_remove(live)).or_else(|| folders.pop()).ok_or_else(none);
+        let no_run = || Error::Unknown(format!("there has been no run in `{}`", results.display()));
+        let live_index = folders.iter().rposition(RunFolder::is_live);
+        return live_index
+            .map(|live_index| folders.swap_remove(live_index))
+            .or_else(|| folders.pop())
+            .ok_or_else(no_run);
     };
     let names: Vec<String> = folders.iter().map(RunFolder::name).collect();
-    match names.iter().position(|known| known == name) {
+    match names.iter().position(|candidate| candidate == name) {
         Some(index) => Ok(folders.swap_remove(index)),
         None => Err(unknown("run", name, "runs", names.iter().map(String::as_str))),
     }
@@ -36,10 +39,11 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
     for folder in folders.into_iter().rev() {
         // A run that was killed while it began has no plan and no job.
         let Ok(manifest) = folder.manifest() else { continue };
-        let found = manifest.jobs.iter().filter(|planned| folder.log(planned.key).is_file());
-        let found = found.filter_map(|planned| Some((is_called(&planned.label, planned.key, job)?, planned)));
-        if let Some((_, found)) = found.min_by_key(|(likeness, _)| *likeness) {
-            return Ok((folder, found.key));
+        let candidates = manifest.jobs.iter().filter(|planned_job| folder.log(planned_job.key).is_file());
+        let candidates = candidates
+            .filter_map(|planned_job| Some((is_called(&planned_job.label, planned_job.key, job)?, planned_job)));
+        if let Some((_, planned_job)) = candidates.min_by_key(|(likeness, _)| *likeness) {
+            return Ok((folder, planned_job.key));
         }
         labels.extend(manifest.jobs.into_iter().map(|job| job.label));
     }
@@ -62,11 +66,12 @@ pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Optio
     for folder in RunFolder::all(results).into_iter().rev() {
         let Ok(snapshot) = Snapshot::read(&folder) else { continue };
         let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
-        let found = jobs.filter(|(_, (_, state))| state.is_selected());
-        let found = found
-            .filter_map(|(index, (planned, _))| Some((is_called(&planned.label, planned.key, job)?, index, planned)));
-        if let Some((_, index, planned)) = found.min_by_key(|(likeness, ..)| *likeness) {
-            return (!store.contains(planned.key)).then_some(Unfinished { folder, snapshot, index });
+        let candidates = jobs.filter(|(_, (_, state))| state.is_selected());
+        let candidates = candidates.filter_map(|(index, (planned_job, _))| {
+            Some((is_called(&planned_job.label, planned_job.key, job)?, index, planned_job))
+        });
+        if let Some((_, index, planned_job)) = candidates.min_by_key(|(likeness, ..)| *likeness) {
+            return (!store.contains(planned_job.key)).then_some(Unfinished { folder, snapshot, index });
         }
     }
     None
@@ -74,12 +79,12 @@ pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Optio
 
 /// The record of a job with this name (the latest, if several keys have had it), or with a key that begins so.
 pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
-    let reading = Error::io("cannot read the store");
+    let read_error = Error::io("cannot read the store");
     if is_key_prefix(job) {
-        let keys = store.keys_from(job).map_err(reading)?;
+        let keys = store.keys_from(job).map_err(read_error)?;
         if let [key] = keys.as_slice() {
-            let gone = || Error::Unknown(format!("the record {} has just been removed", key.short()));
-            return store.get(*key)?.ok_or_else(gone);
+            let no_record = || Error::Unknown(format!("the record {} has just been removed", key.short()));
+            return store.get(*key)?.ok_or_else(no_record);
         }
         if !keys.is_empty() {
             let keys: Vec<String> = keys.iter().map(Key::short).collect();
@@ -87,11 +92,11 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
         }
     }
     let entries = store.index().map_err(StoreError::from)?;
-    let called = entries.iter().filter_map(|entry| Some((likeness(&entry.label, job)?, entry)));
-    match called.min_by_key(|(likeness, entry)| (*likeness, Reverse((entry.started, entry.measured)))) {
+    let candidates = entries.iter().filter_map(|entry| Some((likeness(&entry.label, job)?, entry)));
+    match candidates.min_by_key(|(likeness, entry)| (*likeness, Reverse((entry.started, entry.measured)))) {
         Some((_, entry)) => {
-            let gone = || Error::Unknown(format!("the record {} has just been removed", entry.key.short()));
-            store.get(entry.key)?.ok_or_else(gone)
+            let no_record = || Error::Unknown(format!("the record {} has just been removed", entry.key.short()));
+            store.get(entry.key)?.ok_or_else(no_record)
         }
         None => Err(unknown("record of a job", job, "jobs", entries.iter().map(|entry| entry.label.as_str()))),
     }
@@ -119,21 +124,21 @@ fn is_called(label: &str, key: Key, job: &str) -> Option<Likeness> {
 }
 
 fn likeness(label: &str, job: &str) -> Option<Likeness> {
-    let plain = |text: &str| text.replace(['/', ','], " ");
+    let plain_text = |text: &str| text.replace(['/', ','], " ");
     if label == job {
         Some(Likeness::Exact)
-    } else if plain(label) == plain(job) {
+    } else if plain_text(label) == plain_text(job) {
         Some(Likeness::Shown)
     } else {
         means(label, job).then_some(Likeness::ByValue)
     }
 }
 
-fn unknown<'a>(what: &str, name: &str, plural: &str, names: impl Iterator<Item = &'a str>) -> Error {
+fn unknown<'a>(kind: &str, name: &str, plural: &str, names: impl Iterator<Item = &'a str>) -> Error {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();
     names.truncate(200);
     let help = suggest(name, plural, names.iter().copied()).unwrap_or_else(|| format!("there are no {plural}"));
-    Error::NotFound { message: format!("there is no {what} `{name}`"), help }
+    Error::NotFound { message: format!("there is no {kind} `{name}`"), help }
 }

@@ -113,37 +113,37 @@ impl SavedPlan {
         &self,
         path: &Path,
         plan: &Plan,
-        selected: &std::collections::HashSet<JobId>,
+        selected_jobs: &std::collections::HashSet<JobId>,
     ) -> Result<(), Error> {
-        let then: BTreeMap<&str, Key> = self.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
-        let jobs = plan.jobs().filter(|(id, _)| selected.contains(id));
-        let now: BTreeMap<String, Key> = jobs.map(|(_, job)| (job.label.to_string(), job.key)).collect();
+        let old_keys: BTreeMap<&str, Key> = self.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
+        let jobs = plan.jobs().filter(|(id, _)| selected_jobs.contains(id));
+        let new_keys: BTreeMap<String, Key> = jobs.map(|(_, job)| (job.label.to_string(), job.key)).collect();
         let grows = |job: &&Job| {
-            let own = plan.steps().find(|(step, _)| step.name.value == job.label.step);
-            own.is_some_and(|(step, _)| step.matrix.suggested().is_some())
+            let recipe_step = plan.steps().find(|(step, _)| step.name.value == job.label.step);
+            recipe_step.is_some_and(|(step, _)| step.matrix.suggested().is_some())
         };
-        let grown: BTreeSet<String> =
+        let new_labels: BTreeSet<String> =
             plan.jobs().map(|(_, job)| job).filter(grows).map(|job| job.label.to_string()).collect();
         let mut changes = Vec::new();
-        for (label, key) in &now {
-            match then.get(label.as_str()) {
-                Some(earlier) if earlier == key => {}
+        for (label, key) in &new_keys {
+            match old_keys.get(label.as_str()) {
+                Some(old_key) if old_key == key => {}
                 Some(_) => changes.push(format!("{} is another job", clean(label))),
                 // Decisions add jobs to a search, and that is no change of the recipe.
-                None if grown.contains(label) => {}
+                None if new_labels.contains(label) => {}
                 None => changes.push(format!("{} is new", clean(label))),
             }
         }
-        let gone = then.keys().filter(|label| !now.contains_key(**label));
-        changes.extend(gone.map(|label| format!("{} is gone", clean(label))));
+        let missing_labels = old_keys.keys().filter(|label| !new_keys.contains_key(**label));
+        changes.extend(missing_labels.map(|label| format!("{} is gone", clean(label))));
         if changes.is_empty() {
             return Ok(());
         }
-        let more = changes.len().saturating_sub(MAX_SHOWN);
+        let remainder = changes.len().saturating_sub(MAX_SHOWN);
         let total = count(changes.len(), "difference");
         changes.truncate(MAX_SHOWN);
-        if more > 0 {
-            changes.push(format!("and {more} more"));
+        if remainder > 0 {
+            changes.push(format!("and {remainder} more"));
         }
         Err(Error::StalePlan { path: path.to_owned(), total, changes: changes.join("; ") })
     }

@@ -59,8 +59,8 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
         if args.seeds.is_some() || args.python.is_some() || !args.command.is_empty() {
             return Err(Error::ForScripts);
         }
-        let ended = run::run(results, &args)?;
-        return ended.exit_after_answer(results, &args);
+        let outcome = run::run(results, &args)?;
+        return outcome.exit_after_answer(results, &args);
     };
     args.changes.axes.clear();
     args.command.clear();
@@ -72,9 +72,9 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
     args.paths = vec![study.file.clone()];
     study.write()?;
     let was_known = study.learn(results, &args.changes)?;
-    let mut ended = run::run(results, &args)?;
+    let mut outcome = run::run(results, &args)?;
     if !was_known && study.learn(results, &args.changes)? {
-        report::report_again(results, &args, &mut ended)?;
+        report::report_again(results, &args, &mut outcome)?;
         let page = results.join("reports").join(&study.name).join("index.html");
         say(format_args!("report: {}", clean(&page.display().to_string())));
     }
@@ -88,7 +88,7 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
     } else {
         say(format_args!("the recipe of this study: {}", clean(&study.file.display().to_string())));
     }
-    ended.exit_after_answer(results, &args)
+    outcome.exit_after_answer(results, &args)
 }
 
 impl Study {
@@ -146,13 +146,15 @@ impl Study {
         let Prepared { plan, .. } = changes.prepare(results, std::slice::from_ref(&self.file), &[], false)?;
         let store = Store::new(results);
         let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
-        let own = plan.steps().filter(|(step, _)| step.name.value == self.name).flat_map(|(_, jobs)| jobs);
-        let own: Vec<&Job> = own.map(|(_, id)| plan.job(*id)).collect();
-        for job in &own {
+        let own_jobs = plan.steps().filter(|(step, _)| step.name.value == self.name).flat_map(|(_, jobs)| jobs);
+        let own_jobs: Vec<&Job> = own_jobs.map(|(_, id)| plan.job(*id)).collect();
+        for job in &own_jobs {
             let Some(record) = store.get(job.key)? else { continue };
             self.has_records = true;
-            let open = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
-            for name in open.filter(|name| name.rsplit_once('.').is_none_or(|(_, last)| last != "step")) {
+            let open_metrics = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
+            for name in
+                open_metrics.filter(|name| name.rsplit_once('.').is_none_or(|(_, last_part)| last_part != "step"))
+            {
                 *metrics.entry(name.clone()).or_insert(0) += 1;
             }
             for name in record.outcome.curves.keys() {
@@ -161,7 +163,7 @@ impl Study {
         }
         if metrics.is_empty() && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
             let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
-            (self.wish.printed, self.wish.logs) = logged(&own, &store, &params)?;
+            (self.wish.printed, self.wish.logs) = logged(&own_jobs, &store, &params)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
@@ -182,18 +184,18 @@ type Logs = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// The numbers that a job has printed, else the logs that it has written.
 fn logged(jobs: &[&Job], store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<recipes::Printed>, Logs), Error> {
-    let none = (Vec::new(), Logs::new());
+    let empty = (Vec::new(), Logs::new());
     for job in jobs {
         let Some(record) = store.get(job.key)? else { continue };
         // Unreadable output has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
-        let mut printed = recipes::printed(&String::from_utf8_lossy(&output), params);
-        printed.truncate(MAX_METRICS);
-        for one in &printed {
-            say(format_args!("metric `{}`, from lines such as: {}", clean(&one.name), clean(&one.line)));
+        let mut numbers = recipes::printed(&String::from_utf8_lossy(&output), params);
+        numbers.truncate(MAX_METRICS);
+        for number in &numbers {
+            say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
         }
-        if !printed.is_empty() {
-            return Ok((printed, Logs::new()));
+        if !numbers.is_empty() {
+            return Ok((numbers, Logs::new()));
         }
         let logs = worker::logs(&store.files(record.key));
         for (kind, paths) in &logs {
@@ -205,7 +207,7 @@ fn logged(jobs: &[&Job], store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<
         }
         return Ok((Vec::new(), logs));
     }
-    Ok(none)
+    Ok(empty)
 }
 
 /// The most frequent names, those with a better direction first.
@@ -242,7 +244,7 @@ fn is_script(path: &Path) -> bool {
 /// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the
 /// program.
 pub(super) fn subject_of(argv: &[String]) -> &str {
-    let module = argv.iter().position(|argument| argument == "-m").and_then(|at| argv.get(at + 1));
+    let module = argv.iter().position(|argument| argument == "-m").and_then(|index| argv.get(index + 1));
     let is_file = |argument: &&String| !argument.starts_with('-') && Path::new(argument.as_str()).is_file();
     let script = module.map(|module| module.rsplit('.').next().unwrap_or(module));
     let script = script.or_else(|| argv.iter().skip(1).find(is_file).map(String::as_str));

@@ -36,22 +36,23 @@ pub(super) struct ShowArgs {
 
 pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
-    let found = runs::find_record(&store, &args.job);
+    let result = runs::find_record(&store, &args.job);
     // A record with another key belongs to an earlier version of the job, and does not show the outcome of the present one.
-    let named = found.is_ok() && runs::is_key_prefix(&args.job);
-    let unfinished = if named { None } else { runs::find_unfinished(results, &store, &args.job) };
-    let unfinished = unfinished.filter(|unfinished| {
-        found.as_ref().is_ok_and(|record| record.provenance.started < unfinished.snapshot.manifest.at) || found.is_err()
+    let is_key = result.is_ok() && runs::is_key_prefix(&args.job);
+    let unfinished_job = if is_key { None } else { runs::find_unfinished(results, &store, &args.job) };
+    let unfinished_job = unfinished_job.filter(|unfinished_job| {
+        result.as_ref().is_ok_and(|record| record.provenance.started < unfinished_job.snapshot.manifest.at)
+            || result.is_err()
     });
-    if let Some(unfinished) = unfinished {
+    if let Some(unfinished_job) = unfinished_job {
         if args.format.is_json() {
-            answer(&without_record_json(&unfinished), after_failure(results, &unfinished))?;
+            answer(&without_record_json(&unfinished_job), after_failure(results, &unfinished_job))?;
         } else {
-            print(&without_record(&unfinished))?;
+            print(&without_record(&unfinished_job))?;
         }
         return Ok(Exit::Done);
     }
-    let record = found?;
+    let record = result?;
     let origin = store.origin(record.key);
     if args.format.is_json() {
         let log = runs::find_job(results, None, &record.key.to_string()).ok();
@@ -68,38 +69,38 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
 }
 
 /// The commands that show the output of a job without a record, and that run it again.
-fn after_failure(results: &Path, unfinished: &Unfinished) -> Vec<String> {
-    let Unfinished { folder, snapshot, index } = unfinished;
+fn after_failure(results: &Path, unfinished_job: &Unfinished) -> Vec<String> {
+    let Unfinished { folder, snapshot, index } = unfinished_job;
     let job = &snapshot.manifest.jobs[*index];
     answer::log(results, folder, job).into_iter().chain(answer::rerun(results, snapshot, job)).collect()
 }
 
 /// The attempts at a job that failed, by their numbers.
-fn attempts(unfinished: &Unfinished) -> Vec<(u32, Failure)> {
-    let key = unfinished.snapshot.manifest.jobs[unfinished.index].key;
-    let (mut attempt, mut failed) = (0, Vec::new());
-    for line in unfinished.folder.events().unwrap_or_default().into_iter().filter(|line| line.key == Some(key)) {
+fn attempts(unfinished_job: &Unfinished) -> Vec<(u32, Failure)> {
+    let key = unfinished_job.snapshot.manifest.jobs[unfinished_job.index].key;
+    let (mut attempt, mut failures) = (0, Vec::new());
+    for line in unfinished_job.folder.events().unwrap_or_default().into_iter().filter(|line| line.key == Some(key)) {
         match line.event {
-            RunEvent::Started { attempt: begun, .. } => attempt = begun,
-            RunEvent::Retrying { attempt, failure, .. } => failed.push((attempt, failure)),
-            RunEvent::Failed { failure, .. } => failed.push((attempt, failure)),
+            RunEvent::Started { attempt: number, .. } => attempt = number,
+            RunEvent::Retrying { attempt, failure, .. } => failures.push((attempt, failure)),
+            RunEvent::Failed { failure, .. } => failures.push((attempt, failure)),
             _ => {}
         }
     }
-    failed
+    failures
 }
 
-fn without_record(unfinished: &Unfinished) -> String {
-    let Unfinished { folder, snapshot, index } = unfinished;
+fn without_record(unfinished_job: &Unfinished) -> String {
+    let Unfinished { folder, snapshot, index } = unfinished_job;
     let (job, now) = (&snapshot.manifest.jobs[*index], host::clock::now());
-    let (word, says) = describe(snapshot, &snapshot.jobs[*index], now);
+    let (word, description) = describe(snapshot, &snapshot.jobs[*index], now);
     let mut lines = vec![
         format!("{} · no record, its key is {}", job.label, job.key.short()),
-        format!("  {word} {says}").trim_end().to_owned(),
+        format!("  {word} {description}").trim_end().to_owned(),
         format!("  in run {}, which began {} ago", folder.name(), span(now, snapshot.manifest.at)),
     ];
-    let failed = attempts(unfinished);
-    section(&mut lines, "attempts", failed.iter().map(|(attempt, failure)| format!("{attempt}: {failure}")));
+    let failures = attempts(unfinished_job);
+    section(&mut lines, "attempts", failures.iter().map(|(attempt, failure)| format!("{attempt}: {failure}")));
     if !snapshot.manifest.typed.is_empty() {
         let command = command(&snapshot.manifest.typed, &job.label);
         section(&mut lines, "run it again with", std::iter::once(command));
@@ -116,19 +117,20 @@ fn without_record(unfinished: &Unfinished) -> String {
     text
 }
 
-fn without_record_json(unfinished: &Unfinished) -> serde_json::Value {
-    let Unfinished { folder, snapshot, index } = unfinished;
+fn without_record_json(unfinished_job: &Unfinished) -> serde_json::Value {
+    let Unfinished { folder, snapshot, index } = unfinished_job;
     let job = &snapshot.manifest.jobs[*index];
-    let (word, says) = describe(snapshot, &snapshot.jobs[*index], host::clock::now());
-    let attempts =
-        attempts(unfinished).into_iter().map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));
+    let (word, description) = describe(snapshot, &snapshot.jobs[*index], host::clock::now());
+    let attempts = attempts(unfinished_job)
+        .into_iter()
+        .map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));
     let log = folder.log(job.key);
     json!({
         "job": job.label,
         "key": job.key,
         "run": folder.name(),
         "state": word,
-        "says": says,
+        "says": description,
         "attempts": attempts.collect::<Vec<_>>(),
         "log": log.is_file().then_some(log),
         "command": (!snapshot.manifest.typed.is_empty()).then(|| command(&snapshot.manifest.typed, &job.label)),
@@ -159,8 +161,8 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         ),
         format!("  in {}", folder.display()),
     ];
-    let again = provenance.measured.iter().flat_map(|measured| measured.sentences());
-    lines.extend(again.map(|sentence| format!("  {sentence}")));
+    let sentences = provenance.measured.iter().flat_map(|measured| measured.sentences());
+    lines.extend(sentences.map(|sentence| format!("  {sentence}")));
     // The lines above describe the machine of origin.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
     if record.identity.task == Command::NAME && record.read.is_none() {
@@ -185,17 +187,18 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", measured(name, *metric))),
     );
     // A metric that could not be measured has its reason as a fact; many have the same one.
-    let mut absent: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut absent_metrics: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut facts = Vec::new();
     for (name, fact) in &outcome.facts {
         match name.strip_prefix("absent.") {
-            Some(metric) => absent.entry(fact.clone()).or_default().push(metric),
+            Some(metric) => absent_metrics.entry(fact.clone()).or_default().push(metric),
             None => facts.push(format!("{name}: {fact}")),
         }
     }
     section(&mut lines, "facts", facts.into_iter());
-    let absent = absent.into_iter().map(|(reason, metrics)| format!("{}: {reason}", metrics.join(", ")));
-    section(&mut lines, "not measured", absent);
+    let absent_metrics =
+        absent_metrics.into_iter().map(|(reason, metrics)| format!("{}: {reason}", metrics.join(", ")));
+    section(&mut lines, "not measured", absent_metrics);
     section(&mut lines, "notices", provenance.notices.iter().cloned());
     let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
     section(&mut lines, "conditions", conditions.map(|(name, value)| format!("{name}: {value}")));

@@ -47,42 +47,44 @@ pub(super) fn status(results: &Path, args: &StatusArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
+fn text(name: &str, snapshot: &Snapshot, shows_all: bool) -> String {
     let now = host::clock::now();
-    let begun = span(now, snapshot.manifest.at);
-    let how = match (&snapshot.summary, snapshot.live) {
-        (_, true) if snapshot.stopping => format!("live, stopping, since {begun}"),
+    let age = span(now, snapshot.manifest.at);
+    let state_text = match (&snapshot.summary, snapshot.live) {
+        (_, true) if snapshot.stopping => format!("live, stopping, since {age}"),
         (_, true) => {
-            let left = snapshot.left(now).map_or_else(String::new, |left| format!(", about {} left", duration(left)));
-            format!("live since {begun}{left}")
+            let remaining = snapshot
+                .left(now)
+                .map_or_else(String::new, |remaining| format!(", about {} left", duration(remaining)));
+            format!("live since {age}{remaining}")
         }
         (Some(summary), false) => {
-            let end = if summary.interrupted.is_some() { "interrupted" } else { "ended" };
-            format!("{end} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
+            let verb = if summary.interrupted.is_some() { "interrupted" } else { "ended" };
+            format!("{verb} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
         }
         (None, false) if snapshot.elsewhere => {
-            format!("in the queue since {begun}; run the same command again to wait for it")
+            format!("in the queue since {age}; run the same command again to wait for it")
         }
         (None, false) => {
             format!("its engine was killed, {} ago; run the recipe again to continue", span(now, snapshot.last))
         }
     };
-    let mut lines = vec![format!("{} · run {name} · {how}", clean(&snapshot.manifest.recipe)), counts(snapshot)];
-    let mut hidden = 0;
-    let mut waiting = 0;
+    let mut lines = vec![format!("{} · run {name} · {state_text}", clean(&snapshot.manifest.recipe)), counts(snapshot)];
+    let mut hidden_count = 0;
+    let mut waiting_count = 0;
     for (job, state) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs) {
-        let quiet = !state.is_selected() || matches!(state, State::Cached | State::Done { .. });
-        waiting += usize::from(is_idle(state));
-        if !all && (quiet || (waiting > SHOWN && is_idle(state))) {
-            hidden += usize::from(!quiet);
+        let is_quiet = !state.is_selected() || matches!(state, State::Cached | State::Done { .. });
+        waiting_count += usize::from(is_idle(state));
+        if !shows_all && (is_quiet || (waiting_count > SHOWN && is_idle(state))) {
+            hidden_count += usize::from(!is_quiet);
             continue;
         }
-        let (word, rest) = describe(snapshot, state, now);
-        let line = format!("  {word:<8} {}  {rest}", clean(&job.label));
+        let (word, description) = describe(snapshot, state, now);
+        let line = format!("  {word:<8} {}  {description}", clean(&job.label));
         lines.push(line.trim_end().to_owned());
     }
-    if hidden > 0 {
-        lines.push(format!("  … and {}; --all lists them", count(hidden, "other job")));
+    if hidden_count > 0 {
+        lines.push(format!("  … and {}; --all lists them", count(hidden_count, "other job")));
     }
     lines.join("\n") + "\n"
 }
@@ -109,8 +111,8 @@ fn details(state: &State, manifest: &Manifest, now: Timestamp) -> Value {
             "steps_done": progress.as_ref().map(|progress| progress.done),
             "steps_total": progress.as_ref().map(|progress| progress.total).filter(|total| *total > 0),
             "latest": progress.as_ref().map(|progress| {
-                let named = |live: &Live| (live.name.clone(), json!({ "step": live.step, "value": live.value }));
-                progress.live().iter().map(named).collect::<serde_json::Map<_, _>>()
+                let entry_of = |live: &Live| (live.name.clone(), json!({ "step": live.step, "value": live.value }));
+                progress.live().iter().map(entry_of).collect::<serde_json::Map<_, _>>()
             }),
         }),
         State::Elsewhere { arriving } => json!({ "reason": if *arriving { "remote" } else { "another sweep" } }),

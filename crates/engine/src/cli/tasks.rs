@@ -27,19 +27,19 @@ pub(super) struct TasksArgs {
 const WIDTH: u16 = 100;
 
 pub(super) fn tasks(args: &TasksArgs) -> Result<Exit, Error> {
-    let listed = || Task::ALL.iter().filter(|task| !task.hidden);
+    let listed_tasks = || Task::ALL.iter().filter(|task| !task.hidden);
     let is_json = args.format.is_json();
     let Some(name) = &args.name else {
         if is_json {
-            answer(&TaskList { tasks: listed().map(TaskJson::new).collect() }, Vec::new())?;
+            answer(&TaskList { tasks: listed_tasks().map(TaskJson::new).collect() }, Vec::new())?;
         } else {
-            print(&list(listed()))?;
+            print(&list(listed_tasks()))?;
         }
         return Ok(Exit::Done);
     };
     let task = Task::info(name).ok_or_else(|| Error::NotFound {
         message: format!("unknown task `{name}`"),
-        help: suggest(name, "tasks", listed().map(|task| task.name)).unwrap_or_default(),
+        help: suggest(name, "tasks", listed_tasks().map(|task| task.name)).unwrap_or_default(),
     })?;
     if is_json {
         answer(&TaskJson::new(task), Vec::new())?;
@@ -79,8 +79,8 @@ fn show(task: &TaskInfo) -> String {
 fn grid(columns: &[Option<u16>]) -> Table {
     let mut grid = Table::new();
     grid.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-    let constraint = |most: &Option<u16>| match most {
-        Some(most) => ColumnConstraint::UpperBoundary(Width::Fixed(*most)),
+    let constraint = |max_width: &Option<u16>| match max_width {
+        Some(max_width) => ColumnConstraint::UpperBoundary(Width::Fixed(*max_width)),
         None => ColumnConstraint::LowerBoundary(Width::Fixed(1)),
     };
     grid.set_constraints(columns.iter().map(constraint));

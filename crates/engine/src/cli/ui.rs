@@ -28,14 +28,14 @@ pub(super) struct UiArgs {
 pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
     // A store that a later version has written must not be shown.
     Store::open(results)?;
-    let ready = |address: SocketAddr| {
+    let announce = |address: SocketAddr| {
         let _ = print(&format!("http://{address}/\n"));
         if !args.host.is_loopback() {
             say(format_args!("note: everyone who can reach {} can read the pages", args.host));
         }
         say(format_args!("Ctrl-C ends it"));
     };
-    let signal = web::serve(results, args.host, args.port, ready)
+    let signal = web::serve(results, args.host, args.port, announce)
         .map_err(Error::io("cannot serve (another `--port` may be free; `--port 0` takes one that is)"))?;
     // Ctrl-C is how it is meant to end.
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })

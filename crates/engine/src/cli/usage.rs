@@ -1,4 +1,4 @@
-//! Command lines in the words of other tools, and what to write instead.
+//! Command lines in the words of other tools, with their replacements.
 
 use std::{ffi::OsString, path::Path};
 
@@ -10,7 +10,7 @@ use clap::{
 
 use super::Cli;
 
-/// Flags of other tools, and what to do instead. `RECIPE` stands for the recipe on the command line.
+/// Flags of other tools, with their replacements. `RECIPE` stands for the recipe on the command line.
 const FLAGS: &[(&[&str], &str)] = &[
     (&["--dry-run", "--dryrun", "--dry", "-n"], "`sweep plan RECIPE` shows what would run, without running it"),
     (
@@ -39,7 +39,7 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["--watch", "--follow"], "`sweep status` shows a run, and `sweep ui` follows it"),
 ];
 
-/// Commands of other tools, and what to do instead.
+/// Commands of other tools, with their replacements.
 const COMMANDS: &[(&[&str], &str)] = &[
     (
         &["validate", "check", "lint", "dry-run", "preview", "show-plan"],
@@ -69,9 +69,9 @@ const CHANGING: [&str; 5] = ["run", "plan", "explain", "report", "best"];
 
 /// Reads the command line. An error has a remedy if its word is that of another tool.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
-    let typed: Vec<OsString> = std::env::args_os().collect();
-    Cli::try_parse_from(&typed).map_err(|mut error| {
-        let words: Vec<&str> = typed.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    Cli::try_parse_from(&arguments).map_err(|mut error| {
+        let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
         if let Some(remedy) = remedy(&error, &words) {
             // The flag that clap takes for the one that is meant is in its usage, too.
             if error.remove(ContextKind::SuggestedArg).is_some() {
@@ -86,28 +86,28 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
 
 /// The usage of the command that these words call.
 fn usage(words: &[&str]) -> StyledStr {
-    let mut called = Cli::command();
-    called.build();
+    let mut command = Cli::command();
+    command.build();
     for word in words {
-        if let Some(next) = called.find_subcommand(word) {
-            called = next.clone();
+        if let Some(subcommand) = command.find_subcommand(word) {
+            command = subcommand.clone();
         }
     }
-    called.render_usage()
+    command.render_usage()
 }
 
 fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
-    let wrong = |kind| match error.get(kind) {
+    let word_of = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.clone()),
         _ => None,
     };
     let recipe = words.iter().find(|word| is_recipe(word)).copied();
-    let filled = |text: &str| text.replace("RECIPE", recipe.unwrap_or("RECIPE"));
+    let fill = |text: &str| text.replace("RECIPE", recipe.unwrap_or("RECIPE"));
     match error.kind() {
         ErrorKind::UnknownArgument => {
-            let flag = wrong(ContextKind::InvalidArg)?;
-            if let Some((_, instead)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
-                return Some(filled(instead));
+            let flag = word_of(ContextKind::InvalidArg)?;
+            if let Some((_, replacement)) = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
+                return Some(fill(replacement));
             }
             // A flag for which clap suggests a similar one is a misspelling.
             if error.get(ContextKind::SuggestedArg).is_some() {
@@ -115,22 +115,25 @@ fn remedy(error: &clap::Error, words: &[&str]) -> Option<String> {
             }
             let name = flag.strip_prefix("--")?.replace('-', "_");
             words.first().filter(|command| CHANGING.contains(command))?;
-            let value = words.iter().enumerate().find_map(|(at, word)| {
-                let rest = word.strip_prefix(flag.as_str())?;
-                rest.strip_prefix('=').or_else(|| words.get(at + 1).copied()).filter(|value| !value.starts_with("--"))
+            let value = words.iter().enumerate().find_map(|(index, word)| {
+                let value_text = word.strip_prefix(flag.as_str())?;
+                value_text
+                    .strip_prefix('=')
+                    .or_else(|| words.get(index + 1).copied())
+                    .filter(|value| !value.starts_with("--"))
             });
             let value = value.filter(|value| !is_recipe(value)).unwrap_or("VALUE");
             Some(format!("to change a param of the recipe, write `--set {name}={value}`"))
         }
         ErrorKind::InvalidSubcommand => {
-            let command = wrong(ContextKind::InvalidSubcommand)?;
+            let command = word_of(ContextKind::InvalidSubcommand)?;
             if is_recipe(&command) {
                 return Some(format!("`sweep run {command}` runs this recipe"));
             }
             // A subcommand, such as one of `sweep cache`, is not a command of `sweep`.
-            words.first().filter(|first| **first == command)?;
-            let (_, instead) = COMMANDS.iter().find(|(commands, _)| commands.contains(&command.as_str()))?;
-            Some(filled(instead))
+            words.first().filter(|first_word| **first_word == command)?;
+            let (_, replacement) = COMMANDS.iter().find(|(commands, _)| commands.contains(&command.as_str()))?;
+            Some(fill(replacement))
         }
         _ => None,
     }

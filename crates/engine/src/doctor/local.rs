@@ -53,14 +53,14 @@ fn observation() -> Finding {
 
 /// The private views of projects.
 fn views() -> Finding {
-    let checked = tempfile::tempdir().and_then(|place| sweep_observer::View::check(&place.path().join("check")));
-    match checked {
+    let result = tempfile::tempdir().and_then(|place| sweep_observer::View::check(&place.path().join("check")));
+    match result {
         Ok(()) => Finding::good("views", "programs can run in private views of their projects"),
         Err(error) => {
-            let says = format!("programs cannot run in private views of their projects: {error}");
+            let message = format!("programs cannot run in private views of their projects: {error}");
             let help = "a program with `project` writes to the project itself, and `code` and `outputs` in a project need a view; allow \
                         user namespaces";
-            Finding::doubtful("views", says, help)
+            Finding::doubtful("views", message, help)
         }
     }
 }
@@ -80,9 +80,9 @@ fn gpus() -> Vec<Finding> {
             Ok(probe) => {
                 let names: Vec<&str> = probe.devices.iter().map(|device| device.name.as_str()).collect();
                 findings.push(Finding::good("devices", names.join(", ")));
-                for rejected in &probe.rejected {
-                    let says = format!("{}: {}", rejected.backend.name(), rejected.reason);
-                    findings.push(Finding::doubtful("devices", says, &rejected.advice));
+                for rejection in &probe.rejected {
+                    let message = format!("{}: {}", rejection.backend.name(), rejection.reason);
+                    findings.push(Finding::doubtful("devices", message, &rejection.advice));
                 }
             }
             Err(error) => {

@@ -38,27 +38,31 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     let folder = std::path::absolute(folder)?;
     let forms = Forms::new(records)?;
     let mut experiments = BTreeSet::new();
-    let mut shortened = 0;
+    let mut shortened_count = 0;
     for record in records {
         let name = record.label.split('/').next().unwrap_or_default();
         let experiment = Experiment::new(&folder, name);
         if experiments.insert(name) {
             experiment.write()?;
         }
-        shortened += experiment.run(record, &forms)?;
+        shortened_count += experiment.run(record, &forms)?;
     }
-    let mut changed = BTreeMap::new();
+    let mut changed_names = BTreeMap::new();
     for names in [&forms.metrics, &forms.params, &forms.tags] {
-        add(&mut changed, names);
+        add(&mut changed_names, names);
     }
-    let mut said = notices(&changed, "MLflow");
-    if shortened > 0 {
-        said.push(format!(
+    let mut sentences = notices(&changed_names, "MLflow");
+    if shortened_count > 0 {
+        sentences.push(format!(
             "{} longer than {MAX_VALUE_LENGTH} characters, which MLflow does not take; `whole.json` among the artifacts of the run has all of it",
-            if shortened == 1 { "1 value is".to_owned() } else { format!("{} are", count(shortened, "value")) }
+            if shortened_count == 1 {
+                "1 value is".to_owned()
+            } else {
+                format!("{} are", count(shortened_count, "value"))
+            }
         ));
     }
-    Ok(Exported { jobs: records.len(), notices: said })
+    Ok(Exported { jobs: records.len(), notices: sentences })
 }
 
 /// The names of all records in the form that `MLflow` takes. The same name has the same form in every run.
@@ -141,15 +145,15 @@ impl<'a> Experiment<'a> {
             _ => {}
         }
         let provenance = &record.provenance;
-        let begin = provenance.started.as_millisecond();
+        let start = provenance.started.as_millisecond();
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds of a job")]
-        let end = begin + (provenance.seconds * 1e3) as i64;
+        let end = start + (provenance.seconds * 1e3) as i64;
         for name in ["metrics", "params", "tags", "artifacts"] {
             fs::create_dir_all(folder.join(name))?;
         }
         let meta = format!(
             "artifact_uri: {}\nend_time: {end}\nentry_point_name: ''\nexperiment_id: '{}'\nlifecycle_stage: active\n\
-             run_id: {id}\nrun_name: {}\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: {begin}\n\
+             run_id: {id}\nrun_name: {}\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: {start}\n\
              status: 3\ntags: []\nuser_id: ''\n",
             quoted(&uri(&folder.join("artifacts"))),
             self.id,
@@ -157,21 +161,21 @@ impl<'a> Experiment<'a> {
         );
         fs::write(folder.join("meta.yaml"), meta)?;
         let outcome = &record.outcome;
-        let last = outcome.curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
+        let last_step = outcome.curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
         for (name, value) in &outcome.metrics {
             write(
                 &folder.join("metrics"),
                 forms.metrics.of(&metric(name)),
-                &format!("{end} {} {last}\n", value.value),
+                &format!("{end} {} {last_step}\n", value.value),
             )?;
         }
         // The time of a value is not recorded, so it is interpolated: all iterations take about the same time.
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds of a job")]
-        let at = |step: u64| begin + ((end - begin) as f64 * step as f64 / last.max(1) as f64) as i64;
+        let time_of = |step: u64| start + ((end - start) as f64 * step as f64 / last_step.max(1) as f64) as i64;
         for (name, points) in &outcome.curves {
             let mut lines = String::new();
             for (step, value) in points.at.iter().zip(&points.values) {
-                let _ = writeln!(lines, "{} {value} {step}", at(*step));
+                let _ = writeln!(lines, "{} {value} {step}", time_of(*step));
             }
             if !lines.is_empty() {
                 write(&folder.join("metrics"), forms.metrics.of(&curve(name)), &lines)?;
@@ -196,7 +200,7 @@ impl<'a> Experiment<'a> {
 fn tags_of(record: &Record) -> impl Iterator<Item = (String, String)> {
     let provenance = &record.provenance;
     let device = provenance.device.as_ref();
-    let own = [
+    let tags = [
         ("mlflow.runName", Some(record.label.clone())),
         ("mlflow.source.name", Some("sweep".to_owned())),
         ("mlflow.source.type", Some("LOCAL".to_owned())),
@@ -207,12 +211,12 @@ fn tags_of(record: &Record) -> impl Iterator<Item = (String, String)> {
         ("sweep.threads", Some(provenance.threads.to_string())),
         ("sweep.device", device.map(|device| format!("{} ({})", device.name, device.backend.name()))),
     ];
-    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let metrics = record.outcome.metrics.iter().map(|(name, of)| (metric(name), of.unit));
-    let curves = record.outcome.curves.iter().map(|(name, of)| (curve(name), of.unit));
+    let tags = tags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let metrics = record.outcome.metrics.iter().map(|(name, value)| (metric(name), value.unit));
+    let curves = record.outcome.curves.iter().map(|(name, value)| (curve(name), value.unit));
     let units = metrics.chain(curves).filter(|(_, unit)| *unit != Unit::One);
-    let own = own.chain(units.map(|(name, unit)| (format!("{UNIT}{name}"), unit.key().to_owned())));
-    own.chain(record.outcome.facts.iter().map(|(name, fact)| (format!("{FACT}{name}"), fact.clone())))
+    let tags = tags.chain(units.map(|(name, unit)| (format!("{UNIT}{name}"), unit.key().to_owned())));
+    tags.chain(record.outcome.facts.iter().map(|(name, fact)| (format!("{FACT}{name}"), fact.clone())))
 }
 
 /// The parameters and tags of a run.
@@ -243,7 +247,7 @@ impl Texts<'_> {
         }
     }
 
-    /// Keeps what `MLflow` does not take as artifacts, and returns the number of shortened values.
+    /// Keeps the values that `MLflow` does not take as artifacts, and returns the number of shortened values.
     fn keep(self) -> io::Result<usize> {
         let artifacts = self.folder.join("artifacts");
         if !self.named.is_empty() {

@@ -13,6 +13,6 @@ pub mod tensorboard;
 pub struct Exported {
     /// Number of jobs.
     pub jobs: usize,
-    /// Sentences about what has another form there.
+    /// Sentences about names and values that have another form there.
     pub notices: Vec<String>,
 }

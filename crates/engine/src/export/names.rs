@@ -30,29 +30,29 @@ impl Names {
         // A file cannot have files below it.
         let files: BTreeSet<String> = forms.values().map(|form| form.to_lowercase()).collect();
         for form in forms.values_mut() {
-            let lower = form.to_lowercase();
-            let is_blocked = lower.match_indices('/').any(|(at, _)| files.contains(&lower[..at]));
+            let lowercase = form.to_lowercase();
+            let is_blocked = lowercase.match_indices('/').any(|(index, _)| files.contains(&lowercase[..index]));
             if is_blocked {
                 *form = form.replace('/', &code('/'));
             }
         }
-        let mut alike: BTreeMap<String, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for form in forms.values() {
-            *alike.entry(form.to_lowercase()).or_default() += 1;
+            *counts.entry(form.to_lowercase()).or_default() += 1;
         }
         for form in forms.values_mut() {
-            if alike.get(&form.to_lowercase()).is_some_and(|count| *count > 1) {
+            if counts.get(&form.to_lowercase()).is_some_and(|count| *count > 1) {
                 *form = form.chars().map(|char| if is_lower(char) { char.to_string() } else { code(char) }).collect();
             }
         }
         let mut changed: BTreeMap<String, String> = BTreeMap::new();
-        let mut taken = BTreeSet::new();
+        let mut taken_forms = BTreeSet::new();
         for (name, form) in forms {
             let mut form = shortened(name, form);
-            // Codes beside what looks like one.
-            if !taken.insert(form.to_lowercase()) {
+            // Another name looks like this form.
+            if !taken_forms.insert(form.to_lowercase()) {
                 form = ended(name, &form);
-                taken.insert(form.clone());
+                taken_forms.insert(form.clone());
             }
             if name != form {
                 changed.insert(name.to_owned(), form);
@@ -75,21 +75,19 @@ impl Names {
 /// A name whose characters are all plain, and no part of which leads elsewhere.
 fn escaped(name: &str, is_plain: impl Fn(char) -> bool) -> String {
     let mut form = String::with_capacity(name.len());
-    for (at, char) in name.char_indices() {
-        let (before, after) = (&name[..at], &name[at + char.len_utf8()..]);
+    for (index, char) in name.char_indices() {
+        let (head, tail) = (&name[..index], &name[index + char.len_utf8()..]);
         let is_edge = |text: &str, edge: Option<char>| text.is_empty() || edge == Some('/');
-        let keeps = match char {
-            '_' => !begins_with_code(after),
-            '/' => is_plain('/') && !is_edge(before, before.chars().next_back()) && !after.is_empty(),
+        let is_kept = match char {
+            '_' => !begins_with_code(tail),
+            '/' => is_plain('/') && !is_edge(head, head.chars().next_back()) && !tail.is_empty(),
             // Two names of folders have no letters: `.` and `..`. Others that begin so are hidden.
-            '.' => !is_edge(before, before.chars().next_back()),
+            '.' => !is_edge(head, head.chars().next_back()),
             // Some systems remove it.
-            ' ' => {
-                is_plain(' ') && !is_edge(before, before.chars().next_back()) && !is_edge(after, after.chars().next())
-            }
+            ' ' => is_plain(' ') && !is_edge(head, head.chars().next_back()) && !is_edge(tail, tail.chars().next()),
             char => is_plain(char),
         };
-        if keeps { form.push(char) } else { form += &code(char) }
+        if is_kept { form.push(char) } else { form += &code(char) }
     }
     if form.is_empty() { "_x_".to_owned() } else { form }
 }
@@ -101,9 +99,9 @@ fn code(char: char) -> String {
     text
 }
 
-/// True if what follows a `_` would be read as the rest of a code.
-fn begins_with_code(after: &str) -> bool {
-    let rest = after.strip_prefix(['x', 'X']);
+/// True if the text after a `_` would be read as the rest of a code.
+fn begins_with_code(text: &str) -> bool {
+    let rest = text.strip_prefix(['x', 'X']);
     rest.is_some_and(|rest| rest.trim_start_matches(|char: char| char.is_ascii_hexdigit()).starts_with('_'))
 }
 
@@ -124,31 +122,31 @@ fn shortened(name: &str, form: String) -> String {
 
 /// The beginning of a form, and the digest of the name.
 fn ended(name: &str, form: &str) -> String {
-    let begin = &form[..form.floor_char_boundary(MAX_NAME_BYTES - END)];
-    format!("{begin}_{}", &blake3::hash(name.as_bytes()).to_hex()[..END - 1])
+    let beginning = &form[..form.floor_char_boundary(MAX_NAME_BYTES - END)];
+    format!("{beginning}_{}", &blake3::hash(name.as_bytes()).to_hex()[..END - 1])
 }
 
 /// Returns sentences about changed names, with a limit, because many names may have changed.
-pub(super) fn notices(names: &BTreeMap<String, String>, to: &str) -> Vec<String> {
+pub(super) fn notices(names: &BTreeMap<String, String>, program: &str) -> Vec<String> {
     /// Maximum number of names that are listed.
     const MAX_NAMES: usize = 10;
     let mut lines: Vec<String> =
-        names.iter().take(MAX_NAMES).map(|(name, form)| format!("`{name}` is `{form}` in {to}")).collect();
+        names.iter().take(MAX_NAMES).map(|(name, form)| format!("`{name}` is `{form}` in {program}")).collect();
     if names.len() > MAX_NAMES {
-        lines.push(format!("{} more names have another form in {to}", names.len() - MAX_NAMES));
+        lines.push(format!("{} more names have another form in {program}", names.len() - MAX_NAMES));
     }
     lines
 }
 
 /// Extends a map of names by those of a kind that have another form.
-pub(super) fn add(to: &mut BTreeMap<String, String>, names: &Names) {
-    to.extend(names.changed().map(|(name, form)| (name.to_owned(), form.to_owned())));
+pub(super) fn add(map: &mut BTreeMap<String, String>, names: &Names) {
+    map.extend(names.changed().map(|(name, form)| (name.to_owned(), form.to_owned())));
 }
 
 /// The name with a prefix if it would be taken for one of another kind, which has this or a further prefix.
-pub(super) fn apart<'n>(name: &'n str, own: &str, prefixes: [&str; 2]) -> Cow<'n, str> {
+pub(super) fn apart<'n>(name: &'n str, prefix: &str, prefixes: [&str; 2]) -> Cow<'n, str> {
     if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
-        Cow::Owned(format!("{own}{name}"))
+        Cow::Owned(format!("{prefix}{name}"))
     } else {
         Cow::Borrowed(name)
     }
@@ -163,8 +161,8 @@ mod tests {
     }
 
     fn forms<const N: usize>(names: [&str; N]) -> Vec<String> {
-        let found = Names::new(names, plain);
-        names.iter().map(|name| found.of(name).to_owned()).collect()
+        let names_of_program = Names::new(names, plain);
+        names.iter().map(|name| names_of_program.of(name).to_owned()).collect()
     }
 
     #[test]
@@ -173,9 +171,9 @@ mod tests {
             forms(["точность", "скорость", "a:b", "a_b", "r@5", "r#5", "time.step"]),
             ["точность", "скорость", "a:b", "a_b", "r_x0040_5", "r_x0023_5", "time.step"]
         );
-        let long = |end: &str| "ы".repeat(300) + end;
-        let (first, second) = (long("1"), long("2"));
-        let cut = forms([&first])[0].clone();
+        let long_name = |end: &str| "ы".repeat(300) + end;
+        let (first, second) = (long_name("1"), long_name("2"));
+        let short_form = forms([&first])[0].clone();
         let names = [
             "",
             "_x_",
@@ -208,19 +206,19 @@ mod tests {
             "a ",
             &first,
             &second,
-            &cut,
+            &short_form,
             "ß",
             "SS",
             "ss",
             "İ",
             "i",
         ];
-        let found = forms(names);
-        let lower: BTreeSet<String> = found.iter().map(|form| form.to_lowercase()).collect();
-        assert_eq!(lower.len(), names.len(), "{found:#?}");
-        for form in &found {
+        let all_forms = forms(names);
+        let lowercase_forms: BTreeSet<String> = all_forms.iter().map(|form| form.to_lowercase()).collect();
+        assert_eq!(lowercase_forms.len(), names.len(), "{all_forms:#?}");
+        for form in &all_forms {
             assert!(form.len() <= MAX_NAME_BYTES && !form.is_empty(), "{form}");
-            let is_below = found.iter().any(|other| other.starts_with(&format!("{form}/")));
+            let is_below = all_forms.iter().any(|other| other.starts_with(&format!("{form}/")));
             assert!(!is_below, "{form} is a file and a folder");
             assert!(form.split('/').all(|part| !part.is_empty() && !part.starts_with('.')), "{form}");
         }
@@ -229,9 +227,9 @@ mod tests {
     #[test]
     fn a_form_depends_on_the_names_only() {
         let names = ["Loss", "loss", "a/b", "a"];
-        let mut turned = names;
-        turned.reverse();
-        let (first, second) = (Names::new(names, plain), Names::new(turned, plain));
+        let mut reversed_names = names;
+        reversed_names.reverse();
+        let (first, second) = (Names::new(names, plain), Names::new(reversed_names, plain));
         assert!(names.iter().all(|name| first.of(name) == second.of(name)));
     }
 

@@ -33,23 +33,24 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     for record in records {
         let (place, is_shared) = places.of(record);
         // Two jobs with one label.
-        let own = if is_shared { folder.join(format!("{place}-{}", record.key)) } else { folder.join(&place) };
-        fs::create_dir_all(&own)?;
+        let record_folder =
+            if is_shared { folder.join(format!("{place}-{}", record.key)) } else { folder.join(&place) };
+        fs::create_dir_all(&record_folder)?;
         let key = record.key.short();
         // Event files that an earlier export wrote for the same job are removed from both possible folders: TensorBoard
         // would show them as well.
-        remove(&own, "")?;
+        remove(&record_folder, "")?;
         if is_shared {
             remove(&folder.join(place), &key)?;
         }
         let name = format!("{EVENTS}{}.{key}", record.provenance.started.as_second());
-        let mut file = io::BufWriter::new(fs::File::create(own.join(name))?);
+        let mut file = io::BufWriter::new(fs::File::create(record_folder.join(name))?);
         file.write_all(&events(record))?;
         file.flush()?;
     }
-    let mut changed = BTreeMap::new();
-    add(&mut changed, &places.points);
-    Ok(Exported { jobs: records.len(), notices: notices(&changed, "TensorBoard") })
+    let mut changed_names = BTreeMap::new();
+    add(&mut changed_names, &places.points);
+    Ok(Exported { jobs: records.len(), notices: notices(&changed_names, "TensorBoard") })
 }
 
 /// Removes the event files of a folder whose names end so.
@@ -112,25 +113,25 @@ fn parts(label: &str) -> (&str, &str) {
 
 /// The content of an event file.
 fn events(record: &Record) -> Vec<u8> {
-    let (started, seconds) = (record.provenance.started.as_millisecond() as f64 / 1e3, record.provenance.seconds);
+    let (start, seconds) = (record.provenance.started.as_millisecond() as f64 / 1e3, record.provenance.seconds);
     let mut file = Vec::new();
     let mut version = Message::default();
-    version.double(1, started);
+    version.double(1, start);
     version.bytes(3, b"brain.Event:2");
     frame(&mut file, version.content());
     let curves = &record.outcome.curves;
-    let last = curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
+    let last_step = curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
     // The time of a value is not recorded, so it is interpolated: all iterations take about the same time.
-    let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
+    let time_of = |step: u64| if last_step > 0 { start + seconds * step as f64 / last_step as f64 } else { start };
     for (name, curve) in curves {
         let name = &apart(name, CURVES, [METRICS, CURVES]);
         for (step, value) in curve.at.iter().zip(&curve.values) {
-            frame(&mut file, scalar(at(*step), *step, name, Metric { value: *value, unit: curve.unit }).content());
+            frame(&mut file, scalar(time_of(*step), *step, name, Metric { value: *value, unit: curve.unit }).content());
         }
     }
     for (name, metric) in &record.outcome.metrics {
         let tag = format!("{METRICS}{name}");
-        frame(&mut file, scalar(started + seconds, last, &tag, *metric).content());
+        frame(&mut file, scalar(start + seconds, last_step, &tag, *metric).content());
     }
     file
 }
@@ -184,18 +185,18 @@ mod tests {
         for _ in 0..2 {
             export(&records, &folder.path().join("tb")).unwrap();
         }
-        let mut found = Vec::new();
-        let mut open = vec![folder.path().to_owned()];
-        while let Some(path) = open.pop() {
+        let mut files = Vec::new();
+        let mut open_folders = vec![folder.path().to_owned()];
+        while let Some(path) = open_folders.pop() {
             for entry in fs::read_dir(path).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() { open.push(path) } else { found.push(path) }
+                if path.is_dir() { open_folders.push(path) } else { files.push(path) }
             }
         }
         let folders: std::collections::BTreeSet<String> =
-            found.iter().map(|path| path.parent().unwrap().display().to_string().to_lowercase()).collect();
-        assert_eq!((found.len(), folders.len()), (labels.len(), labels.len()), "{found:#?}");
-        assert!(folder.path().join("tb/train/prune=none,seed=0").is_dir(), "{found:#?}");
-        assert!(found.iter().all(|path| path.starts_with(folder.path().join("tb"))));
+            files.iter().map(|path| path.parent().unwrap().display().to_string().to_lowercase()).collect();
+        assert_eq!((files.len(), folders.len()), (labels.len(), labels.len()), "{files:#?}");
+        assert!(folder.path().join("tb/train/prune=none,seed=0").is_dir(), "{files:#?}");
+        assert!(files.iter().all(|path| path.starts_with(folder.path().join("tb"))));
     }
 }

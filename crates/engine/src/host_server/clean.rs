@@ -1,4 +1,4 @@
-//! Removal of what nothing needs on a host.
+//! Removal of files and records that nothing needs on a host.
 
 use std::{
     collections::HashSet,
@@ -33,13 +33,13 @@ impl InUse {
     /// Runs `work` while no other server uses the folder.
     fn alone<T>(&self, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = match file.try_lock() {
+        let result = match file.try_lock() {
             Ok(()) => work(),
             Err(TryLockError::WouldBlock) => Err(Fault::new(FaultKind::InUse, "another sweep is connected to it")),
             Err(TryLockError::Error(error)) => Err(error.into()),
         };
         file.lock_shared()?;
-        done
+        result
     }
 }
 
@@ -55,22 +55,22 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
                 }
             }
         }
-        let mut cleaned = Cleaned::default();
-        let own = fs::read_link("/proc/self/exe").unwrap_or_default();
+        let mut totals = Cleaned::default();
+        let own_program = fs::read_link("/proc/self/exe").unwrap_or_default();
         for program in entries(&workdir.join("bin"))? {
-            if !own.starts_with(&program) {
-                cleaned.bytes += remove(&program)?;
-                cleaned.programs += 1;
+            if !own_program.starts_with(&program) {
+                totals.bytes += remove(&program)?;
+                totals.programs += 1;
             }
         }
         for folder in ["blobs", "trees"] {
             for path in entries(&workdir.join(folder))? {
-                cleaned.bytes += remove(&path)?;
-                cleaned.files += 1;
+                totals.bytes += remove(&path)?;
+                totals.files += 1;
             }
         }
         for path in entries(&workdir.join(LISTS))? {
-            cleaned.bytes += remove(&path)?;
+            totals.bytes += remove(&path)?;
         }
         for results in &stores {
             let store = Store::new(results);
@@ -79,14 +79,14 @@ pub(super) fn clean(workdir: &Path, in_use: &InUse) -> Result<Cleaned, Fault> {
                 Ok(paths.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
             };
             // Keys of records that were not fetched yet, and of jobs that have not ended.
-            let mut reached = names(results.join("runs"))?;
-            reached.extend(names(results.join("store/partial"))?.into_iter().filter(|key| !store.contains(*key)));
-            let garbage = store.garbage(&reached)?;
-            cleaned.records += garbage.records.len();
-            cleaned.bytes += garbage.bytes();
+            let mut reached_keys = names(results.join("runs"))?;
+            reached_keys.extend(names(results.join("store/partial"))?.into_iter().filter(|key| !store.contains(*key)));
+            let garbage = store.garbage(&reached_keys)?;
+            totals.records += garbage.records.len();
+            totals.bytes += garbage.bytes();
             store.remove(&garbage).map_err(|error| Fault::new(FaultKind::InUse, error.to_string()))?;
         }
-        Ok(cleaned)
+        Ok(totals)
     })
 }
 

@@ -70,8 +70,8 @@ impl Depot {
 
     /// Keeps a file that has arrived.
     pub(super) fn put(&self, digest: &str, upload: Upload) -> Result<(), Fault> {
-        let (file, found) = upload.whole()?;
-        if found != digest {
+        let (file, actual_digest) = upload.whole()?;
+        if actual_digest != digest {
             return Err(Fault::new(FaultKind::Missing, "the file with the digest that was named"));
         }
         host::failpoints::point("hosts: before a file is kept")?;
@@ -98,19 +98,19 @@ impl Depot {
             return self.mend(digest);
         }
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
-        let aside = self.trees.join(format!("{TEMPORARY}-{}-{number}", std::process::id()));
-        let built = self.fill(tree, &aside).and_then(|()| {
+        let temporary = self.trees.join(format!("{TEMPORARY}-{}-{number}", std::process::id()));
+        let result = self.fill(tree, &temporary).and_then(|()| {
             host::failpoints::point("hosts: before a tree is kept")?;
-            match fs::rename(&aside, &place) {
+            match fs::rename(&temporary, &place) {
                 // Another server was faster.
-                Err(_) if place.is_dir() => Ok(fs::remove_dir_all(&aside)?),
-                renamed => Ok(renamed?),
+                Err(_) if place.is_dir() => Ok(fs::remove_dir_all(&temporary)?),
+                outcome => Ok(outcome?),
             }
         });
-        if built.is_err() {
-            let _ = fs::remove_dir_all(&aside);
+        if result.is_err() {
+            let _ = fs::remove_dir_all(&temporary);
         }
-        built
+        result
     }
 
     /// Restores the files of a tree that are damaged or missing: a program or a disk failure may have changed them.
@@ -127,14 +127,14 @@ impl Depot {
         };
         let place = self.tree(digest);
         let mut digests = Digests::open(self.lists.join(DIGESTS));
-        let mended = tree.entries.iter().try_for_each(|entry| {
+        let result = tree.entries.iter().try_for_each(|entry| {
             if is_whole(&place, entry, &mut digests) { Ok(()) } else { self.mend_one(&place, entry) }
         });
         digests.keep();
-        if matches!(&mended, Err(fault) if fault.kind == FaultKind::Missing) {
+        if matches!(&result, Err(fault) if fault.kind == FaultKind::Missing) {
             remove_if_there(&list)?;
         }
-        mended
+        result
     }
 
     /// Makes an entry of a tree again, beside the jobs that use the tree.
@@ -145,11 +145,11 @@ impl Depot {
         if is_folder && !matches!(entry.content, Content::Folder) {
             fs::remove_dir_all(&path)?;
         }
-        let aside = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&self.trees)?;
-        let made = aside.path().join("made");
+        let temporary = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&self.trees)?;
+        let new_path = temporary.path().join("made");
         match &entry.content {
-            Content::File { blob, executable } => self.copy(blob, &made, *executable, &entry.path)?,
-            Content::Link(to) => fs::os::unix::fs::symlink(to, &made)?,
+            Content::File { blob, executable } => self.copy(blob, &new_path, *executable, &entry.path)?,
+            Content::Link(target) => fs::os::unix::fs::symlink(target, &new_path)?,
             Content::Folder => {
                 if !is_folder {
                     remove_if_there(&path)?;
@@ -158,25 +158,25 @@ impl Depot {
                 return Ok(());
             }
         }
-        Ok(fs::rename(&made, &path)?)
+        Ok(fs::rename(&new_path, &path)?)
     }
 
     /// Removes the entries of a tree that were neither sent nor made by a job. No job may run in it.
     pub(super) fn tidy(&self, digest: &str, made: &Made) -> io::Result<()> {
         let text = fs::read(self.lists.join(digest))?;
         let tree: Tree = serde_json::from_slice(&text)?;
-        let mut known = BTreeSet::new();
+        let mut known_paths = BTreeSet::new();
         for entry in &tree.entries {
-            known.extend(Path::new(&entry.path).ancestors().map(Path::to_owned));
+            known_paths.extend(Path::new(&entry.path).ancestors().map(Path::to_owned));
         }
         let place = self.tree(digest);
-        tidy(&place, Path::new(""), &known, made)
+        tidy(&place, Path::new(""), &known_paths, made)
     }
 
-    fn fill(&self, tree: &Tree, aside: &Path) -> Result<(), Fault> {
-        fs::create_dir_all(aside)?;
+    fn fill(&self, tree: &Tree, root: &Path) -> Result<(), Fault> {
+        fs::create_dir_all(root)?;
         for entry in &tree.entries {
-            let path = aside.join(&entry.path);
+            let path = root.join(&entry.path);
             if let Some(parent) = path.parent() {
                 fs::create_dir_all(parent)?;
             }
@@ -191,11 +191,11 @@ impl Depot {
             }
         }
         for entry in &tree.entries {
-            if let Content::Link(to) = &entry.content {
-                fs::os::unix::fs::symlink(to, aside.join(&entry.path))?;
+            if let Content::Link(target) = &entry.content {
+                fs::os::unix::fs::symlink(target, root.join(&entry.path))?;
             }
         }
-        let folder = fs::File::open(aside)?.into_file();
+        let folder = fs::File::open(root)?.into_file();
         // All at once, before the folder has its name.
         #[cfg(target_os = "linux")]
         rustix::fs::syncfs(&folder).map_err(io::Error::from)?;
@@ -203,23 +203,23 @@ impl Depot {
         Ok(())
     }
 
-    fn copy(&self, blob: &str, to: &Path, executable: bool, name: &str) -> Result<(), Fault> {
-        let from = self.blobs.join(blob);
-        let missing = || Fault::new(FaultKind::Missing, format!("the file `{name}`"));
+    fn copy(&self, blob: &str, target: &Path, executable: bool, name: &str) -> Result<(), Fault> {
+        let source = self.blobs.join(blob);
+        let missing_file = || Fault::new(FaultKind::Missing, format!("the file `{name}`"));
         let mut hasher = blake3::Hasher::new();
-        match fs::File::open(&from) {
+        match fs::File::open(&source) {
             Ok(file) => drop(hasher.update_reader(file)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing_file()),
             Err(error) => return Err(error.into()),
         }
         if hasher.finalize().to_hex().as_str() != blob {
             // Torn by a crash: blobs are not synced.
-            fs::remove_file(&from)?;
-            return Err(missing());
+            fs::remove_file(&source)?;
+            return Err(missing_file());
         }
-        fs::copy(&from, to)?;
+        fs::copy(&source, target)?;
         let mode = if executable { 0o700 } else { 0o600 };
-        fs::set_permissions(to, std::fs::Permissions::from_mode(mode))?;
+        fs::set_permissions(target, std::fs::Permissions::from_mode(mode))?;
         Ok(())
     }
 }
@@ -228,17 +228,17 @@ impl Depot {
 fn is_whole(place: &Path, entry: &Entry, digests: &mut Digests) -> bool {
     let inner = Path::new(&entry.path);
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let around = inner.ancestors().skip(1).all(|folder| is_folder(&place.join(folder)));
+    let has_folders = inner.ancestors().skip(1).all(|folder| is_folder(&place.join(folder)));
     let path = place.join(inner);
-    around
+    has_folders
         && match &entry.content {
             Content::File { blob, executable } => fs::symlink_metadata(&path).is_ok_and(|metadata| {
                 let is_executable = metadata.permissions().mode() & 0o100 != 0;
                 metadata.is_file()
                     && is_executable == *executable
-                    && digests.of_artifact(&path).is_ok_and(|found| found == *blob)
+                    && digests.of_artifact(&path).is_ok_and(|digest| digest == *blob)
             }),
-            Content::Link(to) => fs::read_link(&path).is_ok_and(|now| now == Path::new(to)),
+            Content::Link(target) => fs::read_link(&path).is_ok_and(|link| link == Path::new(target)),
             Content::Folder => is_folder(&path),
         }
 }
@@ -265,13 +265,13 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 /// Removes the entries of a folder that are neither known nor made by a job.
-fn tidy(place: &Path, inner: &Path, known: &BTreeSet<PathBuf>, made: &Made) -> io::Result<()> {
+fn tidy(place: &Path, inner: &Path, known_paths: &BTreeSet<PathBuf>, made: &Made) -> io::Result<()> {
     for entry in fs::read_dir(place.join(inner))? {
         let entry = entry?;
         let (path, inner) = (entry.path(), inner.join(entry.file_name()));
-        let is_known = known.contains(&inner);
+        let is_known = known_paths.contains(&inner);
         if entry.file_type()?.is_dir() {
-            tidy(place, &inner, known, made)?;
+            tidy(place, &inner, known_paths, made)?;
             if !is_known {
                 // A folder that still contains files made by a job is not empty, so it stays.
                 let _ = std::fs::remove_dir(path);

@@ -22,7 +22,7 @@ const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duratio
 
 /// Follows a job in the background. `child` is its process, if this server has started it.
 pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>) -> io::Result<()> {
-    let (sender, ended) = channel();
+    let (sender, end_of_job) = channel();
     let lock = followed.lock.clone();
     let wait = move || {
         if let Some(mut child) = child {
@@ -40,14 +40,14 @@ pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>
         let Followed { key, journal, mut from, store, .. } = followed;
         let mut pause = POLL_INTERVALS.0;
         loop {
-            let is_over = match ended.recv_timeout(pause) {
+            let is_over = match end_of_job.recv_timeout(pause) {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => true,
                 Err(RecvTimeoutError::Timeout) => false,
             };
             // A line is short, and a part that has no end of a line is read again.
             while let Ok(part) = part_of(&journal, from, MAX_BODY as u64) {
-                let Some(last) = part.iter().rposition(|byte| *byte == b'\n') else { break };
-                for line in part.get(..=last).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
+                let Some(last_newline) = part.iter().rposition(|byte| *byte == b'\n') else { break };
+                for line in part.get(..=last_newline).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
                     from += line.len() as u64;
                     voice.say(0, &Say::Line { key, next: from }, line.strip_suffix(b"\n").unwrap_or(line));
                 }

@@ -89,7 +89,7 @@ impl Jobs {
 
     /// All jobs that were not forgotten.
     pub(super) fn list(&self) -> io::Result<Vec<SpooledJob>> {
-        let mut found = Vec::new();
+        let mut jobs = Vec::new();
         for entry in fs::read_dir(self.results.join("runs"))? {
             let path = entry?.path();
             let key: Option<Key> = path.file_name().and_then(|name| name.to_str()?.parse().ok());
@@ -99,10 +99,10 @@ impl Jobs {
                 (false, true) => SpoolState::Recorded,
                 (false, false) => SpoolState::Ended,
             };
-            found.push(SpooledJob { key, tag: note.tag, state });
+            jobs.push(SpooledJob { key, tag: note.tag, state });
         }
-        found.sort_unstable_by_key(|job| job.key);
-        Ok(found)
+        jobs.sort_unstable_by_key(|job| job.key);
+        Ok(jobs)
     }
 
     /// Starts a job, unless it runs, or has ended since this start was first requested.
@@ -114,9 +114,9 @@ impl Jobs {
         if !self.depot.has_tree(&project) {
             return Err(Fault::new(FaultKind::Missing, "the project of a job"));
         }
-        let missing = spec.identity.needs.iter().find(|need| !self.store.contains(*need));
-        if let Some(missing) = missing {
-            return Err(Fault::new(FaultKind::Missing, format!("the record {}", missing.short())));
+        let missing_key = spec.identity.needs.iter().find(|need| !self.store.contains(*need));
+        if let Some(missing_key) = missing_key {
+            return Err(Fault::new(FaultKind::Missing, format!("the record {}", missing_key.short())));
         }
         let folder = self.folder(key);
         fs::create_dir_all(folder.path())?;
@@ -130,8 +130,8 @@ impl Jobs {
             return Ok((key, Started::Over { has_record }, None));
         }
         self.mend(&project, &mut spec)?;
-        for old in [folder.part(key), folder.path().join("pid"), self.output(key)] {
-            remove_if_there(&old)?;
+        for leftover in [folder.part(key), folder.path().join("pid"), self.output(key)] {
+            remove_if_there(&leftover)?;
         }
         let tree = self.depot.tree(&project);
         let no_text = || other(&"the path of the working folder is not text");
@@ -144,9 +144,9 @@ impl Jobs {
         })?;
         each_input(&mut spec, |path| {
             // Other inputs are beside the project.
-            let beside = path.strip_prefix("../").map(|inner| self.depot.tree(inner));
-            let whole = beside.unwrap_or_else(|| tree.join(&*path));
-            whole.to_str().ok_or_else(no_text)?.clone_into(path);
+            let tree_of_input = path.strip_prefix("../").map(|inner| self.depot.tree(inner));
+            let full_path = tree_of_input.unwrap_or_else(|| tree.join(&*path));
+            full_path.to_str().ok_or_else(no_text)?.clone_into(path);
             Ok::<(), Fault>(())
         })?;
         write_job_spec(&spec, folder.path())?;
@@ -191,9 +191,9 @@ impl Jobs {
 
     /// True if another job runs that reads a tree, of this store or of another one, or one is about to start.
     fn is_used_by_another(&self, tree: &str, key: Key) -> bool {
-        let own = self.folder(key).path().to_owned();
+        let own_run = self.folder(key).path().to_owned();
         let stores = self.results.parent().map(entries).unwrap_or_default();
-        let mut runs = stores.iter().flat_map(|store| entries(&store.join("runs"))).filter(|run| *run != own);
+        let mut runs = stores.iter().flat_map(|store| entries(&store.join("runs"))).filter(|run| *run != own_run);
         let reads = |run: &Path| note(run).is_none_or(|note| note.project == tree || job_names(run, tree));
         runs.any(|run| is_locked(&run.join(LOCK)) && reads(&run))
     }
@@ -209,13 +209,13 @@ impl Jobs {
     }
 
     /// Stops a job, if it runs.
-    pub(super) fn cancel(&self, key: Key, how: Stop) {
+    pub(super) fn cancel(&self, key: Key, kind: Stop) {
         /// A process writes its number as the first thing.
         const TIMEOUT: Duration = Duration::from_secs(5);
         let folder = self.folder(key).path().to_owned();
         let stop = move || {
             let lock = folder.join(LOCK);
-            let until = Instant::now() + TIMEOUT;
+            let deadline = Instant::now() + TIMEOUT;
             let pid = loop {
                 if !is_locked(&lock) {
                     return;
@@ -223,19 +223,19 @@ impl Jobs {
                 if let Some(pid) = pid_in(&folder) {
                     break pid;
                 }
-                if Instant::now() >= until {
+                if Instant::now() >= deadline {
                     return;
                 }
                 thread::sleep(Duration::from_millis(10));
             };
-            let (signal, kill_after) = match how {
+            let (signal, kill_after) = match kind {
                 Stop::Interrupt => (Signal::INT, None),
                 Stop::End { kill_after } => (Signal::TERM, Some(kill_after)),
             };
             let _ = kill_process(pid, signal);
             let Some(kill_after) = kill_after else { return };
-            let until = Instant::now() + kill_after;
-            while Instant::now() < until {
+            let deadline = Instant::now() + kill_after;
+            while Instant::now() < deadline {
                 if !is_locked(&lock) {
                     return;
                 }
@@ -292,8 +292,10 @@ fn take(path: &Path) -> io::Result<Option<std::fs::File>> {
         let file = fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?.into_file();
         match file.try_lock() {
             Ok(()) => {
-                let is_it = fs::metadata(path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino()));
-                if is_it {
+                let is_same_file = fs::metadata(path).is_ok_and(|path_metadata| {
+                    file.metadata().is_ok_and(|file_metadata| file_metadata.ino() == path_metadata.ino())
+                });
+                if is_same_file {
                     return Ok(Some(file));
                 }
             }
@@ -310,13 +312,13 @@ pub(super) fn is_locked(path: &Path) -> bool {
 }
 
 /// A part of a file; empty if there is no file.
-pub(super) fn part_of(path: &Path, from: u64, most: u64) -> io::Result<Vec<u8>> {
+pub(super) fn part_of(path: &Path, offset: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         file => file?,
     };
-    file.seek(SeekFrom::Start(from))?;
+    file.seek(SeekFrom::Start(offset))?;
     let mut part = Vec::new();
-    file.take(most).read_to_end(&mut part)?;
+    file.take(max_bytes).read_to_end(&mut part)?;
     Ok(part)
 }

@@ -75,8 +75,8 @@ struct Server {
 impl Voice {
     /// Writes a frame. A write error is ignored: it means that the other side is gone, and standard input ends then, too.
     fn say(&self, id: u64, say: &Say, body: &[u8]) {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = wire::write(&mut *out, id, false, say, body);
+        let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = wire::write(&mut *output, id, false, say, body);
     }
 
     fn answer(&self, id: u64, result: Result<Vec<u8>, Fault>) {
@@ -123,12 +123,12 @@ pub fn serve(workdir: &Path) -> io::Result<()> {
     // Files that users send must be readable only by them.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let voice = Arc::new(Voice(Mutex::new(io::stdout())));
-    let heard = Arc::new(AtomicU64::new(0));
-    give_signs_of_life(&voice, &heard)?;
+    let frames_read = Arc::new(AtomicU64::new(0));
+    give_signs_of_life(&voice, &frames_read)?;
     let mut input = io::stdin().lock();
     let mut next = || {
         let frame: Result<Option<Frame<Ask>>, _> = wire::read(&mut input);
-        heard.fetch_add(1, Ordering::SeqCst);
+        frames_read.fetch_add(1, Ordering::SeqCst);
         frame.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
     };
     let Some(Frame { id, head, .. }) = next()? else { return Ok(()) };
@@ -171,7 +171,7 @@ pub fn serve(workdir: &Path) -> io::Result<()> {
 }
 
 /// Sends signs of life, and ends this process if the other side sends none.
-fn give_signs_of_life(voice: &Arc<Voice>, heard: &Arc<AtomicU64>) -> io::Result<()> {
+fn give_signs_of_life(voice: &Arc<Voice>, frames_read: &Arc<AtomicU64>) -> io::Result<()> {
     let voice = Arc::clone(voice);
     thread::Builder::new().name("signs of life".into()).spawn(move || {
         loop {
@@ -179,17 +179,17 @@ fn give_signs_of_life(voice: &Arc<Voice>, heard: &Arc<AtomicU64>) -> io::Result<
             voice.say(0, &Say::Alive, &[]);
         }
     })?;
-    let heard = Arc::clone(heard);
+    let frames_read = Arc::clone(frames_read);
     let watch = move || {
-        let mut last = 0;
+        let mut last_count = 0;
         loop {
             thread::sleep(SILENCE);
-            let now = heard.load(Ordering::SeqCst);
-            if now == last {
+            let new_count = frames_read.load(Ordering::SeqCst);
+            if new_count == last_count {
                 // A writer may be blocked, and jobs do not depend on this process.
                 std::process::exit(1);
             }
-            last = now;
+            last_count = new_count;
         }
     };
     thread::Builder::new().name("watch".into()).spawn(watch).map(drop)
@@ -206,8 +206,8 @@ fn parsed<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
 
 impl Server {
     fn open(workdir: &Path, store: &str, voice: Arc<Voice>) -> Result<Self, Fault> {
-        let named = !store.is_empty() && store.len() <= 64 && store.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !named {
+        let is_name = !store.is_empty() && store.len() <= 64 && store.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_name {
             return Err(Fault::new(FaultKind::Other, "the name of the store is none"));
         }
         fs::create_dir_all(workdir)?;
@@ -221,7 +221,7 @@ impl Server {
     /// Describes this machine.
     fn probe(&self) -> Result<Probe, Fault> {
         let gpus = machine::nvidia_gpus();
-        let free = rustix::fs::statvfs(&self.workdir).map(|disk| disk.f_bavail * disk.f_frsize);
+        let free_bytes = rustix::fs::statvfs(&self.workdir).map(|disk| disk.f_bavail * disk.f_frsize);
         let kernel = [system::os(), system::kernel()].join(" ");
         let system = system::cpu_model().map_or(kernel.clone(), |model| format!("{kernel}, {model}"));
         let clock = host::clock::now();
@@ -235,7 +235,7 @@ impl Server {
             gpus,
             system,
             workdir: self.workdir.clone(),
-            free: free.map_err(io::Error::from)?,
+            free: free_bytes.map_err(io::Error::from)?,
             jobs: self.jobs.list()?,
             clock: clock.as_millisecond() as f64 / 1000.0,
             skew: 0.0,
@@ -249,7 +249,7 @@ impl Server {
         Ok(file.sync_all()?)
     }
 
-    /// Checks what only this machine can say.
+    /// Checks the properties that only this machine knows.
     fn examine(&self) -> Vec<Finding> {
         let mut findings = folder::examine(&Folder {
             path: self.jobs.store().results(),
@@ -258,9 +258,9 @@ impl Server {
             little_room: "remove what no run needs (`sweep hosts clean HOST`), or use another disk (`workdir`)",
         });
         if !on_path("python3") {
-            let says = "there is no `python3` on the PATH of the login";
+            let message = "there is no `python3` on the PATH of the login";
             let help = "recipes whose steps start Python need it; `ssh HOST COMMAND` must find it";
-            findings.push(Finding::doubtful("python", says, help));
+            findings.push(Finding::doubtful("python", message, help));
         }
         findings
     }
@@ -273,7 +273,7 @@ impl Server {
         }
     }
 
-    /// Carries a request out: what takes long beside the others.
+    /// Carries a request out. Long requests run beside the others.
     fn execute(self: &Arc<Self>, id: u64, ask: Ask, upload: Upload) {
         let is_long = matches!(
             ask,
@@ -301,7 +301,7 @@ impl Server {
     }
 
     fn result(&self, id: u64, ask: Ask, upload: Upload) -> Result<Vec<u8>, Fault> {
-        let done = |()| Vec::new();
+        let no_body = |()| Vec::new();
         match ask {
             Ask::Hello { .. } | Ask::Ping | Ask::Part => Err(Fault::new(FaultKind::Other, "it is not asked now")),
             Ask::Have => {
@@ -311,15 +311,15 @@ impl Server {
                 let records = records.into_iter().filter(|key| !self.jobs.store().contains(*key)).collect();
                 json(&Stock { blobs, trees, records })
             }
-            Ask::Put { digest } => self.depot.put(&digest, upload).map(done),
-            Ask::Record { key } => self.take_record(key, upload).map(done),
-            Ask::Tree { digest } => self.depot.build(&parsed(&upload.bytes()?)?, &digest).map(done),
+            Ask::Put { digest } => self.depot.put(&digest, upload).map(no_body),
+            Ask::Record { key } => self.take_record(key, upload).map(no_body),
+            Ask::Tree { digest } => self.depot.build(&parsed(&upload.bytes()?)?, &digest).map(no_body),
             Ask::Start => {
-                let (key, started, child) = self.jobs.start(parsed(&upload.bytes()?)?)?;
+                let (key, answer, child) = self.jobs.start(parsed(&upload.bytes()?)?)?;
                 self.follow(key, 0, child)?;
-                json(&started)
+                json(&answer)
             }
-            Ask::Follow { key, from } => self.follow(key, from, None).map(done),
+            Ask::Follow { key, from } => self.follow(key, from, None).map(no_body),
             Ask::Jobs => json(&self.jobs.list()?),
             Ask::Fetch { key } => self.send_record(id, key),
             Ask::Log { key, from } => Ok(jobs::part_of(&self.jobs.log(key), from, MAX_LOG)?),
@@ -330,9 +330,9 @@ impl Server {
                 }
                 Ok(Vec::new())
             }
-            Ask::Forget { key } => self.jobs.forget(key).map(done),
+            Ask::Forget { key } => self.jobs.forget(key).map(no_body),
             Ask::Clean => json(&clean::clean(&self.workdir, &self.in_use)?),
-            Ask::Writes => self.writes().map(done),
+            Ask::Writes => self.writes().map(no_body),
             Ask::Examine => json(&self.examine()),
             Ask::Devices => {
                 let probe = host::devices::probe().map_err(|error| Fault::new(FaultKind::Other, error.to_string()))?;
@@ -344,14 +344,14 @@ impl Server {
     /// Takes the archive of a needed record.
     fn take_record(&self, key: Key, upload: Upload) -> Result<(), Fault> {
         let archive = upload.file()?;
-        let other = |error: &dyn std::fmt::Display| Fault::new(FaultKind::Other, error.to_string());
+        let other_fault = |error: &dyn std::fmt::Display| Fault::new(FaultKind::Other, error.to_string());
         let origin = Origin::new("the submitting machine");
-        let imported = self.jobs.store().import_only(archive, key, &origin).map_err(|error| match error {
+        let import = self.jobs.store().import_only(archive, key, &origin).map_err(|error| match error {
             crate::store::TransferError::Io(error) => Fault::from(error),
-            error => other(&error),
+            error => other_fault(&error),
         })?;
-        match imported.refused.first() {
-            Some((_, reason)) => Err(other(&reason)),
+        match import.refused.first() {
+            Some((_, reason)) => Err(other_fault(&reason)),
             None => Ok(()),
         }
     }

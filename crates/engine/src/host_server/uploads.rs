@@ -15,7 +15,7 @@ const MAX_BODY_BYTES: usize = 1 << 28;
 pub(super) enum Upload {
     /// In memory.
     Memory(Vec<u8>),
-    /// In a file without a name at its final place, with the digest of what has arrived.
+    /// In a file without a name at its final place, with the digest of the bytes that have arrived.
     File(tempfile::NamedTempFile, Box<blake3::Hasher>),
     /// The body cannot be kept; the rest is read and dropped, so that the connection stays usable.
     Broken(Fault),
@@ -37,7 +37,7 @@ impl Upload {
 
     /// Adds a part.
     pub(super) fn add(&mut self, part: &[u8]) {
-        let added = match self {
+        let result = match self {
             Self::Memory(bytes) if bytes.len() + part.len() <= MAX_BODY_BYTES => {
                 bytes.extend_from_slice(part);
                 Ok(())
@@ -47,12 +47,12 @@ impl Upload {
             }
             Self::File(file, hasher) => {
                 hasher.update(part);
-                let written = host::failpoints::point("hosts: before a part").and_then(|()| file.write_all(part));
-                written.map_err(Fault::from)
+                let write_result = host::failpoints::point("hosts: before a part").and_then(|()| file.write_all(part));
+                write_result.map_err(Fault::from)
             }
             Self::Broken(_) => return,
         };
-        if let Err(fault) = added {
+        if let Err(fault) = result {
             *self = Self::Broken(fault);
         }
     }

@@ -100,21 +100,23 @@ impl Connection {
         submitter: Submitter,
         tell: impl Fn(HostEvent) + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let away = HostError::Away { host: target.host.clone(), reason: "it is not connected yet".into() };
+        let initial_error = HostError::Away { host: target.host.clone(), reason: "it is not connected yet".into() };
         let shared = Arc::new(Shared {
             target,
             submitter,
             tell: Box::new(tell),
             counts: Arc::default(),
-            state: Mutex::new(State::Away(away)),
+            state: Mutex::new(State::Away(initial_error)),
             changed: Condvar::new(),
             closing: false.into(),
             follows: Mutex::default(),
             known: Mutex::default(),
             preparing: Mutex::default(),
         });
-        let own = Arc::clone(&shared);
-        thread::Builder::new().name(format!("host {}", shared.target.host)).spawn(move || own.stay_connected())?;
+        let connection = Arc::clone(&shared);
+        thread::Builder::new()
+            .name(format!("host {}", shared.target.host))
+            .spawn(move || connection.stay_connected())?;
         Ok(Self { shared })
     }
 
@@ -134,38 +136,38 @@ impl Connection {
         Traffic { sent: sent.load(Ordering::Relaxed), received: received.load(Ordering::Relaxed) }
     }
 
-    /// Sends what a job needs and the host does not have.
+    /// Sends the files and records that a job needs and the host does not have.
     pub fn prepare<'a>(&self, shipment: &'a Shipment) -> Result<Shipped, HostError> {
         let _alone = lock(&self.shared.preparing);
-        let known = lock(&self.shared.known).clone();
+        let known_digests = lock(&self.shared.known).clone();
         let Shipment { project, inputs, .. } = shipment;
         let mut trees = vec![Sources { digest: project.digest(), tree: project.tree(), files: project.sources() }];
         let of_input =
             |input: &'a InputTree| Sources { digest: input.digest(), tree: input.tree(), files: input.sources() };
         trees.extend(inputs.iter().map(of_input));
-        trees.retain(|tree| !known.contains(tree.digest));
+        trees.retain(|tree| !known_digests.contains(tree.digest));
         let mut records = shipment.records.clone();
-        records.retain(|key| !known.contains(&key.to_string()));
-        let mut shipped = Shipped::default();
+        records.retain(|key| !known_digests.contains(&key.to_string()));
+        let mut totals = Shipped::default();
         if trees.is_empty() && records.is_empty() {
-            return Ok(shipped);
+            return Ok(totals);
         }
         let digests = trees.iter().map(|tree| tree.digest.to_owned()).collect();
-        let missing = self.missing(&Stock { trees: digests, records: records.clone(), ..Stock::default() })?;
+        let missing_stock = self.missing(&Stock { trees: digests, records: records.clone(), ..Stock::default() })?;
         for tree in &trees {
-            if missing.trees.iter().any(|digest| digest == tree.digest) {
-                self.send_tree(tree, &mut shipped)?;
+            if missing_stock.trees.iter().any(|digest| digest == tree.digest) {
+                self.send_tree(tree, &mut totals)?;
             }
             lock(&self.shared.known).insert(tree.digest.to_owned());
         }
         for key in &records {
-            if missing.records.contains(key) {
+            if missing_stock.records.contains(key) {
                 self.send_record(*key, shipment)?;
-                shipped.records += 1;
+                totals.records += 1;
             }
             lock(&self.shared.known).insert(key.to_string());
         }
-        Ok(shipped)
+        Ok(totals)
     }
 
     /// Starts a job with whose [`Shipment`] the host was prepared, and follows it. The same start twice is one.
@@ -173,8 +175,8 @@ impl Connection {
         let text = serde_json::to_vec(job).map_err(|error| HostError::Here(error.to_string()))?;
         // Followed from the beginning, before it can say anything.
         lock(&self.shared.follows).insert(job.key, 0);
-        let started = self.request(&Ask::Start, text.as_slice()).and_then(|waiting| waiting.value());
-        if let Err(error) = &started {
+        let response = self.request(&Ask::Start, text.as_slice()).and_then(|response| response.value());
+        if let Err(error) = &response {
             if matches!(error, HostError::Missing { .. }) {
                 lock(&self.shared.known).clear();
             }
@@ -182,7 +184,7 @@ impl Connection {
                 lock(&self.shared.follows).remove(&job.key);
             }
         }
-        started
+        response
     }
 
     /// Follows a job that another process has started, from its first line.
@@ -218,17 +220,18 @@ impl Connection {
 
     /// Writes a record to the archive `into`, and returns the archive's length in bytes. Length and digest are checked.
     pub fn fetch(&self, key: Key, into: &Path) -> Result<u64, HostError> {
-        let here = |error: io::Error| HostError::Here(format!("the record {} cannot be kept: {error}", key.short()));
-        let waiting = self.request(&Ask::Fetch { key }, io::empty())?;
-        let mut file = fs::File::create(into).map_err(here)?;
+        let local_error =
+            |error: io::Error| HostError::Here(format!("the record {} cannot be kept: {error}", key.short()));
+        let response = self.request(&Ask::Fetch { key }, io::empty())?;
+        let mut file = fs::File::create(into).map_err(local_error)?;
         let mut hasher = blake3::Hasher::new();
         let digest = loop {
-            let (part, last) = waiting.part()?;
-            if last {
+            let (part, is_last) = response.part()?;
+            if is_last {
                 break part;
             }
             hasher.update(&part);
-            file.write_all(&part).map_err(here)?;
+            file.write_all(&part).map_err(local_error)?;
         };
         if digest != hasher.finalize().to_hex().as_bytes() {
             let reason = format!("the record {} has arrived damaged", key.short());
@@ -261,9 +264,9 @@ impl Connection {
 
     /// Removes programs of other versions, files, and records of all stores that were fetched.
     pub fn clean(&self) -> Result<Cleaned, HostError> {
-        let cleaned = self.request(&Ask::Clean, io::empty())?.value();
+        let response = self.request(&Ask::Clean, io::empty())?.value();
         lock(&self.shared.known).clear();
-        cleaned
+        response
     }
 
     fn request(&self, ask: &Ask, body: impl Read) -> Result<Waiting, HostError> {
@@ -283,20 +286,20 @@ impl Connection {
         self.request(&Ask::Have, text.as_slice())?.value()
     }
 
-    fn send_tree(&self, sources: &Sources<'_>, shipped: &mut Shipped) -> Result<(), HostError> {
+    fn send_tree(&self, sources: &Sources<'_>, totals: &mut Shipped) -> Result<(), HostError> {
         let Sources { digest, tree, files: sources } = *sources;
         let mut blobs: Vec<String> = tree.blobs().map(str::to_owned).collect();
         blobs.sort_unstable();
         blobs.dedup();
-        let missing = self.missing(&Stock { blobs, ..Stock::default() })?;
+        let missing_stock = self.missing(&Stock { blobs, ..Stock::default() })?;
         let mut files = Vec::new();
-        for blob in missing.blobs {
+        for blob in missing_stock.blobs {
             let path =
                 sources.get(&blob).ok_or_else(|| HostError::Project(format!("no file has the digest {blob}")))?;
-            let unreadable =
+            let read_error =
                 |error: io::Error| HostError::Project(format!("{} cannot be sent: {error}", path.display()));
-            let file = fs::File::open(path).map_err(unreadable)?;
-            let bytes = file.metadata().map_err(unreadable)?.len();
+            let file = fs::File::open(path).map_err(read_error)?;
+            let bytes = file.metadata().map_err(read_error)?.len();
             files.push((blob, file, bytes));
         }
         let bytes: u64 = files.iter().map(|(.., bytes)| bytes).sum();
@@ -305,15 +308,15 @@ impl Connection {
             let files = crate::format::count(count, "file");
             (self.shared.tell)(HostEvent::Note(format!("{}: {files} are sent, {bytes}", self.shared.target.host)));
         }
-        let mut sent = Vec::new();
+        let mut uploads = Vec::new();
         for (blob, file, bytes) in files {
             let path = file.path().to_owned();
-            sent.push((path, self.request(&Ask::Put { digest: blob }, file)?));
-            shipped.files += 1;
-            shipped.bytes += bytes;
+            uploads.push((path, self.request(&Ask::Put { digest: blob }, file)?));
+            totals.files += 1;
+            totals.bytes += bytes;
         }
-        for (path, waiting) in sent {
-            waiting.whole().map_err(|error| match error {
+        for (path, response) in uploads {
+            response.whole().map_err(|error| match error {
                 HostError::Missing { .. } => {
                     HostError::Project(format!("{} has changed since the sweep began; run again", path.display()))
                 }
@@ -325,11 +328,11 @@ impl Connection {
     }
 
     fn send_record(&self, key: Key, shipment: &Shipment) -> Result<(), HostError> {
-        let here =
+        let local_error =
             |error: &dyn fmt::Display| HostError::Here(format!("the record {} cannot be sent: {error}", key.short()));
-        let mut file = tempfile::tempfile().map_err(|error| here(&error))?;
-        shipment.store.export(&[key].into(), &mut file).map_err(|error| here(&error))?;
-        io::Seek::rewind(&mut file).map_err(|error| here(&error))?;
+        let mut file = tempfile::tempfile().map_err(|error| local_error(&error))?;
+        shipment.store.export(&[key].into(), &mut file).map_err(|error| local_error(&error))?;
+        io::Seek::rewind(&mut file).map_err(|error| local_error(&error))?;
         self.request(&Ask::Record { key }, file)?.whole().map(drop)
     }
 }

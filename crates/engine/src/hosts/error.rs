@@ -1,4 +1,4 @@
-//! Errors of hosts: one sentence each, with the host's name and what to do.
+//! Errors of hosts: one sentence each, with the host's name and the remedy.
 
 use serde::{Deserialize, Serialize};
 

@@ -119,13 +119,13 @@ impl Link {
     /// Passes an answer to the caller that waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) {
         let is_last = !matches!(answer, Answer::Part(_));
-        let waiting = {
-            let mut pending = lock(&self.pending);
-            if is_last { pending.remove(&id) } else { pending.get(&id).cloned() }
+        let sender = {
+            let mut callers = lock(&self.pending);
+            if is_last { callers.remove(&id) } else { callers.get(&id).cloned() }
         };
-        if let Some(waiting) = waiting {
+        if let Some(sender) = sender {
             // A send error means that no caller waits for the answer any more.
-            let _ = waiting.send(answer);
+            let _ = sender.send(answer);
         }
     }
 
@@ -138,21 +138,22 @@ impl Link {
             lock(&self.pending).remove(&id);
             return Err(self.lost());
         }
-        let here = |error: io::Error| HostError::Here(format!("a file to send cannot be read: {error}"));
-        let mut part = next_part(&mut body).map_err(here)?;
+        let local_error = |error: io::Error| HostError::Here(format!("a file to send cannot be read: {error}"));
+        let mut part = next_part(&mut body).map_err(local_error)?;
         let mut head = ask;
         loop {
-            // Between parts others may write.
-            let after = if part.len() < PART { Vec::new() } else { next_part(&mut body).map_err(here)? };
-            let more = !after.is_empty();
+            // Others may write between two parts.
+            let following_part =
+                if part.len() < PART { Vec::new() } else { next_part(&mut body).map_err(local_error)? };
+            let has_more = !following_part.is_empty();
             let mut input = lock(&self.input);
-            let Some(to) = input.as_mut() else { return Err(self.lost()) };
-            wire::write(to, id, more, head, &part).map_err(|_| self.lost())?;
+            let Some(writer) = input.as_mut() else { return Err(self.lost()) };
+            wire::write(writer, id, has_more, head, &part).map_err(|_| self.lost())?;
             drop(input);
-            if !more {
+            if !has_more {
                 return Ok(Waiting { host: self.host.clone(), answers });
             }
-            (part, head) = (after, &Ask::Part);
+            (part, head) = (following_part, &Ask::Part);
         }
     }
 
@@ -189,14 +190,14 @@ impl Waiting {
     /// The whole answer, which has a limit.
     pub(super) fn whole(&self) -> Result<Vec<u8>, HostError> {
         const MAX_ANSWER_BYTES: usize = 1 << 28;
-        let mut whole = Vec::new();
+        let mut answer = Vec::new();
         loop {
-            let (part, last) = self.part()?;
-            whole.extend_from_slice(&part);
-            if last {
-                return Ok(whole);
+            let (part, is_last) = self.part()?;
+            answer.extend_from_slice(&part);
+            if is_last {
+                return Ok(answer);
             }
-            if whole.len() > MAX_ANSWER_BYTES {
+            if answer.len() > MAX_ANSWER_BYTES {
                 let reason = format!("an answer is longer than {MAX_ANSWER_BYTES} bytes");
                 return Err(HostError::Protocol { host: self.host.clone(), reason });
             }

@@ -30,7 +30,7 @@ const MAX_OF_FILE: u64 = 64 << 20;
 /// Longest time for Git's list of files, and the most bytes of it.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const MAX_LIST_LENGTH: usize = 256 << 20;
-/// Git's words about a folder without repository. About one whose repository is missing it has others.
+/// Git's words about a folder without repository. It has other words for a folder whose repository is missing.
 const NO_REPOSITORY: &str = "not a git repository (or any";
 /// The largest project, in bytes.
 const MAX_PROJECT_BYTES: u64 = 1 << 30;
@@ -65,24 +65,24 @@ impl Project {
     /// # Errors
     /// A file is too large or cannot be read, there are too many, or Git does not answer about its repository.
     pub fn collect(folder: &Path, results: &Path, sync: &[String]) -> Result<Self, HostError> {
-        let unreadable =
+        let read_error =
             |error: &dyn std::fmt::Display| HostError::Project(format!("the project {}: {error}", folder.display()));
-        let folder = fs::canonicalize(folder).map_err(|error| unreadable(&error))?;
-        let results = std::path::absolute(results).map_err(|error| unreadable(&error))?;
+        let folder = fs::canonicalize(folder).map_err(|error| read_error(&error))?;
+        let results = std::path::absolute(results).map_err(|error| read_error(&error))?;
         let results = fs::canonicalize(&results).unwrap_or(results);
-        let known = listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]);
-        let mut paths = match known.map_err(|error| unreadable(&error))? {
+        let listing = listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]);
+        let mut paths = match listing.map_err(|error| read_error(&error))? {
             Some(paths) => paths,
             None => {
-                let mut found = Vec::new();
-                walk(&folder, Path::new(""), &results, &mut found).map_err(|error| unreadable(&error))?;
-                found
+                let mut paths = Vec::new();
+                walk(&folder, Path::new(""), &results, &mut paths).map_err(|error| read_error(&error))?;
+                paths
             }
         };
         if !sync.is_empty() {
             let patterns: Vec<String> = sync.iter().map(|pattern| format!(":(glob){pattern}")).collect();
-            let ignored = listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns);
-            paths.extend(ignored.map_err(|error| unreadable(&error))?.unwrap_or_default());
+            let ignored_paths = listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns);
+            paths.extend(ignored_paths.map_err(|error| read_error(&error))?.unwrap_or_default());
         }
         paths.sort_unstable();
         paths.dedup();
@@ -92,12 +92,12 @@ impl Project {
             let Some((content, size)) = content(&folder, &path)? else { continue };
             bytes += size;
             if bytes > MAX_PROJECT_BYTES || entries.len() >= MAX_FILES {
-                let most = quantity(MAX_PROJECT_BYTES as f64, Unit::Bytes);
+                let limit = quantity(MAX_PROJECT_BYTES as f64, Unit::Bytes);
                 let reason = format!(
-                    "it has more than {most} or {MAX_FILES} files; keep the recipe in a folder of its own, or let Git \
+                    "it has more than {limit} or {MAX_FILES} files; keep the recipe in a folder of its own, or let Git \
                      ignore large files"
                 );
-                return Err(unreadable(&reason));
+                return Err(read_error(&reason));
             }
             if let Content::File { blob, .. } = &content {
                 sources.entry(blob.clone()).or_insert_with(|| folder.join(&path));
@@ -148,66 +148,68 @@ impl Project {
         if entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok() {
             return Some(inner.to_owned());
         }
-        let mut below = Vec::new();
-        walk(path, inner, Path::new(""), &mut below).ok()?;
+        let mut paths = Vec::new();
+        walk(path, inner, Path::new(""), &mut paths).ok()?;
         let is_ignored = |path: &Path| {
-            let below = path.strip_prefix(inner).unwrap_or(path);
-            let mut folders: Vec<&Path> = below.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
+            let relative_path = path.strip_prefix(inner).unwrap_or(path);
+            let mut folders: Vec<&Path> =
+                relative_path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
             folders.reverse();
-            let last = folders.len().saturating_sub(1);
-            let is_folder = |index: usize, part: &Path| index < last || self.0.folder.join(inner).join(part).is_dir();
+            let last_index = folders.len().saturating_sub(1);
+            let is_folder =
+                |index: usize, part: &Path| index < last_index || self.0.folder.join(inner).join(part).is_dir();
             let mut parts = folders.iter().enumerate();
             parts.any(|(index, part)| ignore.is_ignored(&part.to_string_lossy(), is_folder(index, part)))
         };
-        below.retain(|path| !is_ignored(path));
-        if below.iter().any(|path| made.has(&self.0.folder.join(path))) {
+        paths.retain(|path| !is_ignored(path));
+        if paths.iter().any(|path| made.has(&self.0.folder.join(path))) {
             return None;
         }
-        let known = |path: &PathBuf| {
+        let is_listed = |path: &PathBuf| {
             let text = path.to_str();
             text.is_some_and(|text| entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok())
         };
-        (!below.is_empty() && below.iter().all(known)).then(|| inner.to_owned())
+        (!paths.is_empty() && paths.iter().all(is_listed)).then(|| inner.to_owned())
     }
 }
 
 /// Returns the content of a file or link with its length; `None` for entries that are not sent.
 fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostError> {
-    let whole = folder.join(path);
-    let unreadable = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));
-    let metadata = match fs::symlink_metadata(&whole) {
+    let full_path = folder.join(path);
+    let read_error = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));
+    let metadata = match fs::symlink_metadata(&full_path) {
         Ok(metadata) => metadata,
         // Git still knows a file that was removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
+        Err(error) => return Err(read_error(error)),
     };
     if metadata.is_symlink() {
-        let to = fs::read_link(&whole).map_err(unreadable)?;
-        let inner = to.to_str().filter(|_| stays(path, &to));
-        if let Some(to) = inner {
-            return Ok(Some((Content::Link(to.to_owned()), 0)));
+        let target = fs::read_link(&full_path).map_err(read_error)?;
+        let inner = target.to_str().filter(|_| stays(path, &target));
+        if let Some(target) = inner {
+            return Ok(Some((Content::Link(target.to_owned()), 0)));
         }
         // A link out of the project is replaced by the file that it leads to.
-        if !fs::metadata(&whole).is_ok_and(|metadata| metadata.is_file()) {
+        if !fs::metadata(&full_path).is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
         }
     } else if metadata.is_dir() {
         // Git lists no folders but those of other repositories.
-        let is_empty = fs::read_dir(&whole).map_err(unreadable)?.next().is_none();
+        let is_empty = fs::read_dir(&full_path).map_err(read_error)?.next().is_none();
         return Ok(is_empty.then_some((Content::Folder, 0)));
     } else if !metadata.is_file() {
         return Ok(None);
     }
-    let metadata = fs::metadata(&whole).map_err(unreadable)?;
+    let metadata = fs::metadata(&full_path).map_err(read_error)?;
     if metadata.len() > MAX_OF_FILE {
-        let (most, size) = (quantity(MAX_OF_FILE as f64, Unit::Bytes), quantity(metadata.len() as f64, Unit::Bytes));
+        let (limit, size) = (quantity(MAX_OF_FILE as f64, Unit::Bytes), quantity(metadata.len() as f64, Unit::Bytes));
         return Err(HostError::Project(format!(
-            "{} has {size}; files of a project that are sent to hosts have at most {most}: let Git ignore it, and name it \
+            "{} has {size}; files of a project that are sent to hosts have at most {limit}: let Git ignore it, and name it \
              in `inputs` if a job reads it",
-            whole.display()
+            full_path.display()
         )));
     }
-    let blob = digest(&whole).map_err(unreadable)?;
+    let blob = digest(&full_path).map_err(read_error)?;
     let executable = metadata.permissions().mode() & 0o100 != 0;
     Ok(Some((Content::File { blob, executable }, metadata.len())))
 }
@@ -221,27 +223,27 @@ pub(super) fn digest(path: &Path) -> io::Result<String> {
 
 /// Returns the files that Git lists; `None` if the folder is in no repository. If Git fails in a repository, that is an
 /// error: the files that it ignores are unknown, and may be secrets.
-fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Option<Vec<PathBuf>>> {
+fn listed(folder: &Path, options: &[&str], patterns: &[String]) -> io::Result<Option<Vec<PathBuf>>> {
     use std::os::unix::ffi::OsStrExt as _;
     if !is_in_repository(folder) {
         return Ok(None);
     }
     let mut command = git(folder);
-    command.args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
+    command.args(["ls-files", "-z"]).args(options).arg("--").args(patterns);
     let limits = Limits { most: MAX_LIST_LENGTH, until: Instant::now() + TIMEOUT, children: Children::Awaited };
-    let refused = |reason: &str| {
+    let refusal = |reason: &str| {
         io::Error::other(format!(
             "it is in a Git repository, and Git does not say which files it ignores ({reason}); nothing is sent, because they \
              may be secrets: make `git ls-files` work there"
         ))
     };
-    let answer = converse(&mut command, None, limits).map_err(|error| refused(&format!("`git`: {error}")))?;
+    let answer = converse(&mut command, None, limits).map_err(|error| refusal(&format!("`git`: {error}")))?;
     match answer.status {
-        None => return Err(refused(&format!("it has not answered within {} s", TIMEOUT.as_secs()))),
+        None => return Err(refusal(&format!("it has not answered within {} s", TIMEOUT.as_secs()))),
         // A folder named `.git` that is no repository.
         Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
-        Some(status) if !status.success() => return Err(refused(answer.last_words().unwrap_or("it failed"))),
-        Some(_) if !answer.is_whole() => return Err(refused("its answer is too long")),
+        Some(status) if !status.success() => return Err(refusal(answer.last_words().unwrap_or("it failed"))),
+        Some(_) if !answer.is_whole() => return Err(refusal("its answer is too long")),
         Some(_) => {}
     }
     let names = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -249,7 +251,7 @@ fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> io::Result<Opti
 }
 
 /// All files, links and empty folders below a folder, except those of the results folder. `inner` stands for the folder.
-fn walk(folder: &Path, inner: &Path, results: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn walk(folder: &Path, inner: &Path, results: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     if folder == results {
         return Ok(());
     }
@@ -259,16 +261,16 @@ fn walk(folder: &Path, inner: &Path, results: &Path, found: &mut Vec<PathBuf>) -
         is_empty = false;
         let inner = inner.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            walk(&entry.path(), &inner, results, found)?;
+            walk(&entry.path(), &inner, results, paths)?;
         } else {
-            found.push(inner);
+            paths.push(inner);
         }
-        if found.len() > MAX_FILES {
+        if paths.len() > MAX_FILES {
             return Ok(());
         }
     }
     if is_empty && !inner.as_os_str().is_empty() {
-        found.push(inner.to_owned());
+        paths.push(inner.to_owned());
     }
     Ok(())
 }
@@ -300,8 +302,8 @@ mod tests {
             let sync: Vec<String> = sync.iter().map(|text| (*text).to_owned()).collect();
             Project::collect(folder.path(), &at("results"), &sync).unwrap()
         };
-        let all = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
-        assert_eq!(names(&collect(&[])), all, "without Git");
+        let all_names = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
+        assert_eq!(names(&collect(&[])), all_names, "without Git");
         run_git(folder.path(), &["init", "-q"]);
         let project = collect(&[]);
         assert_eq!(names(&project), [".gitignore", "lib/a.py", "link.py", "train.py"]);
@@ -309,20 +311,25 @@ mod tests {
             names(&collect(&["data/*.csv"])),
             [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]
         );
-        let (real, none, made) = (fs::canonicalize(folder.path()).unwrap(), Ignore::default(), Made::default());
-        assert_eq!(project.place(&real.join("lib/a.py"), &none, &made), Some("lib/a.py".into()));
-        assert_eq!(project.place(&real.join("lib"), &none, &made), Some("lib".into()), "all of it is there");
-        assert_eq!(project.place(&real.join("data"), &none, &made), None);
+        let (root, nothing_ignored, nothing_made) =
+            (fs::canonicalize(folder.path()).unwrap(), Ignore::default(), Made::default());
+        assert_eq!(project.place(&root.join("lib/a.py"), &nothing_ignored, &nothing_made), Some("lib/a.py".into()));
+        assert_eq!(
+            project.place(&root.join("lib"), &nothing_ignored, &nothing_made),
+            Some("lib".into()),
+            "all of it is there"
+        );
+        assert_eq!(project.place(&root.join("data"), &nothing_ignored, &nothing_made), None);
         let ignore = Ignore::new(&["*.bin".to_owned(), "small.csv".to_owned()]).unwrap();
-        assert_eq!(project.place(&real.join("data"), &ignore, &made), None, "nothing of it is there");
+        assert_eq!(project.place(&root.join("data"), &ignore, &nothing_made), None, "nothing of it is there");
         fs::write(at("lib/x.swp"), "").unwrap();
         assert_eq!(
-            project.place(&real.join("lib"), &ignore, &made),
+            project.place(&root.join("lib"), &ignore, &nothing_made),
             Some("lib".into()),
             "what is ignored may be missing"
         );
         fs::remove_file(at("lib/x.swp")).unwrap();
-        assert_eq!(project.place(Path::new("/etc/passwd"), &none, &made), None);
+        assert_eq!(project.place(Path::new("/etc/passwd"), &nothing_ignored, &nothing_made), None);
         run_git(folder.path(), &["add", "lib"]);
         fs::remove_file(at("lib/a.py")).unwrap();
         assert_eq!(names(&collect(&[])), [".gitignore", "link.py", "train.py"], "Git still knows the removed file");

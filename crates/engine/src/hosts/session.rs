@@ -52,10 +52,10 @@ impl Shared {
     /// Connects, again and again, until the connection is dropped.
     pub(super) fn stay_connected(&self) {
         let mut pause = RETRY_DELAYS.0;
-        let mut said: Option<HostError> = None;
+        let mut last_error: Option<HostError> = None;
         let mut program = None;
         while !self.closing.load(Ordering::SeqCst) {
-            let begun = Instant::now();
+            let start = Instant::now();
             let mut was_connected = false;
             let error = self.session(&mut program, &mut was_connected);
             let mut state = lock(&self.state);
@@ -64,29 +64,29 @@ impl Shared {
             if self.closing.load(Ordering::SeqCst) {
                 return;
             }
-            if was_connected || said.as_ref() != Some(&error) {
+            if was_connected || last_error.as_ref() != Some(&error) {
                 (self.tell)(HostEvent::Lost(error.clone()));
             }
-            if was_connected && begun.elapsed() > RETRY_DELAYS.1 {
+            if was_connected && start.elapsed() > RETRY_DELAYS.1 {
                 pause = RETRY_DELAYS.0;
             }
             let wait = if error.is_lasting() { RETRY_DELAYS.1 } else { pause };
             pause = (pause * 2).min(RETRY_DELAYS.1);
-            said = Some(error);
+            last_error = Some(error);
             self.sleep(wait);
         }
     }
 
     /// Waits, or until the connection is dropped.
     fn sleep(&self, time: Duration) {
-        let until = Instant::now() + time;
+        let deadline = Instant::now() + time;
         let mut state = lock(&self.state);
         while !self.closing.load(Ordering::SeqCst) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -94,7 +94,7 @@ impl Shared {
     fn session(&self, program: &mut Option<Program>, was_connected: &mut bool) -> HostError {
         let host = self.target.host.as_str();
         let (ssh, probe) = match self.connect(program) {
-            Ok(connected) => connected,
+            Ok(connection) => connection,
             Err(error) => return error,
         };
         let Ssh { child, input, mut output, messages } = ssh;
@@ -137,15 +137,15 @@ impl Shared {
         let host = self.target.host.as_str();
         let program = match program {
             Some(program) => &*program,
-            none => {
-                let here = |error| HostError::Here(format!("this program cannot be read to be sent: {error}"));
-                &*none.insert(Program::open(&self.submitter.program).map_err(here)?)
+            slot => {
+                let local_error = |error| HostError::Here(format!("this program cannot be read to be sent: {error}"));
+                &*slot.insert(Program::open(&self.submitter.program).map_err(local_error)?)
             }
         };
         let mut ssh = Ssh::start(&self.target, program, &self.counts)?;
         let note = |text: String| (self.tell)(HostEvent::Note(format!("{host}: {text}")));
-        if let Err(refused) = ssh.bootstrap(program, &self.counts, note) {
-            return Err(ssh.end(Some(refused), host));
+        if let Err(refusal) = ssh.bootstrap(program, &self.counts, note) {
+            return Err(ssh.end(Some(refusal), host));
         }
         match self.hello(&mut ssh) {
             Ok(Some(probe)) => Ok((ssh, probe)),
@@ -160,22 +160,23 @@ impl Shared {
     /// Requests the host's probe from the server; returns `None` if the server has ended instead.
     fn hello(&self, ssh: &mut Ssh) -> Result<Option<Probe>, HostError> {
         let host = || self.target.host.clone();
-        let asked = clock::now();
-        let begun = Instant::now();
+        let request_time = clock::now();
+        let start = Instant::now();
         let hello = Ask::Hello { protocol: PROTOCOL, store: self.submitter.store.clone() };
         if wire::write(&mut ssh.input, 0, false, &hello, &[]).is_err() {
             return Ok(None);
         }
         loop {
-            let strange = |reason: String| HostError::Protocol { host: host(), reason };
-            let frame: Option<Frame<Say>> = wire::read(&mut ssh.output).map_err(|error| strange(error.to_string()))?;
+            let protocol_error = |reason: String| HostError::Protocol { host: host(), reason };
+            let frame: Option<Frame<Say>> =
+                wire::read(&mut ssh.output).map_err(|error| protocol_error(error.to_string()))?;
             match frame {
                 None => return Ok(None),
                 Some(Frame { head: Say::Done, body, .. }) => {
-                    let mut probe: Probe =
-                        serde_json::from_slice(&body).map_err(|error| strange(format!("its first answer: {error}")))?;
-                    let half = begun.elapsed().as_secs_f64() / 2.0;
-                    probe.skew = probe.clock - (asked.as_millisecond() as f64 / 1000.0 + half);
+                    let mut probe: Probe = serde_json::from_slice(&body)
+                        .map_err(|error| protocol_error(format!("its first answer: {error}")))?;
+                    let half = start.elapsed().as_secs_f64() / 2.0;
+                    probe.skew = probe.clock - (request_time.as_millisecond() as f64 / 1000.0 + half);
                     return Ok(Some(probe));
                 }
                 Some(Frame { head: Say::Failed(fault), .. }) => return Err(HostError::of_fault(&host(), fault)),
@@ -215,8 +216,8 @@ impl Shared {
                 Say::Line { key, next } => {
                     // Each line once, also if a connection was lost in between.
                     let is_new = match lock(&self.follows).get_mut(&key) {
-                        Some(from) if *from < next => {
-                            *from = next;
+                        Some(offset) if *offset < next => {
+                            *offset = next;
                             true
                         }
                         _ => false,

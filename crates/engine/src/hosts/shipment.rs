@@ -96,9 +96,9 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Adds a file, or the files of a folder that are not ignored. Links are followed, as they are for digests. `below` is the
-    /// path from the input.
-    fn add(&mut self, path: &Path, inner: &str, below: &Path, depth: usize) -> io::Result<()> {
+    /// Adds a file, or the files of a folder that are not ignored. Links are followed, as they are for digests. `relative_path`
+    /// is the path from the input.
+    fn add(&mut self, path: &Path, inner: &str, relative_path: &Path, depth: usize) -> io::Result<()> {
         /// Deeper folders are circles of links.
         const MAX_DEPTH: usize = 100;
         let metadata = fs::metadata(path)?;
@@ -115,22 +115,23 @@ impl Files<'_> {
         if !metadata.is_dir() || depth > MAX_DEPTH {
             return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
         }
-        let before = self.entries.len();
+        let entry_count = self.entries.len();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            let (whole, name) = (entry.path(), entry.file_name());
-            let below = below.join(&name);
-            let is_folder = whole.is_dir();
+            let (full_path, name) = (entry.path(), entry.file_name());
+            let relative_path = relative_path.join(&name);
+            let is_folder = full_path.is_dir();
             let Rules { ignore, results, .. } = self.rules;
-            let is_results = is_folder && results.is_some() && fs::canonicalize(&whole).ok() == *results;
-            if is_results || ignore.is_ignored(&below.to_string_lossy(), is_folder) {
+            let is_results = is_folder && results.is_some() && fs::canonicalize(&full_path).ok() == *results;
+            if is_results || ignore.is_ignored(&relative_path.to_string_lossy(), is_folder) {
                 continue;
             }
             let name = name.to_str();
-            let name = name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", whole.display())))?;
-            self.add(&whole, &format!("{inner}/{name}"), &below, depth + 1)?;
+            let name =
+                name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", full_path.display())))?;
+            self.add(&full_path, &format!("{inner}/{name}"), &relative_path, depth + 1)?;
         }
-        if self.entries.len() == before && (depth == 0 || !self.rules.made.is_made(path, Made::FOLDER)) {
+        if self.entries.len() == entry_count && (depth == 0 || !self.rules.made.is_made(path, Made::FOLDER)) {
             self.entries.push(Entry { path: inner.to_owned(), content: Content::Folder });
         }
         Ok(())
@@ -154,17 +155,19 @@ pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder:
     let mut records: BTreeSet<Key> = spec.identity.needs.iter().collect();
     records.extend(record::taken(&spec.values).into_iter().map(|(key, _)| key));
     let records = records.into_iter().filter(|key| store.contains(*key)).collect();
-    // Of the project's folder on the host, which is where the job starts.
+    // The project's folder on the host, in which the job starts.
     if spec.project.is_some() {
         spec.project = Some(PathBuf::from("."));
     }
     each_folder(&mut spec, |folder| {
-        let outside = || {
-            let own = project.folder().display();
-            HostError::Project(format!("the folder `{folder}`, in which the program runs, is not in the project {own}"))
+        let outside_error = || {
+            let root = project.folder().display();
+            HostError::Project(format!(
+                "the folder `{folder}`, in which the program runs, is not in the project {root}"
+            ))
         };
         let inner = Path::new(&*folder).strip_prefix(project.folder()).ok().and_then(|inner| inner.to_str());
-        *folder = match inner.ok_or_else(outside)? {
+        *folder = match inner.ok_or_else(outside_error)? {
             "" => ".".to_owned(),
             inner => inner.to_owned(),
         };
@@ -215,19 +218,19 @@ fn moved(
     rules: &Rules<'_>,
     inputs: &mut Vec<InputTree>,
 ) -> Result<String, HostError> {
-    let unreadable = |error: io::Error| HostError::Project(format!("the input `{path}` cannot be sent: {error}"));
-    let whole = folder.join(path);
-    let place = whole.parent().zip(whole.file_name()).and_then(|(parent, name)| {
+    let read_error = |error: io::Error| HostError::Project(format!("the input `{path}` cannot be sent: {error}"));
+    let full_path = folder.join(path);
+    let place = full_path.parent().zip(full_path.file_name()).and_then(|(parent, name)| {
         // The last part may be a link, and has its own name.
         project.place(&fs::canonicalize(parent).ok()?.join(name), rules.ignore, rules.made)
     });
     if let Some(place) = place.and_then(|place| place.to_str().map(str::to_owned)) {
         return Ok(place);
     }
-    let tree = InputTree::of(&whole, rules).map_err(unreadable)?;
-    let name = whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let tree = InputTree::of(&full_path, rules).map_err(read_error)?;
+    let name = full_path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let place = format!("../{}/{name}", tree.digest);
-    if inputs.iter().all(|known| known.digest != tree.digest) {
+    if inputs.iter().all(|input| input.digest != tree.digest) {
         inputs.push(tree);
     }
     Ok(place)
@@ -235,10 +238,10 @@ fn moved(
 
 /// The values of the variables that the `env` of a job takes from the environment, as they are in this process.
 pub fn declared_env(spec: &SerializedJob) -> BTreeMap<String, String> {
-    let Some(Value::Map(declared)) = spec.values.get("env") else { return BTreeMap::new() };
-    let from = declared.values().filter_map(|value| match value {
+    let Some(Value::Map(variables)) = spec.values.get("env") else { return BTreeMap::new() };
+    let names = variables.values().filter_map(|value| match value {
         Value::Map(entries) => entries.get("from")?.as_text(),
         _ => None,
     });
-    from.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect()
+    names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect()
 }

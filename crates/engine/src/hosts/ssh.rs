@@ -98,8 +98,8 @@ impl Write for Sending {
 }
 
 impl Read for Receiving {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(into)?;
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(buffer)?;
         self.counts.received.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
@@ -115,20 +115,20 @@ impl Program {
         Ok(Self { file: Arc::new(file), bytes, digest: hasher.finalize().to_hex().to_string() })
     }
 
-    /// Writes the program to `to`.
-    fn send(&self, to: &mut impl Write) -> io::Result<()> {
+    /// Writes the program.
+    fn send(&self, writer: &mut impl Write) -> io::Result<()> {
         use std::os::unix::fs::FileExt as _;
         let mut buffer = vec![0; 1 << 16];
-        let mut at = 0;
-        while at < self.bytes {
-            let count = self.file.file().read_at(&mut buffer, at)?;
+        let mut offset = 0;
+        while offset < self.bytes {
+            let count = self.file.file().read_at(&mut buffer, offset)?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            to.write_all(buffer.get(..count).unwrap_or_default())?;
-            at += count as u64;
+            writer.write_all(buffer.get(..count).unwrap_or_default())?;
+            offset += count as u64;
         }
-        to.flush()
+        writer.flush()
     }
 }
 
@@ -137,20 +137,20 @@ impl Watch {
     pub(super) fn start(child: &Arc<Mutex<Child>>, counts: &Arc<Counts>, sent: bool, limit: Duration) -> Self {
         const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let watch = Self { over: Arc::default(), silent: Arc::default() };
-        let (over, silent) = (Arc::clone(&watch.over), Arc::clone(&watch.silent));
+        let (is_over, is_silent) = (Arc::clone(&watch.over), Arc::clone(&watch.silent));
         let (child, counts) = (Arc::clone(child), Arc::clone(counts));
         let count = move || {
             let sent = if sent { counts.sent.load(Ordering::Relaxed) } else { 0 };
             counts.received.load(Ordering::Relaxed) + sent
         };
         let work = move || {
-            let (mut last, mut since) = (count(), Instant::now());
-            while !over.load(Ordering::SeqCst) {
-                let now = count();
-                if now != last {
-                    (last, since) = (now, Instant::now());
-                } else if since.elapsed() > limit {
-                    silent.store(true, Ordering::SeqCst);
+            let (mut last_count, mut last_change) = (count(), Instant::now());
+            while !is_over.load(Ordering::SeqCst) {
+                let new_count = count();
+                if new_count != last_count {
+                    (last_count, last_change) = (new_count, Instant::now());
+                } else if last_change.elapsed() > limit {
+                    is_silent.store(true, Ordering::SeqCst);
                     let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
                     return;
                 }
@@ -177,9 +177,9 @@ impl Drop for Watch {
 impl Ssh {
     /// Starts `ssh` with the script.
     pub(super) fn start(target: &Target, program: &Program, counts: &Arc<Counts>) -> Result<Self, HostError> {
-        let cannot = |reason: String| HostError::Ssh { host: target.host.clone(), reason };
+        let ssh_error = |reason: String| HostError::Ssh { host: target.host.clone(), reason };
         if target.host.is_empty() || target.host.starts_with('-') {
-            return Err(cannot("the name of a host is not empty and does not begin with `-`".into()));
+            return Err(ssh_error("the name of a host is not empty and does not begin with `-`".into()));
         }
         let mut command = Command::new("ssh");
         command.args(["-T", "-oBatchMode=yes", "-oClearAllForwardings=yes"]).args(&target.options);
@@ -189,17 +189,19 @@ impl Ssh {
         // Ctrl-C is for the sweep, which still needs its connections.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => cannot("there is no program `ssh` on the PATH; install OpenSSH's client".into()),
-            _ => cannot(error.to_string()),
+            io::ErrorKind::NotFound => {
+                ssh_error("there is no program `ssh` on the PATH; install OpenSSH's client".into())
+            }
+            _ => ssh_error(error.to_string()),
         })?;
-        let (Some(to), Some(from), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(cannot("its streams are missing".into()));
+            return Err(ssh_error("its streams are missing".into()));
         };
-        let messages = thread::Builder::new().name("ssh messages".into()).spawn(move || tail(errors));
-        let messages = messages.map_err(|error| cannot(error.to_string()))?;
-        let input = Sending { to, counts: Arc::clone(counts) };
-        let output = io::BufReader::new(Receiving { from, counts: Arc::clone(counts) });
+        let messages = thread::Builder::new().name("ssh messages".into()).spawn(move || tail(stderr));
+        let messages = messages.map_err(|error| ssh_error(error.to_string()))?;
+        let input = Sending { to: stdin, counts: Arc::clone(counts) };
+        let output = io::BufReader::new(Receiving { from: stdout, counts: Arc::clone(counts) });
         Ok(Self { child: Arc::new(Mutex::new(child)), input, output, messages })
     }
 
@@ -212,18 +214,18 @@ impl Ssh {
     ) -> Result<(), Refused> {
         let _watch = Watch::start(&self.child, counts, true, LOGIN);
         let mut noise = String::new();
-        let there = loop {
+        let host_os = loop {
             let line = self.line()?;
             match line.strip_prefix(MAGIC) {
-                Some(there) => break there.to_owned(),
+                Some(host_os) => break host_os.to_owned(),
                 None if noise.len() as u64 > MAX_NOISE => return Err(Refused::Noise(noise)),
                 None if line.is_empty() => {}
                 None => noise.extend([line.as_str(), "\n"]),
             }
         };
-        let here = system::os();
-        if there != here {
-            return Err(Refused::Architecture { there, here });
+        let local_os = system::os();
+        if host_os != local_os {
+            return Err(Refused::Architecture { there: host_os, here: local_os });
         }
         let mut line = self.line()?;
         if line == SEND {
@@ -241,31 +243,31 @@ impl Ssh {
     /// Reads the next line.
     fn line(&mut self) -> Result<String, Refused> {
         let mut line = Vec::new();
-        let read = self.output.by_ref().take(MAX_NOISE).read_until(b'\n', &mut line);
-        match (read, line.last()) {
+        let result = self.output.by_ref().take(MAX_NOISE).read_until(b'\n', &mut line);
+        match (result, line.last()) {
             (Ok(_), Some(b'\n')) => Ok(String::from_utf8_lossy(&line).trim().to_owned()),
             _ => Err(Refused::Ended(String::from_utf8_lossy(&line).trim().to_owned())),
         }
     }
 
     /// Ends `ssh`, and returns the reason why it was refused or has ended by itself.
-    pub(super) fn end(self, refused: Option<Refused>, host: &str) -> HostError {
+    pub(super) fn end(self, refusal: Option<Refused>, host: &str) -> HostError {
         drop(self.input);
         drop(self.output);
         let host = host.to_owned();
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        let code = if matches!(refused, None | Some(Refused::Ended(_))) { wait_shortly(&mut child) } else { None };
+        let code = if matches!(refusal, None | Some(Refused::Ended(_))) { wait_shortly(&mut child) } else { None };
         let _ = child.kill();
         let _ = child.wait();
         drop(child);
         let messages = self.messages.join().unwrap_or_default();
-        match refused {
+        match refusal {
             Some(Refused::Architecture { there, here }) => HostError::Architecture { host, there, here },
-            Some(Refused::Noise(said)) => {
-                let reason = format!("its login says `{}` instead of starting the program", shown(&said));
+            Some(Refused::Noise(noise)) => {
+                let reason = format!("its login says `{}` instead of starting the program", shown(&noise));
                 HostError::Protocol { host, reason }
             }
-            Some(Refused::Ended(said)) => classify(host, code, &messages, &said),
+            Some(Refused::Ended(line)) => classify(host, code, &messages, &line),
             None => {
                 let reason = last_words(&messages).unwrap_or_else(|| "ssh has ended".into());
                 HostError::Lost { host, reason }
@@ -298,16 +300,16 @@ fn wait_shortly(child: &mut Child) -> Option<i32> {
 }
 
 /// The error that the end of `ssh` before the server runs stands for.
-fn classify(host: String, code: Option<i32>, messages: &str, said: &str) -> HostError {
-    let reason = last_words(messages).or_else(|| (!said.is_empty()).then(|| shown(said)));
+fn classify(host: String, code: Option<i32>, messages: &str, line: &str) -> HostError {
+    let reason = last_words(messages).or_else(|| (!line.is_empty()).then(|| shown(line)));
     let reason = reason.unwrap_or_else(|| match code {
         Some(code) => format!("ssh ended with exit code {code}"),
         None => "ssh ended without a word".into(),
     });
     let any = |words: &[&str]| words.iter().any(|word| messages.contains(word));
-    let full = any(&["No space left on device", "Disk quota exceeded"]);
+    let is_full = any(&["No space left on device", "Disk quota exceeded"]);
     match code {
-        Some(NO_FOLDER | NOT_RECEIVED) if full => HostError::Full { host, reason },
+        Some(NO_FOLDER | NOT_RECEIVED) if is_full => HostError::Full { host, reason },
         Some(NO_FOLDER | NOT_RECEIVED) => {
             HostError::There { host, reason: format!("the program cannot be kept: {reason}") }
         }
@@ -334,18 +336,18 @@ pub(super) fn last_words(messages: &str) -> Option<String> {
 /// The beginning of a text, fit to be shown.
 fn shown(text: &str) -> String {
     let text = crate::format::clean(text.trim());
-    let mut short: String = text.chars().take(300).collect();
-    if short.len() < text.len() {
-        short.push('…');
+    let mut beginning: String = text.chars().take(300).collect();
+    if beginning.len() < text.len() {
+        beginning.push('…');
     }
-    short
+    beginning
 }
 
 /// The end of a stream.
-fn tail(mut from: impl Read) -> String {
+fn tail(mut stream: impl Read) -> String {
     let (mut tail, mut part) = (Vec::new(), [0; 4096]);
-    while let Ok(read @ 1..) = from.read(&mut part) {
-        tail.extend_from_slice(part.get(..read).unwrap_or_default());
+    while let Ok(count @ 1..) = stream.read(&mut part) {
+        tail.extend_from_slice(part.get(..count).unwrap_or_default());
         let surplus = tail.len().saturating_sub(TAIL);
         tail.drain(..surplus);
     }
@@ -388,14 +390,14 @@ mod tests {
 
     #[test]
     fn the_end_of_ssh_is_understood() {
-        let lost = class(255, "ssh: connect to host box1 port 22: Connection refused\r\n");
-        assert!(matches!(&lost, HostError::Unreachable { reason, .. } if reason.ends_with("Connection refused")));
-        assert!(!lost.is_lasting() && lost.is_away());
-        let refused = class(255, "banner\nme@box1: Permission denied (publickey).\n");
+        let lost_error = class(255, "ssh: connect to host box1 port 22: Connection refused\r\n");
+        assert!(matches!(&lost_error, HostError::Unreachable { reason, .. } if reason.ends_with("Connection refused")));
+        assert!(!lost_error.is_lasting() && lost_error.is_away());
+        let refused_error = class(255, "banner\nme@box1: Permission denied (publickey).\n");
         assert!(
-            matches!(&refused, HostError::Login { reason, .. } if reason == "me@box1: Permission denied (publickey).")
+            matches!(&refused_error, HostError::Login { reason, .. } if reason == "me@box1: Permission denied (publickey).")
         );
-        assert!(refused.is_lasting());
+        assert!(refused_error.is_lasting());
         assert!(matches!(class(255, "Host key verification failed.\n"), HostError::HostKey { .. }));
         assert!(matches!(class(72, "head: write error: No space left on device"), HostError::Full { .. }));
         assert!(matches!(class(72, "head: not found"), HostError::There { .. }));
@@ -412,8 +414,8 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", &script(workdir, &program)]).env("HOME", home.path()).stdin(Stdio::null());
             let output = command.output().unwrap();
-            let found = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
-            (output.status.code(), found)
+            let names = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+            (output.status.code(), names)
         };
         assert_eq!(run("~/a b'; exit 3; $(exit 4)"), (Some(NOT_RECEIVED), vec!["a b'; exit 3; $(exit 4)".into()]));
         assert_eq!(run("/dev/null/x").0, Some(NO_FOLDER));

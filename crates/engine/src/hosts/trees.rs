@@ -64,9 +64,9 @@ impl Tree {
                     add(if *executable { "program" } else { "file" });
                     add(blob);
                 }
-                Content::Link(to) => {
+                Content::Link(target) => {
                     add("link");
-                    add(to);
+                    add(target);
                 }
                 Content::Folder => add("folder"),
             }
@@ -89,20 +89,20 @@ impl Tree {
             let (path, text) = (Path::new(path.as_str()), path.as_str());
             let normal = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
             let bad_blob = matches!(content, Content::File { blob, .. } if !is_digest(blob));
-            let leaves = matches!(content, Content::Link(to) if !stays(path, Path::new(to)));
+            let leaves = matches!(content, Content::Link(target) if !stays(path, Path::new(target)));
             if text.is_empty() || !normal(path) || bad_blob || leaves || !paths.insert(path) {
                 return Some(text);
             }
         }
-        let below = |entry: &&Entry| Path::new(&entry.path).ancestors().skip(1).any(|folder| paths.contains(folder));
-        self.entries.iter().find(below).map(|entry| entry.path.as_str())
+        let is_below = |entry: &&Entry| Path::new(&entry.path).ancestors().skip(1).any(|folder| paths.contains(folder));
+        self.entries.iter().find(is_below).map(|entry| entry.path.as_str())
     }
 }
 
 /// True if a link at `path` stays in the folder that `path` begins in.
-pub(super) fn stays(path: &Path, to: &Path) -> bool {
+pub(super) fn stays(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
-    for part in to.components() {
+    for part in target.components() {
         match part {
             Component::Normal(_) => depth += 1,
             Component::CurDir => {}
@@ -153,17 +153,17 @@ mod tests {
 
     #[test]
     fn a_digest_is_of_the_entries_in_any_order() {
-        let one = Tree::new(vec![file("a"), file("b/c")]);
-        assert_eq!(one.digest(), Tree::new(vec![file("b/c"), file("a")]).digest());
+        let tree = Tree::new(vec![file("a"), file("b/c")]);
+        assert_eq!(tree.digest(), Tree::new(vec![file("b/c"), file("a")]).digest());
         for other in [vec![file("a")], vec![file("a"), file("b/d")], vec![file("a"), link("b/c", "a")]] {
-            assert_ne!(one.digest(), Tree::new(other).digest());
+            assert_ne!(tree.digest(), Tree::new(other).digest());
         }
     }
 
     #[test]
     fn nothing_leaves_a_tree() {
         assert_eq!(Tree::new(vec![file("a"), file("b/c"), link("b/d", "../a")]).defect(), None);
-        let hostile = [
+        let hostile_entries = [
             vec![file("../a")],
             vec![file("/a")],
             vec![file("")],
@@ -174,7 +174,7 @@ mod tests {
             vec![link("a", "."), file("a/b")],
             vec![Entry { path: "a".into(), content: Content::File { blob: "../x".into(), executable: false } }],
         ];
-        for entries in hostile {
+        for entries in hostile_entries {
             assert!(Tree::new(entries.clone()).defect().is_some(), "{entries:?}");
         }
     }

@@ -61,7 +61,7 @@ pub(crate) enum Ask {
     Ping,
     /// A further part of the body of the request with the same number.
     Part,
-    /// Of a [`Stock`] in the body, the answer is the [`Stock`] that is missing.
+    /// The body has a [`Stock`], and the answer the part of it that is missing.
     Have,
     /// A file by content, in the body.
     Put { digest: String },
@@ -85,7 +85,7 @@ pub(crate) enum Ask {
     Cancel { keys: Vec<Key>, how: Stop },
     /// Removes the remains of a job's run.
     Forget { key: Key },
-    /// Removes what nothing needs. The answer is [`super::Cleaned`].
+    /// Removes files and records that nothing needs. The answer is [`super::Cleaned`].
     Clean,
     /// True if results can be written.
     Writes,
@@ -140,18 +140,24 @@ pub(crate) enum WireError {
 }
 
 /// Writes a frame.
-pub(crate) fn write<T: Serialize>(to: &mut impl Write, id: u64, more: bool, head: &T, body: &[u8]) -> io::Result<()> {
+pub(crate) fn write<T: Serialize>(
+    writer: &mut impl Write,
+    id: u64,
+    more: bool,
+    head: &T,
+    body: &[u8],
+) -> io::Result<()> {
     let mut text = serde_json::to_vec(&Line { id, more, bytes: body.len(), head })?;
     text.push(b'\n');
-    to.write_all(&text)?;
-    to.write_all(body)?;
-    to.flush()
+    writer.write_all(&text)?;
+    writer.write_all(body)?;
+    writer.flush()
 }
 
 /// Reads a frame; `None` at the end of the stream.
-pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<Frame<T>>, WireError> {
+pub(crate) fn read<T: DeserializeOwned>(reader: &mut impl BufRead) -> Result<Option<Frame<T>>, WireError> {
     let mut line = Vec::new();
-    from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
+    reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
     match line.last() {
         None => return Ok(None),
         Some(b'\n') => {}
@@ -166,7 +172,7 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Optio
         return Err(WireError::LongBody(bytes));
     }
     let mut body = vec![0; bytes];
-    from.read_exact(&mut body).map_err(|error| match error.kind() {
+    reader.read_exact(&mut body).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => WireError::Torn,
         _ => WireError::Io(error),
     })?;
@@ -184,30 +190,33 @@ mod tests {
         let mut stream = Vec::new();
         write(&mut stream, 7, true, &Ask::Put { digest: "d".into() }, b"line\n{}").unwrap();
         write(&mut stream, 0, false, &Ask::Ping, b"").unwrap();
-        let mut from = stream.as_slice();
-        let first: Frame<Ask> = read(&mut from).unwrap().unwrap();
+        let mut reader = stream.as_slice();
+        let first: Frame<Ask> = read(&mut reader).unwrap().unwrap();
         assert_eq!((first.id, first.more, first.body.as_slice()), (7, true, &b"line\n{}"[..]));
         assert!(matches!(first.head, Ask::Put { digest } if digest == "d"));
-        let second: Frame<Ask> = read(&mut from).unwrap().unwrap();
+        let second: Frame<Ask> = read(&mut reader).unwrap().unwrap();
         assert!(matches!((second.id, second.more, second.head), (0, false, Ask::Ping)));
-        assert!(read::<Ask>(&mut from).unwrap().is_none());
+        assert!(read::<Ask>(&mut reader).unwrap().is_none());
     }
 
     #[test]
     fn lengths_have_limits() {
-        let read = |text: &[u8]| read::<Ask>(&mut &text[..]).unwrap_err();
-        assert!(matches!(read(br#"{"id":1,"bytes":99999999999,"head":"ping"}"#), WireError::Torn));
-        assert!(matches!(read(b"{\"id\":1,\"bytes\":9999999,\"head\":\"ping\"}\n"), WireError::LongBody(9_999_999)));
-        assert!(matches!(read(b"{\"id\":1,\"bytes\":9,\"head\":\"ping\"}\n12"), WireError::Torn));
-        assert!(matches!(read(&vec![b'x'; 2 << 20]), WireError::LongLine));
-        assert!(read(b"Welcome to box1!\n").to_string().contains("the line `Welcome to box1!` is no frame"));
+        let error_of = |text: &[u8]| read::<Ask>(&mut &text[..]).unwrap_err();
+        assert!(matches!(error_of(br#"{"id":1,"bytes":99999999999,"head":"ping"}"#), WireError::Torn));
+        assert!(matches!(
+            error_of(b"{\"id\":1,\"bytes\":9999999,\"head\":\"ping\"}\n"),
+            WireError::LongBody(9_999_999)
+        ));
+        assert!(matches!(error_of(b"{\"id\":1,\"bytes\":9,\"head\":\"ping\"}\n12"), WireError::Torn));
+        assert!(matches!(error_of(&vec![b'x'; 2 << 20]), WireError::LongLine));
+        assert!(error_of(b"Welcome to box1!\n").to_string().contains("the line `Welcome to box1!` is no frame"));
     }
 
     proptest! {
         #[test]
         fn no_stream_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut from = bytes.as_slice();
-            while let Ok(Some(_)) = read::<Ask>(&mut from) {}
+            let mut reader = bytes.as_slice();
+            while let Ok(Some(_)) = read::<Ask>(&mut reader) {}
         }
     }
 }

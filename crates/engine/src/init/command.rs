@@ -34,8 +34,8 @@ const SEED: &str = "seed";
 
 /// The command line that starts a program in a language whose parameters are not read; `None` for any other file.
 pub fn started_by(program: &Path) -> Option<String> {
-    let end = program.extension()?.to_str()?;
-    let (_, starter) = OTHER_LANGUAGES.iter().find(|(other, _)| *other == end)?;
+    let extension = program.extension()?.to_str()?;
+    let (_, starter) = OTHER_LANGUAGES.iter().find(|(candidate, _)| *candidate == extension)?;
     Some(match starter {
         Some(starter) => format!("{starter} {}", program.display()),
         None => format!("./{}", program.file_stem()?.display()),
@@ -48,12 +48,13 @@ pub fn started_by(program: &Path) -> Option<String> {
 /// # Errors
 /// The command has no place for an axis of `wish`, or none for seeds.
 pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Result<String, InitError> {
-    let has = |place: &str| argv.iter().any(|argument| argument.contains(&format!("{{{place}}}")));
-    let open: Vec<&str> = wish.axes.iter().map(|(axis, _)| axis.as_str()).filter(|axis| !has(axis)).collect();
-    let needs_seed = wish.seeds.is_some() && !has(SEED);
-    let settings = if open.is_empty() && !needs_seed { None } else { Settings::of(argv, folder, &open) };
+    let has_place = |place: &str| argv.iter().any(|argument| argument.contains(&format!("{{{place}}}")));
+    let open_axes: Vec<&str> =
+        wish.axes.iter().map(|(axis, _)| axis.as_str()).filter(|axis| !has_place(axis)).collect();
+    let needs_seed = wish.seeds.is_some() && !has_place(SEED);
+    let settings = if open_axes.is_empty() && !needs_seed { None } else { Settings::of(argv, folder, &open_axes) };
     let seed_key = settings.as_ref().and_then(Settings::seed).filter(|_| wish.seeds.is_some());
-    if let (Some(axis), None) = (open.first(), &settings) {
+    if let (Some(axis), None) = (open_axes.first(), &settings) {
         return Err(InitError::NoPlace { name: (*axis).to_owned(), flag: format!("--axis {axis}") });
     }
     if needs_seed && seed_key.is_none() {
@@ -67,26 +68,28 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
             let _ = writeln!(out, "      {}: {}", scalar::text(axis), text::values(values));
         }
     }
-    if has(SEED) || seed_key.is_some() {
+    if has_place(SEED) || seed_key.is_some() {
         let _ = writeln!(out, "    seeds: {}", wish.seeds.unwrap_or(1));
     }
-    let mut replaced: BTreeMap<String, String> = open.iter().map(|axis| ((*axis).to_owned(), value(axis))).collect();
-    replaced.extend(seed_key.map(|key| (key, value(SEED))));
-    let unwritten = || InitError::Settings { name: open.first().map_or(SEED, |axis| axis).to_owned() };
+    let mut replacements: BTreeMap<String, String> =
+        open_axes.iter().map(|axis| ((*axis).to_owned(), value(axis))).collect();
+    replacements.extend(seed_key.map(|key| (key, value(SEED))));
+    let settings_error = || InitError::Settings { name: open_axes.first().map_or(SEED, |axis| axis).to_owned() };
     let words = match &settings {
-        Some(settings) => settings.command(argv, &replaced).ok_or_else(unwritten)?,
+        Some(settings) => settings.command(argv, &replacements).ok_or_else(settings_error)?,
         None => argv.to_vec(),
     };
-    let filled = words.iter().map(|argument| {
+    let arguments = words.iter().map(|argument| {
         let places = wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]);
-        let filled = places.fold(argument.clone(), |text, place| text.replace(&format!("{{{place}}}"), &value(place)));
-        scalar::text(&filled)
+        let argument_text =
+            places.fold(argument.clone(), |text, place| text.replace(&format!("{{{place}}}"), &value(place)));
+        scalar::text(&argument_text)
     });
-    let filled: Vec<String> = filled.collect();
-    let _ = writeln!(out, "    with:\n      argv: [{}]", filled.join(", "));
+    let arguments: Vec<String> = arguments.collect();
+    let _ = writeln!(out, "    with:\n      argv: [{}]", arguments.join(", "));
     let _ = writeln!(out, "      project: {}", scalar::text(&folder.to_string_lossy()));
     if let Some(settings) = settings.filter(Settings::are_params) {
-        let yaml = settings.yaml(&replaced).ok_or_else(unwritten)?;
+        let yaml = settings.yaml(&replacements).ok_or_else(settings_error)?;
         let _ = writeln!(
             out,
             "      # The settings; the program gets them as a file, in the place of its own.\n      params: {yaml}"

@@ -144,13 +144,14 @@ pub(super) fn seed_rank(name: &str) -> Option<usize> {
 
 /// The form that suits all booleans of a script.
 pub(super) fn booleans(parameters: &[&Parameter]) -> Booleans {
-    let has = |style| parameters.iter().any(|parameter| parameter.style == style);
-    let paired = |parameter: &&Parameter| parameter.negative == negated(&parameter.name);
-    match (has(Style::Flag), has(Style::Pair), has(Style::Truth), has(Style::Python)) {
+    let has_style = |style| parameters.iter().any(|parameter| parameter.style == style);
+    let is_paired = |parameter: &&Parameter| parameter.negative == negated(&parameter.name);
+    match (has_style(Style::Flag), has_style(Style::Pair), has_style(Style::Truth), has_style(Style::Python)) {
         (false, false, true, false) => Booleans::Value,
         (false, false, false, true) => Booleans::Python,
         (_, true, false, false)
-            if !has(Style::Flag) && parameters.iter().filter(|one| one.style == Style::Pair).all(paired) =>
+            if !has_style(Style::Flag)
+                && parameters.iter().filter(|parameter| parameter.style == Style::Pair).all(is_paired) =>
         {
             Booleans::NoFlag
         }

@@ -10,7 +10,7 @@ use super::{Found, Parameter, Source, Style};
 /// Maximum number of parameters.
 const MAX_PARAMETERS: usize = 500;
 
-/// A value from the command line of R: its variable, its place, and what follows.
+/// A value from the command line of R: its variable, its place, and the text after it.
 static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"(?m)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*([^\n]*?\bargs\[{1,2}(\d+)\]{1,2}\)?([^\n]*))$")
 });
@@ -46,8 +46,8 @@ pub(super) fn of_r(text: &str) -> Found {
     }
     let mut places: BTreeMap<usize, Parameter> = BTreeMap::new();
     if let Some(variable) = COMMAND_LINE.captures(&text) {
-        let named = Regex::new(&format!(r"\b{}\[", regex::escape(&variable[1])));
-        let text = named.map_or_else(|_| text.clone(), |named| named.replace_all(&text, "args[").into_owned());
+        let pattern = Regex::new(&format!(r"\b{}\[", regex::escape(&variable[1])));
+        let text = pattern.map_or_else(|_| text.clone(), |pattern| pattern.replace_all(&text, "args[").into_owned());
         for value in ARGUMENT.captures_iter(&text) {
             let Ok(place) = value[3].parse() else { continue };
             let default = OTHERWISE.captures(&value[4]).map_or(Json::Null, |default| scalar(&default[1]));
@@ -67,33 +67,35 @@ fn option_of_r(arguments: &[String]) -> Option<Parameter> {
     let mut words: Vec<String> = Vec::new();
     let mut keys: BTreeMap<String, String> = BTreeMap::new();
     for argument in arguments {
-        if let Some(named) = NAMED.captures(argument) {
-            keys.insert(named[1].to_owned(), named[2].trim().to_owned());
+        if let Some(captures) = NAMED.captures(argument) {
+            keys.insert(captures[1].to_owned(), captures[2].trim().to_owned());
         } else {
             let is_names = argument.trim_start().starts_with(['"', '\'', 'c']);
             words.extend(if is_names { texts(argument) } else { Vec::new() });
         }
     }
-    let dashed: Vec<String> = words.iter().filter(|word| word.starts_with('-')).cloned().collect();
+    let options: Vec<String> = words.iter().filter(|word| word.starts_with('-')).cloned().collect();
     // Without dashes, the first text is the name, and the texts after it describe the option.
-    let mut one = of_names(if dashed.is_empty() { words.get(..1)? } else { &dashed })?;
-    let get = |key: &str| keys.get(key).map(String::as_str);
-    one.default = get("default").map_or(Json::Null, scalar);
-    one.help = get("help").and_then(quoted).unwrap_or_default();
-    one.kind = get("type").and_then(quoted).unwrap_or_default();
-    one.choices = get("choices").map(texts).unwrap_or_default().into_iter().map(Json::from).collect();
-    one.required = one.style == Style::Position && one.default.is_null() || get("required") == Some("TRUE");
-    let action = get("action").and_then(quoted).unwrap_or_default();
-    if action.starts_with("store_") || get("flag") == Some("TRUE") || words.iter().any(|word| word == "store_true") {
-        switch(&mut one);
+    let mut parameter = of_names(if options.is_empty() { words.get(..1)? } else { &options })?;
+    let value_of = |key: &str| keys.get(key).map(String::as_str);
+    parameter.default = value_of("default").map_or(Json::Null, scalar);
+    parameter.help = value_of("help").and_then(quoted).unwrap_or_default();
+    parameter.kind = value_of("type").and_then(quoted).unwrap_or_default();
+    parameter.choices = value_of("choices").map(texts).unwrap_or_default().into_iter().map(Json::from).collect();
+    parameter.required =
+        parameter.style == Style::Position && parameter.default.is_null() || value_of("required") == Some("TRUE");
+    let action = value_of("action").and_then(quoted).unwrap_or_default();
+    if action.starts_with("store_") || value_of("flag") == Some("TRUE") || words.iter().any(|word| word == "store_true")
+    {
+        switch(&mut parameter);
     }
-    Some(one)
+    Some(parameter)
 }
 
 /// Makes a flag of an option.
-fn switch(one: &mut Parameter) {
-    one.default = Json::Bool(false);
-    one.style = if one.style == Style::Short { Style::Other } else { Style::Flag };
+fn switch(parameter: &mut Parameter) {
+    parameter.default = Json::Bool(false);
+    parameter.style = if parameter.style == Style::Short { Style::Other } else { Style::Flag };
 }
 
 /// The parameters of a script in Julia: the table of `ArgParse`, else arguments by their places, else variables of the environment.
@@ -109,18 +111,19 @@ pub(super) fn of_julia(text: &str) -> Found {
         } else if is_table && line.starts_with('"') {
             let names: Vec<String> = line.split(',').filter_map(quoted).collect();
             parameters.extend(of_names(&names));
-        } else if let (true, Some(named), Some(one)) = (is_table, NAMED.captures(&line), parameters.last_mut()) {
-            set_of_julia(one, &named[1], named[2].trim());
+        } else if let (true, Some(captures), Some(parameter)) = (is_table, NAMED.captures(&line), parameters.last_mut())
+        {
+            set_of_julia(parameter, &captures[1], captures[2].trim());
         }
     }
     for arguments in ["add_arg_table!", "add_arg_table"].into_iter().flat_map(|name| calls(&text, name)) {
         for argument in arguments.iter().skip(1) {
             let inner = argument.trim().strip_prefix("Dict(").and_then(|rest| rest.strip_suffix(')'));
             match (inner, parameters.last_mut()) {
-                (Some(inner), Some(one)) => {
+                (Some(inner), Some(parameter)) => {
                     for pair in parts(inner, ',') {
                         if let Some(pair) = PAIR.captures(&pair) {
-                            set_of_julia(one, &pair[1], pair[2].trim());
+                            set_of_julia(parameter, &pair[1], pair[2].trim());
                         }
                     }
                 }
@@ -146,20 +149,20 @@ pub(super) fn of_julia(text: &str) -> Found {
 }
 
 /// Sets a property of an option of Julia.
-fn set_of_julia(one: &mut Parameter, key: &str, value: &str) {
+fn set_of_julia(parameter: &mut Parameter, key: &str, value: &str) {
     match key {
-        "default" => one.default = scalar(value),
-        "help" => one.help = quoted(value).unwrap_or_default(),
-        "arg_type" => value.clone_into(&mut one.kind),
-        "required" => one.required = value == "true",
+        "default" => parameter.default = scalar(value),
+        "help" => parameter.help = quoted(value).unwrap_or_default(),
+        "arg_type" => value.clone_into(&mut parameter.kind),
+        "required" => parameter.required = value == "true",
         "range_tester" => {
             if let Some((_, list)) =
                 value.split_once(['∈', '[']).filter(|_| value.contains(" in ") || value.contains('∈'))
             {
-                one.choices = texts(list).into_iter().map(Json::from).collect();
+                parameter.choices = texts(list).into_iter().map(Json::from).collect();
             }
         }
-        "action" if value.contains("store_") => switch(one),
+        "action" if value.contains("store_") => switch(parameter),
         _ => {}
     }
 }
@@ -182,12 +185,13 @@ fn of_environment(text: &str) -> Found {
 
 /// Returns arguments by their places, from 1. An unknown place gets a generated name.
 pub(super) fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
-    let last = places.keys().next_back().copied().unwrap_or_default();
-    if last == 0 || last > 50 {
+    let last_place = places.keys().next_back().copied().unwrap_or_default();
+    if last_place == 0 || last_place > 50 {
         return Found::none("its text shows none");
     }
-    let one = |place| places.remove(&place).unwrap_or_else(|| parameter(&format!("argument-{place}"), Style::Position));
-    found(Source::Places, (1..=last).map(one).collect())
+    let of_place =
+        |place| places.remove(&place).unwrap_or_else(|| parameter(&format!("argument-{place}"), Style::Position));
+    found(Source::Places, (1..=last_place).map(of_place).collect())
 }
 
 pub(super) fn found(source: Source, mut parameters: Vec<Parameter>) -> Found {
@@ -214,12 +218,12 @@ pub(super) fn parameter(name: &str, style: Style) -> Parameter {
 
 /// An option of these names: by its long one, else by its letter, else a position.
 fn of_names(names: &[String]) -> Option<Parameter> {
-    if let Some(long) = names.iter().find_map(|name| name.strip_prefix("--")) {
-        return Some(parameter(long, Style::Value));
+    if let Some(long_name) = names.iter().find_map(|name| name.strip_prefix("--")) {
+        return Some(parameter(long_name, Style::Value));
     }
-    let first = names.first()?;
-    let Some(letter) = first.strip_prefix('-') else { return Some(parameter(first, Style::Position)) };
-    Some(Parameter { option: first.clone(), ..parameter(letter, Style::Short) })
+    let first_name = names.first()?;
+    let Some(letter) = first_name.strip_prefix('-') else { return Some(parameter(first_name, Style::Position)) };
+    Some(Parameter { option: first_name.clone(), ..parameter(letter, Style::Short) })
 }
 
 /// The text in quotes.
@@ -233,8 +237,8 @@ fn quoted(word: &str) -> Option<String> {
 fn texts(words: &str) -> Vec<String> {
     TEXTS
         .captures_iter(words)
-        .filter_map(|one| one.get(1).or_else(|| one.get(2)))
-        .map(|one| one.as_str().to_owned())
+        .filter_map(|captures| captures.get(1).or_else(|| captures.get(2)))
+        .map(|text| text.as_str().to_owned())
         .collect()
 }
 
@@ -267,7 +271,7 @@ fn parts(text: &str, separator: char) -> Vec<String> {
         let is_escaped = std::mem::take(&mut was_escape);
         match (quote, char) {
             (Some(_), '\\') => was_escape = !is_escaped,
-            (Some(open), _) if open == char && !is_escaped => quote = None,
+            (Some(opening), _) if opening == char && !is_escaped => quote = None,
             (None, '"' | '\'') => quote = Some(char),
             (None, '(' | '[' | '{') => depth += 1,
             (None, ')' | ']' | '}') if depth > 0 => depth -= 1,
@@ -289,7 +293,7 @@ fn calls(text: &str, function: &str) -> Vec<Vec<String>> {
     text.split(&format!("{function}(")).skip(1).take(MAX_PARAMETERS).map(|rest| parts(rest, ',')).collect()
 }
 
-/// A text without what follows `#` in its lines, unless that is in quotes.
+/// A text without the comments behind `#` in its lines. A `#` in quotes begins none.
 fn without_comments(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -298,7 +302,7 @@ fn without_comments(text: &str) -> String {
             let is_escaped = std::mem::take(&mut was_escape);
             match (quote, char) {
                 (Some(_), '\\') => was_escape = !is_escaped,
-                (Some(open), _) if open == char && !is_escaped => quote = None,
+                (Some(opening), _) if opening == char && !is_escaped => quote = None,
                 (None, '"' | '\'') => quote = Some(char),
                 (None, '#') => break,
                 _ => {}

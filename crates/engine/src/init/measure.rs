@@ -56,21 +56,22 @@ impl Measurement {
         }
         let _ = writeln!(out, "    with:\n      argv: [{}]\n      project: {}", argv.join(", "), path(&self.folder));
         reads(&mut out, wish);
-        let mut own = String::new();
+        let mut result_text = String::new();
         // A row has the mean over the seeds.
         let is_row = |axis: &&str| *axis != SEED || self.axes.len() == 1;
-        results(&mut own, name, &self.axes.iter().map(String::as_str).filter(is_row).collect::<Vec<_>>(), wish);
+        results(&mut result_text, name, &self.axes.iter().map(String::as_str).filter(is_row).collect::<Vec<_>>(), wish);
         for (section, names) in &self.results {
             let head = format!("\n{section}:\n");
-            let removed: Vec<String> = names.iter().map(|name| format!("  {}: null\n", scalar::text(name))).collect();
-            let removed = removed.concat();
-            match own.find(&head) {
-                Some(at) => own.insert_str(at + head.len(), &removed),
-                None if removed.is_empty() => {}
-                None => own.push_str(&(head + &removed)),
+            let null_lines: Vec<String> =
+                names.iter().map(|name| format!("  {}: null\n", scalar::text(name))).collect();
+            let null_lines = null_lines.concat();
+            match result_text.find(&head) {
+                Some(index) => result_text.insert_str(index + head.len(), &null_lines),
+                None if null_lines.is_empty() => {}
+                None => result_text.push_str(&(head + &null_lines)),
             }
         }
-        Ok(out + &own)
+        Ok(out + &result_text)
     }
 
     /// An argument with expressions in its places.

@@ -95,15 +95,15 @@ impl Script {
             Start::Console(name) => return vec![name.clone()],
         }
         let python = || self.python.clone().unwrap_or_else(|| "python3".to_owned());
-        let plain = if file.starts_with('-') { format!("./{file}") } else { file.clone() };
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).chain([plain.clone()]).collect();
+        let script_path = if file.starts_with('-') { format!("./{file}") } else { file.clone() };
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).chain([script_path.clone()]).collect();
         let is_executable = fs_err::metadata(&self.path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
         match self.language {
-            Language::Python => vec![python(), plain],
+            Language::Python => vec![python(), script_path],
             Language::Notebook => {
-                let ran = format!("{}-ran.ipynb", self.path.file_stem().unwrap_or_default().to_string_lossy());
+                let output = format!("{}-ran.ipynb", self.path.file_stem().unwrap_or_default().to_string_lossy());
                 let options = ["--no-progress-bar", "--stdout-file", "-", "--start-timeout", "30"].map(str::to_owned);
-                let run = [python(), "-m".to_owned(), "papermill".to_owned(), plain, ran];
+                let run = [python(), "-m".to_owned(), "papermill".to_owned(), script_path, output];
                 run.into_iter().chain(options).collect()
             }
             Language::R => words(&["Rscript"]),
@@ -236,7 +236,7 @@ pub enum InitError {
         /// The places of the files that they keep.
         files: String,
     },
-    /// A file of settings has what a recipe cannot have.
+    /// A file of settings has values that a recipe cannot have.
     #[error(
         "the file of settings with `{name}` has a text with `${{{{`, which a recipe cannot hold; give the command a place for the value"
     )]
@@ -267,11 +267,13 @@ pub fn filled(template: &str, name: &str, file: &Path) -> String {
 /// The name of a script's recipe: the file name without its extension, as far as it is valid in a name.
 pub fn name(script: &Path) -> Result<String, InitError> {
     // The last part of `package.module` is not an extension.
-    let last = script.extension().filter(|_| !script.is_file() && target(script).is_some());
-    let stem =
-        last.or_else(|| script.file_stem()).ok_or_else(|| InitError::Unnamed(script.to_owned()))?.to_string_lossy();
-    let valid = |char: char| if char.is_ascii_alphanumeric() || char == '_' { char } else { '-' };
-    let mut name: String = stem.chars().take(60).map(valid).collect();
+    let last_part = script.extension().filter(|_| !script.is_file() && target(script).is_some());
+    let stem = last_part
+        .or_else(|| script.file_stem())
+        .ok_or_else(|| InitError::Unnamed(script.to_owned()))?
+        .to_string_lossy();
+    let valid_char = |char: char| if char.is_ascii_alphanumeric() || char == '_' { char } else { '-' };
+    let mut name: String = stem.chars().take(60).map(valid_char).collect();
     if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
         name.insert(0, '_');
     }
@@ -280,33 +282,35 @@ pub fn name(script: &Path) -> Result<String, InitError> {
 
 /// The kind of a script; an error for a file that is neither a script of a known kind nor a program.
 pub fn language(script: &Path) -> Result<Language, InitError> {
-    let unreadable = |source: io::Error| match source.kind() {
+    let read_error = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => {
             InitError::NoScript { path: script.to_owned(), help: near_file(Path::new(""), &script.to_string_lossy()) }
         }
         _ => InitError::Read { path: script.to_owned(), source },
     };
-    let metadata = fs_err::metadata(script).map_err(unreadable)?;
+    let metadata = fs_err::metadata(script).map_err(read_error)?;
     if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is not a file")));
+        return Err(read_error(io::Error::other("it is not a file")));
     }
-    match script.extension().and_then(|end| end.to_str()) {
+    match script.extension().and_then(|extension| extension.to_str()) {
         Some("py") => return Ok(Language::Python),
         Some("ipynb") => return Ok(Language::Notebook),
         Some("R" | "r") => return Ok(Language::R),
         Some("jl") => return Ok(Language::Julia),
         _ => {}
     }
-    let mut first = Vec::new();
-    let file = fs_err::File::open(script).map_err(unreadable)?;
-    io::Read::read_to_end(&mut io::Read::take(file, 200), &mut first).map_err(unreadable)?;
-    let first = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let first = String::from_utf8_lossy(first);
-    let program = first.strip_prefix("#!").unwrap_or_default();
+    let mut first_line = Vec::new();
+    let file = fs_err::File::open(script).map_err(read_error)?;
+    io::Read::read_to_end(&mut io::Read::take(file, 200), &mut first_line).map_err(read_error)?;
+    let first_line = first_line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first_line = String::from_utf8_lossy(first_line);
+    let program = first_line.strip_prefix("#!").unwrap_or_default();
     if program.contains("python") {
         return Ok(Language::Python);
     }
-    if script.extension().is_some_and(|end| end == "sh" || end == "bash") || program.trim_end().ends_with("sh") {
+    if script.extension().is_some_and(|extension| extension == "sh" || extension == "bash")
+        || program.trim_end().ends_with("sh")
+    {
         return Ok(Language::Shell);
     }
     if metadata.permissions().mode() & 0o111 == 0 {
@@ -317,8 +321,8 @@ pub fn language(script: &Path) -> Result<Language, InitError> {
 
 /// The parameters that the text of a script in another language than Python shows.
 pub fn shown(language: Language, script: &Path) -> Result<Found, InitError> {
-    let unreadable = |source| InitError::Read { path: script.to_owned(), source };
-    let text = || Ok(String::from_utf8_lossy(&fs_err::read(script).map_err(unreadable)?).into_owned());
+    let read_error = |source| InitError::Read { path: script.to_owned(), source };
+    let text = || Ok(String::from_utf8_lossy(&fs_err::read(script).map_err(read_error)?).into_owned());
     Ok(match language {
         Language::R => languages::of_r(&text()?),
         Language::Julia => languages::of_julia(&text()?),

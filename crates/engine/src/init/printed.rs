@@ -47,8 +47,8 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
 /// numbers with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
 pub fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
     let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
-    let found = collect(&lines, &|_, number| named(number));
-    if found.is_empty() { collect(&lines, &|line, number| separated(line, number, params)) } else { found }
+    let numbers = collect(&lines, &|_, number| named(number));
+    if numbers.is_empty() { collect(&lines, &|line, number| separated(line, number, params)) } else { numbers }
 }
 
 /// The name of a number, and the words that it is made of.
@@ -56,27 +56,27 @@ type Named<'t> = Option<(String, Vec<&'t str>)>;
 
 /// The numbers that `name` names, in the order of their first lines. `lines` begins with the last one.
 fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named<'t>) -> Vec<Printed> {
-    let mut found: Vec<Printed> = Vec::new();
+    let mut numbers: Vec<Printed> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines.iter().rev().copied() {
-        let mut from = 0;
-        while let Some(number) = NUMBER.captures_at(line, from) {
-            from = number.name("number").map_or(line.len(), |number| number.end());
+        let mut start = 0;
+        while let Some(number) = NUMBER.captures_at(line, start) {
+            start = number.name("number").map_or(line.len(), |number| number.end());
             let Some((name, words)) = name(line, &number) else { continue };
             let pattern = pattern(line, number.name("words").map_or(0, |words| words.end()), words, &name);
-            let one = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
+            let entry = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
             match places.get(&name) {
                 // Lines of another form would need another pattern.
-                Some(place) if found[*place].pattern == one.pattern => found[*place] = one,
+                Some(place) if numbers[*place].pattern == entry.pattern => numbers[*place] = entry,
                 Some(_) => {}
                 None => {
-                    places.insert(name, found.len());
-                    found.push(one);
+                    places.insert(name, numbers.len());
+                    numbers.push(entry);
                 }
             }
         }
     }
-    found
+    numbers
 }
 
 /// Returns the last words before a number that together name a metric.
@@ -126,11 +126,11 @@ mod tests {
 
     /// Returns the names of the numbers in `output`; panics if the pattern of a number is invalid.
     fn names(output: &str) -> Vec<String> {
-        let found = printed(output, &BTreeSet::from(["lr"]));
-        for one in &found {
-            Pattern::new(&one.pattern).unwrap_or_else(|error| panic!("{}: {error}", one.pattern));
+        let numbers = printed(output, &BTreeSet::from(["lr"]));
+        for number in &numbers {
+            Pattern::new(&number.pattern).unwrap_or_else(|error| panic!("{}: {error}", number.pattern));
         }
-        found.into_iter().map(|one| one.name).collect()
+        numbers.into_iter().map(|number| number.name).collect()
     }
 
     #[test]
@@ -148,15 +148,15 @@ mod tests {
         assert_eq!(names("n=2 sum 12.5\ntime: 12.3 ms\nlr: 0.1\nepoch: 3\nseed = 1\n"), ["n", "time_ms"]);
         assert_eq!(names("Throughput = 120.5 img/s, total time: 3.5 s."), ["throughput", "total_time_s"]);
         assert_eq!(names("time: 12.3 ms\nloss: 0.5"), ["loss"]);
-        let found = printed("time: 12.3 ms", &BTreeSet::new());
-        let pattern = Pattern::new(&found[0].pattern).unwrap();
+        let numbers = printed("time: 12.3 ms", &BTreeSet::new());
+        let pattern = Pattern::new(&numbers[0].pattern).unwrap();
         assert!(pattern.find("time: 11.0 ms").is_some() && pattern.find("wall time: 11.0 ms").is_none());
     }
 
     #[test]
     fn a_metric_is_not_read_from_the_line_of_another() {
-        let found = printed("loss 0.5\nval loss 0.7\n", &BTreeSet::new());
-        let pattern = Pattern::new(&found[0].pattern).unwrap();
-        assert!(pattern.find("loss 0.5").is_some() && pattern.find("val loss 0.7").is_none(), "{}", found[0].pattern);
+        let numbers = printed("loss 0.5\nval loss 0.7\n", &BTreeSet::new());
+        let pattern = Pattern::new(&numbers[0].pattern).unwrap();
+        assert!(pattern.find("loss 0.5").is_some() && pattern.find("val loss 0.7").is_none(), "{}", numbers[0].pattern);
     }
 }

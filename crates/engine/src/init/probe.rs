@@ -226,16 +226,16 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
 
 /// The answer of one of the programs above, which may be given as input.
 fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Found {
-    let until = Instant::now() + limit;
-    let limits = Limits { most: MAX_ANSWER_BYTES, until, children: Children::Awaited };
+    let deadline = Instant::now() + limit;
+    let limits = Limits { most: MAX_ANSWER_BYTES, until: deadline, children: Children::Awaited };
     let answer = converse(command, program.map(|text| text.as_bytes().to_vec()), limits).ok().filter(Answer::succeeded);
-    let why = match &answer {
+    let reason = match &answer {
         Some(_) => "it ended before it read any",
-        None if Instant::now() < until => "its process ended without an answer",
+        None if Instant::now() < deadline => "its process ended without an answer",
         None => "it has not read any within the time limit, and could not be asked why",
     };
     let found = answer.and_then(|answer| serde_json::from_slice(&answer.text).ok());
-    found.unwrap_or_else(|| Found::none(why))
+    found.unwrap_or_else(|| Found::none(reason))
 }
 
 /// The interpreter for a script: `wish`, else the first on the `PATH`, else the one beside this program, where a wheel
@@ -251,11 +251,11 @@ pub fn python(wish: Option<&str>) -> Result<String, InitError> {
             Err(InitError::NoPython(format!("`{wish}` is not a Python of version 3.8 or later")))
         };
     }
-    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("python")));
-    let beside = beside.map(|path| path.to_string_lossy().into_owned());
-    let mut candidates = ["python", "python3"].map(str::to_owned).into_iter().chain(beside);
-    let none = || InitError::NoPython("there is no Python of version 3.8 or later on the PATH".to_owned());
-    candidates.find(|python| is_usable(python)).ok_or_else(none)
+    let sibling = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("python")));
+    let sibling = sibling.map(|path| path.to_string_lossy().into_owned());
+    let mut candidates = ["python", "python3"].map(str::to_owned).into_iter().chain(sibling);
+    let no_python = || InitError::NoPython("there is no Python of version 3.8 or later on the PATH".to_owned());
+    candidates.find(|python| is_usable(python)).ok_or_else(no_python)
 }
 
 /// True for a Python that can run the probe.

@@ -29,31 +29,32 @@ pub(super) fn float_text(value: f64) -> String {
 
 /// A text, quoted where YAML needs it.
 pub(super) fn text(text: &str) -> String {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "_./-".contains(char);
-    let first = text.chars().next();
-    let is_name = first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_' || first == '/');
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_./-".contains(char);
+    let first_char = text.chars().next();
+    let is_name =
+        first_char.is_some_and(|first_char| first_char.is_ascii_alphabetic() || first_char == '_' || first_char == '/');
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
-    if is_name && text.chars().all(plain) && !words.contains(&text.to_ascii_lowercase().as_str()) {
+    if is_name && text.chars().all(is_plain) && !words.contains(&text.to_ascii_lowercase().as_str()) {
         return text.to_owned();
     }
-    let mut quoted = String::from("\"");
+    let mut literal = String::from("\"");
     for char in text.chars() {
         match char {
-            '"' | '\\' => quoted.extend(['\\', char]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
+            '"' | '\\' => literal.extend(['\\', char]),
+            '\n' => literal.push_str("\\n"),
+            '\t' => literal.push_str("\\t"),
             // Invisible and not allowed, or a line break of YAML's.
             char if char.is_control()
                 || "\u{2028}\u{2029}\u{feff}\u{200e}\u{200f}".contains(char)
                 || ('\u{202a}'..='\u{202e}').contains(&char)
                 || ('\u{fffe}'..='\u{ffff}').contains(&char) =>
             {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(char));
+                let _ = write!(literal, "\\u{:04x}", u32::from(char));
             }
-            char => quoted.push(char),
+            char => literal.push(char),
         }
     }
-    quoted + "\""
+    literal + "\""
 }
 
 #[cfg(test)]

@@ -59,11 +59,11 @@ impl Settings {
     /// The command, which gets the copy in the place of the file. `None` if a setting cannot be written as TOML.
     pub(super) fn command(&self, argv: &[String], replaced: &BTreeMap<String, String>) -> Option<Vec<String>> {
         // The first argument is the text of the copy, if the shell writes it.
-        let (file, first) = if self.is_toml { (COPY, 2) } else { ("$SWEEP_PARAMS", 1) };
+        let (file, first_number) = if self.is_toml { (COPY, 2) } else { ("$SWEEP_PARAMS", 1) };
         let mut words = Vec::new();
-        let mut number = first;
-        for at in 0..argv.len() {
-            if at == self.at {
+        let mut number = first_number;
+        for index in 0..argv.len() {
+            if index == self.at {
                 words.push(format!("{}\"{file}\"", self.before));
             } else {
                 words.push(format!("\"${{{number}}}\""));
@@ -76,15 +76,16 @@ impl Settings {
         if self.is_toml {
             command.push(toml_text(&self.values, replaced)?);
         }
-        command.extend(argv.iter().enumerate().filter(|(at, _)| *at != self.at).map(|(_, word)| word.clone()));
+        command.extend(argv.iter().enumerate().filter(|(index, _)| *index != self.at).map(|(_, word)| word.clone()));
         Some(command)
     }
 }
 
 /// The command line of a script that takes the axes from a file of settings: one of its arguments, or the default of an option.
 pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<String>> {
-    let spelled = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
-    let is_parameter = |axis: &str| found.parameters.iter().any(|one| spelled(&one.name) == spelled(axis));
+    let normal_form = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
+    let is_parameter =
+        |axis: &str| found.parameters.iter().any(|parameter| normal_form(&parameter.name) == normal_form(axis));
     let axes: Vec<&str> = wish.axes.iter().map(|(axis, _)| axis.as_str()).collect();
     if axes.is_empty() || axes.iter().any(|axis| is_parameter(axis)) {
         return None;
@@ -94,18 +95,21 @@ pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<St
     if Settings::of(&argv, &script.folder, &axes).is_some() {
         return Some(argv);
     }
-    let options = found.parameters.iter().filter(|one| one.style == Style::Value && one.default.is_string());
-    options.filter_map(|one| Some((one, one.default.as_str()?))).find_map(|(one, path)| {
-        let argv: Vec<String> = argv.iter().cloned().chain([format!("--{}={path}", one.name)]).collect();
+    let options =
+        found.parameters.iter().filter(|parameter| parameter.style == Style::Value && parameter.default.is_string());
+    options.filter_map(|parameter| Some((parameter, parameter.default.as_str()?))).find_map(|(parameter, path)| {
+        let argv: Vec<String> = argv.iter().cloned().chain([format!("--{}={path}", parameter.name)]).collect();
         Settings::of(&argv, &script.folder, &axes).is_some().then_some(argv)
     })
 }
 
-/// The object in a file of YAML, JSON or TOML, and whether it is one of TOML.
+/// The object in a file of YAML, JSON or TOML; `true` for TOML.
 fn read(path: &Path) -> Option<(Json, bool)> {
-    let ends = |ends: &[&str]| path.extension().is_some_and(|end| ends.iter().any(|one| end == *one));
-    let is_toml = ends(&["toml"]);
-    let is_settings = is_toml || ends(&["yaml", "yml", "json"]);
+    let has_extension = |extensions: &[&str]| {
+        path.extension().is_some_and(|extension| extensions.iter().any(|candidate| extension == *candidate))
+    };
+    let is_toml = has_extension(&["toml"]);
+    let is_settings = is_toml || has_extension(&["yaml", "yml", "json"]);
     let is_small = is_settings && fs_err::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_SIZE);
     let text = if is_small { fs_err::read_to_string(path).ok()? } else { return None };
     let values = if is_toml {
@@ -123,7 +127,7 @@ fn of_toml(value: toml::Value) -> Json {
     match value {
         toml::Value::String(text) => Json::String(text),
         toml::Value::Integer(number) => Json::from(number),
-        // Of infinite numbers JSON has none: they are written as TOML has them.
+        // JSON has no infinite numbers: they are written as in TOML.
         toml::Value::Float(number) if !number.is_finite() => json!({ DATE: number.to_string().to_ascii_lowercase() }),
         toml::Value::Float(number) => Json::from(number),
         toml::Value::Boolean(value) => Json::Bool(value),
@@ -139,8 +143,8 @@ fn of_toml(value: toml::Value) -> Json {
 fn toml_text(values: &Json, replaced: &BTreeMap<String, String>) -> Option<String> {
     let values = values.as_object()?;
     let is_inner = |value: &Json| value.is_object() && value.get(DATE).is_none();
-    let (tables, plain): (Vec<_>, Vec<_>) = values.iter().partition(|(_, value)| is_inner(value));
-    let lines = plain
+    let (tables, plain_values): (Vec<_>, Vec<_>) = values.iter().partition(|(_, value)| is_inner(value));
+    let lines = plain_values
         .into_iter()
         .chain(tables)
         .map(|(key, value)| Some(format!("{} = {}\n", Json::from(key.as_str()), toml_value(value, key, replaced)?)));
@@ -160,7 +164,8 @@ fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> 
         Json::Number(number) if number.is_f64() => scalar::float_text(number.as_f64()?),
         Json::Bool(_) | Json::Number(_) => value.to_string(),
         Json::Array(values) => {
-            let values: Option<Vec<String>> = values.iter().map(|one| toml_value(one, "", &BTreeMap::new())).collect();
+            let values: Option<Vec<String>> =
+                values.iter().map(|item| toml_value(item, "", &BTreeMap::new())).collect();
             format!("[{}]", values?.join(", "))
         }
         Json::Object(values) => match values.get(DATE).and_then(Json::as_str) {

@@ -16,7 +16,7 @@ static GETOPTS: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^[^#\n]*\bgetopt
 static BRANCH: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"(?m)^\s*(?:\()?["']?([A-Za-z0-9])["']?\s*\)\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)="?\$\{?OPTARG\}?"?"#)
 });
-/// A variable with its value, and one that gets a value if it has none: `: "${LR:=0.1}"`.
+/// A variable with its value, also a variable that gets a value if it has none: `: "${LR:=0.1}"`.
 static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r#"(?m)(?:^|;)[ \t]*(?:(?:export|local|readonly|declare|typeset)\s+)?([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;#"']*))|^[ \t]*:[ \t]+"?(\$\{([A-Za-z_][A-Za-z0-9_]*):?=[^}$]*\})"?"#,
@@ -62,17 +62,18 @@ pub(super) fn of_shell(text: &str) -> Found {
     let (mut places, mut variables) = (BTreeMap::new(), Vec::new());
     for name in order {
         let value = values.get(name).map_or("", String::as_str);
-        let simple = value.strip_prefix('$').filter(|rest| rest.len() == 1).and_then(|rest| rest.parse::<usize>().ok());
+        let simple_place =
+            value.strip_prefix('$').filter(|rest| rest.len() == 1).and_then(|rest| rest.parse::<usize>().ok());
         let inner = DEFAULT.captures(value);
         let place =
-            simple.or_else(|| inner.as_ref().and_then(|inner| inner[1].parse().ok())).filter(|place| *place > 0);
-        let mut one = parameter(name, if place.is_some() { Style::Position } else { Style::Value });
-        one.default = default(name);
-        one.required = one.default.is_null();
+            simple_place.or_else(|| inner.as_ref().and_then(|inner| inner[1].parse().ok())).filter(|place| *place > 0);
+        let mut option = parameter(name, if place.is_some() { Style::Position } else { Style::Value });
+        option.default = default(name);
+        option.required = option.default.is_null();
         if let Some(place) = place {
-            places.entry(place).or_insert(one);
-        } else if inner.is_some_and(|inner| &inner[1] == name) && !one.default.is_null() {
-            variables.push(one);
+            places.entry(place).or_insert(option);
+        } else if inner.is_some_and(|inner| &inner[1] == name) && !option.default.is_null() {
+            variables.push(option);
         }
     }
     if places.is_empty() && !variables.is_empty() { found(Source::Environment, variables) } else { of_places(places) }
@@ -82,39 +83,40 @@ pub(super) fn of_shell(text: &str) -> Found {
 /// the next. `None` if there are none, or some of both kinds.
 fn of_long(text: &str, default: &impl Fn(&str) -> Json) -> Option<Found> {
     let mut parameters: Vec<Parameter> = Vec::new();
-    let mut joined = Vec::new();
+    let mut joined_flags = Vec::new();
     for branch in LONG.captures_iter(text) {
         let names: Vec<&str> = branch[1]
             .split('|')
             .map(|name| name.trim().trim_matches(['"', '\'']))
             .filter(|name| !name.is_empty())
             .collect();
-        let Some(long) = names.iter().find_map(|name| name.strip_prefix("--")) else { continue };
-        let (name, is_joined) = long.strip_suffix("=*").map_or((long, false), |name| (name, true));
-        if ["help", "usage", "version"].contains(&name) || parameters.iter().any(|one| one.name == name) {
+        let Some(long_name) = names.iter().find_map(|name| name.strip_prefix("--")) else { continue };
+        let (name, is_joined) = long_name.strip_suffix("=*").map_or((long_name, false), |name| (name, true));
+        if ["help", "usage", "version"].contains(&name) || parameters.iter().any(|option| option.name == name) {
             continue;
         }
-        let given = GIVEN.captures(&branch[2]);
-        let takes =
-            is_joined || branch[2].contains("shift 2") || given.as_ref().is_some_and(|given| given[2].starts_with('$'));
-        let mut one = parameter(name, if takes { Style::Value } else { Style::Flag });
-        one.default = match given {
-            Some(given) if takes => default(&given[1]),
+        let assignment = GIVEN.captures(&branch[2]);
+        let takes_value = is_joined
+            || branch[2].contains("shift 2")
+            || assignment.as_ref().is_some_and(|assignment| assignment[2].starts_with('$'));
+        let mut option = parameter(name, if takes_value { Style::Value } else { Style::Flag });
+        option.default = match assignment {
+            Some(assignment) if takes_value => default(&assignment[1]),
             _ => {
-                if takes {
+                if takes_value {
                     Json::Null
                 } else {
                     Json::Bool(false)
                 }
             }
         };
-        if takes {
-            joined.push(is_joined);
+        if takes_value {
+            joined_flags.push(is_joined);
         }
-        parameters.push(one);
+        parameters.push(option);
     }
-    let is_joined = joined.first().copied().unwrap_or_default();
-    let is_one_kind = joined.iter().all(|one| *one == is_joined);
+    let is_joined = joined_flags.first().copied().unwrap_or_default();
+    let is_one_kind = joined_flags.iter().all(|flag| *flag == is_joined);
     let source = if is_joined { Source::Equals } else { Source::Options };
     (is_one_kind && !parameters.is_empty()).then(|| found(source, parameters))
 }
@@ -122,18 +124,18 @@ fn of_long(text: &str, default: &impl Fn(&str) -> Json) -> Option<Found> {
 /// The options of `getopts`: `l:a` has `-l VALUE` and `-a`.
 fn of_letters(letters: &str, names: &BTreeMap<char, String>, default: impl Fn(&str) -> Json) -> Vec<Parameter> {
     let mut parameters = Vec::new();
-    let mut rest = letters.chars().peekable();
-    while let Some(letter) = rest.next() {
-        let takes = rest.next_if_eq(&':').is_some();
+    let mut chars = letters.chars().peekable();
+    while let Some(letter) = chars.next() {
+        let takes_value = chars.next_if_eq(&':').is_some();
         let name = names.get(&letter).cloned().unwrap_or_else(|| letter.to_string());
-        let mut one = parameter(&name, if takes { Style::Short } else { Style::Other });
-        one.option = format!("-{letter}");
-        if takes {
-            one.default = default(&name);
+        let mut option = parameter(&name, if takes_value { Style::Short } else { Style::Other });
+        option.option = format!("-{letter}");
+        if takes_value {
+            option.default = default(&name);
         } else {
-            "it takes no value: write it in `argv`".clone_into(&mut one.note);
+            "it takes no value: write it in `argv`".clone_into(&mut option.note);
         }
-        parameters.push(one);
+        parameters.push(option);
     }
     parameters
 }
@@ -164,7 +166,10 @@ mod tests {
         assert_eq!((found.source, shown(&found)), (Source::Places, expected.to_vec()));
         let found = of_shell("export LR=${LR:-0.1}\nOUT=out\nBATCH=\"${BATCH:-32}\"\n");
         let expected = json!(["LR", "BATCH"]);
-        assert_eq!(json!(found.parameters.iter().map(|one| one.name.as_str()).collect::<Vec<_>>()), expected);
+        assert_eq!(
+            json!(found.parameters.iter().map(|parameter| parameter.name.as_str()).collect::<Vec<_>>()),
+            expected
+        );
         assert_eq!(found.source, Source::Environment);
         assert_eq!(of_shell("echo loss=2\n").source, Source::None);
     }

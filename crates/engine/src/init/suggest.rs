@@ -1,4 +1,4 @@
-//! Axes that a first recipe suggests: what a person would vary, with values that make sense.
+//! Axes that a first recipe suggests: parameters that a person would vary, with values that make sense.
 
 use serde_json::Value as Json;
 
@@ -153,13 +153,13 @@ pub(super) fn axes(parameters: &[Parameter]) -> Vec<Axis> {
     let mut axes: Vec<(usize, Axis)> = parameters.iter().filter_map(axis).collect();
     // A stable sort: among equals, the order of the script.
     axes.sort_by_key(|(rank, _)| *rank);
-    let mut chosen: Vec<Axis> = Vec::new();
+    let mut chosen_axes: Vec<Axis> = Vec::new();
     for (_, axis) in axes {
-        if chosen.len() < MAX_AXES && chosen.iter().all(|other| other.name != axis.name) {
-            chosen.push(axis);
+        if chosen_axes.len() < MAX_AXES && chosen_axes.iter().all(|other| other.name != axis.name) {
+            chosen_axes.push(axis);
         }
     }
-    chosen
+    chosen_axes
 }
 
 /// An axis for a parameter, with its rank.
@@ -168,12 +168,12 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
         return None;
     }
     let mut words = parameter.name.rsplit('.');
-    let mut last = words.next().unwrap_or_default();
-    if parameter.choices.len() > 1 && ["name", "type", "kind"].contains(&last) {
+    let mut last_word = words.next().unwrap_or_default();
+    if parameter.choices.len() > 1 && ["name", "type", "kind"].contains(&last_word) {
         // `optim.name` is a choice of `optim`.
-        last = words.next().unwrap_or(last);
+        last_word = words.next().unwrap_or(last_word);
     }
-    let leaf = snake(last);
+    let leaf = snake(last_word);
     let (rank, subject) = subject(&leaf, parameter)?;
     let more = if parameter.choices.len() > 1 && parameter.choices.contains(&parameter.default) {
         parameter.choices.iter().take(MAX_CHOICES).map(scalar::yaml).collect::<Option<Vec<_>>>()?
@@ -203,13 +203,13 @@ fn subject(leaf: &str, parameter: &Parameter) -> Option<(usize, Subject)> {
         return None;
     }
     // The whole name, else its end: `critic_learning_rate`, `actor_lr`.
-    let exact = SUBJECTS.iter().position(|(names, _)| names.contains(&leaf));
-    let ends = |name: &&'static str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
-    let found = exact.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(ends)));
-    match found.map(|rank| (rank, SUBJECTS[rank].1)) {
+    let exact_match = SUBJECTS.iter().position(|(names, _)| names.contains(&leaf));
+    let is_suffix = |name: &&'static str| leaf.strip_suffix(*name).is_some_and(|rest| rest.ends_with('_'));
+    let index = exact_match.or_else(|| SUBJECTS.iter().position(|(names, _)| names.iter().any(is_suffix)));
+    match index.map(|rank| (rank, SUBJECTS[rank].1)) {
         Some((_, Subject::Never)) => None,
         Some((rank, Subject::Choice)) => (parameter.choices.len() > 1).then_some((rank, Subject::Choice)),
-        Some(known) => Some(known),
+        Some(entry) => Some(entry),
         // Choices among a few words may be worth it, numbers of unknown meaning are not.
         None if (2..=MAX_CHOICES).contains(&parameter.choices.len()) && !is_deed() => {
             Some((SUBJECTS.len(), Subject::Choice))
@@ -223,11 +223,12 @@ fn within(values: Vec<String>, parameter: &Parameter) -> Option<Vec<String>> {
     let is_in = |value: &String| {
         let number = value.parse::<f64>().ok();
         number.is_none_or(|number| {
-            parameter.least.is_none_or(|least| number >= least) && parameter.most.is_none_or(|most| number <= most)
+            parameter.least.is_none_or(|minimum| number >= minimum)
+                && parameter.most.is_none_or(|maximum| number <= maximum)
         })
     };
-    let kept: Vec<String> = values.into_iter().filter(is_in).collect();
-    (kept.len() > 1).then_some(kept)
+    let allowed_values: Vec<String> = values.into_iter().filter(is_in).collect();
+    (allowed_values.len() > 1).then_some(allowed_values)
 }
 
 /// A name with underscores between its words: `batchSize` and `batch-size` are `batch_size`.
@@ -257,7 +258,7 @@ fn counts(count: i64) -> Option<Vec<String>> {
 
 /// A number with two others, within the range in which it has a meaning.
 fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
-    let (less, more) = match subject {
+    let (lower, upper) = match subject {
         Subject::Fraction if value == 0.0 => return Some(["0.0", "0.1", "0.2"].map(str::to_owned).into()),
         Subject::Fraction if value > 0.0 && value < 1.0 => fractions(value),
         // A third with one digit: 0.1 has 0.03.
@@ -265,10 +266,10 @@ fn numbers(value: f64, subject: Subject) -> Option<Vec<String>> {
         Subject::Scale if value > 0.0 => (value / 2.0, value * 2.0),
         _ => return None,
     };
-    Some([rounded(less, 10), value, rounded(more, 10)].map(scalar::float_text).into())
+    Some([rounded(lower, 10), value, rounded(upper, 10)].map(scalar::float_text).into())
 }
 
-/// Near 1, the distance from 1 is what counts: 0.9, 0.95, 0.975.
+/// Near 1, the distance from 1 counts: 0.9, 0.95, 0.975.
 fn fractions(value: f64) -> (f64, f64) {
     if value >= 0.75 {
         (2.0 * value - 1.0, f64::midpoint(1.0, value))
@@ -306,21 +307,22 @@ mod tests {
             parameter("dropout", 0.0, &[]),
             parameter("opt.lr", 0.0003, &[]),
         ];
-        let found = axes(&parameters);
-        let shown: Vec<[&str; 3]> = found.iter().map(|axis| [&*axis.name, &*axis.value, &*axis.more]).collect();
+        let found_axes = axes(&parameters);
+        let axis_texts: Vec<[&str; 3]> =
+            found_axes.iter().map(|axis| [&*axis.name, &*axis.value, &*axis.more]).collect();
         let expected = [
             ["opt_lr", "0.0003", "[0.0001, 0.0003, 0.0009]"],
             ["optimizer", "adamw", "[adamw, sgd]"],
             ["batch_size", "32", "[16, 32, 64]"],
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(axis_texts, expected);
     }
 
     #[test]
     fn what_is_done_is_no_axis() {
         let names = |name: &str, choices: [&str; 2]| {
-            let one = parameter(name, choices[0], &choices.map(Json::from));
-            axes(&[one]).first().map(|axis| axis.name.clone())
+            let parameter = parameter(name, choices[0], &choices.map(Json::from));
+            axes(&[parameter]).first().map(|axis| axis.name.clone())
         };
         assert_eq!(names("mode", ["train", "test"]), None);
         assert_eq!(names("mode", ["plain", "extra"]).as_deref(), Some("mode"));
@@ -335,18 +337,18 @@ mod tests {
 
     #[test]
     fn values_that_a_parameter_rejects_are_not_suggested() {
-        let bounded = |name: &str, default: Json, least, most| {
-            let one = Parameter { least, most, ..parameter(name, default, &[]) };
-            axes(&[one]).first().map(|axis| axis.more.clone())
+        let values_of = |name: &str, default: Json, least, most| {
+            let parameter = Parameter { least, most, ..parameter(name, default, &[]) };
+            axes(&[parameter]).first().map(|axis| axis.more.clone())
         };
-        assert_eq!(bounded("dropout", json!(0.3), Some(0.0), Some(0.5)).as_deref(), Some("[0.15, 0.3]"));
-        assert_eq!(bounded("n_layer", json!(2), Some(2.0), None).as_deref(), Some("[2, 4]"));
-        assert_eq!(bounded("lr", json!(1.0), Some(0.9), Some(1.0)), None);
+        assert_eq!(values_of("dropout", json!(0.3), Some(0.0), Some(0.5)).as_deref(), Some("[0.15, 0.3]"));
+        assert_eq!(values_of("n_layer", json!(2), Some(2.0), None).as_deref(), Some("[2, 4]"));
+        assert_eq!(values_of("lr", json!(1.0), Some(0.9), Some(1.0)), None);
     }
 
     #[test]
     fn values_stay_in_the_range_of_their_parameter() {
-        let more =
+        let values_of =
             |name: &str, default: Json| axes(&[parameter(name, default, &[])]).first().map(|axis| axis.more.clone());
         let expected = [
             ("gamma", json!(0.99), Some("[0.98, 0.99, 0.995]")),
@@ -374,7 +376,7 @@ mod tests {
             ("lr", json!("0.1"), None),
         ];
         for (name, default, values) in expected {
-            assert_eq!(more(name, default.clone()).as_deref(), values, "{name}: {default}");
+            assert_eq!(values_of(name, default.clone()).as_deref(), values, "{name}: {default}");
         }
     }
 }

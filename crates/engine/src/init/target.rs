@@ -33,11 +33,11 @@ pub fn target(name: &Path) -> Option<Target> {
         return Some(of_module(word.to_owned(), file));
     }
     let (module, function) = program(word)?;
-    let first = function.split('.').next().unwrap_or_default();
-    let text = format!("import sys\nfrom {module} import {first}\nsys.exit({function}())\n");
-    let mut made = tempfile::Builder::new().suffix(".py").tempfile().ok()?;
-    made.write_all(text.as_bytes()).ok()?;
-    Some(Target { start: Start::Console(word.to_owned()), file: made.path().to_owned(), _made: Some(made) })
+    let first_name = function.split('.').next().unwrap_or_default();
+    let text = format!("import sys\nfrom {module} import {first_name}\nsys.exit({function}())\n");
+    let mut script = tempfile::Builder::new().suffix(".py").tempfile().ok()?;
+    script.write_all(text.as_bytes()).ok()?;
+    Some(Target { start: Start::Console(word.to_owned()), file: script.path().to_owned(), _made: Some(script) })
 }
 
 /// The name of the module of a file that Python cannot run by its path, because it imports by relative names.
@@ -86,11 +86,11 @@ fn program(name: &str) -> Option<(String, String)> {
     let is_small = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SIZE);
     let text = if is_small { fs_err::read_to_string(file).ok()? } else { return None };
     let project: toml::Table = toml::from_str(&text).ok()?;
-    let of = |keys: &[&str]| {
-        let first = project.get(*keys.first()?)?;
-        keys[1..].iter().try_fold(first, |value, key| value.get(key))?.get(name)?.as_str()
+    let entry_in = |keys: &[&str]| {
+        let first_value = project.get(*keys.first()?)?;
+        keys[1..].iter().try_fold(first_value, |value, key| value.get(key))?.get(name)?.as_str()
     };
-    let entry = of(&["project", "scripts"]).or_else(|| of(&["tool", "poetry", "scripts"]))?;
+    let entry = entry_in(&["project", "scripts"]).or_else(|| entry_in(&["tool", "poetry", "scripts"]))?;
     let (module, function) = entry.split_once(':')?;
     let (module, function) = (module.trim(), function.split('[').next().unwrap_or_default().trim());
     let is_name = |name: &str| name.split('.').all(is_identifier);

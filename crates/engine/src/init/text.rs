@@ -47,22 +47,24 @@ pub fn text(
     }
     let axes = if wish.axes.is_empty() { suggest::axes(&parameters) } else { wished(script, found, wish)? };
     let is_varied = |parameter: &&Parameter| axes.iter().any(|axis| axis.parameter == parameter.name);
-    let varied: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
+    let varied_parameters: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
     let is_boolean =
         |parameter: &&Parameter| matches!(parameter.style, Style::Flag | Style::Pair | Style::Truth | Style::Python);
     // Without a boolean among the axes, the form suits those that may be added.
-    let booleans = if varied.iter().any(is_boolean) {
-        booleans(&varied)
+    let booleans = if varied_parameters.iter().any(is_boolean) {
+        booleans(&varied_parameters)
     } else {
         booleans(&parameters.iter().collect::<Vec<_>>())
     };
     if let Some(axis) = given(script, found, &axes) {
         return Err(InitError::NoAxis { script: script.path.clone(), name: axis.parameter.clone() });
     }
-    if let Some(mixed) = varied.iter().find(|one| !forms::has_types(found.source) && !suits(one, booleans)) {
-        return Err(InitError::NoAxis { script: script.path.clone(), name: mixed.name.clone() });
+    if let Some(parameter) =
+        varied_parameters.iter().find(|candidate| !forms::has_types(found.source) && !suits(candidate, booleans))
+    {
+        return Err(InitError::NoAxis { script: script.path.clone(), name: parameter.name.clone() });
     }
-    let (lines, mut missing) = lines(found.source, &parameters, &axes, seed.as_deref());
+    let (lines, mut missing_names) = lines(found.source, &parameters, &axes, seed.as_deref());
     let mut out = head(script, found, name, file, wish);
     step(&mut out, &axes, seed.as_ref().map(|_| wish.seeds.unwrap_or(1)));
     if script.language == Language::Notebook {
@@ -70,30 +72,31 @@ pub fn text(
     }
     out.push_str("    with:\n");
     let used = Used { axes: &axes, seed: seed.as_deref(), lines: &lines };
-    missing.extend(argv(&mut out, script, found, &used));
+    missing_names.extend(argv(&mut out, script, found, &used));
     project(&mut out, script, file);
     if used.has_params() && forms::uses_flags(found.source) {
         flags(&mut out, found.source, booleans);
     }
     params(&mut out, &lines);
     foot(&mut out, name, &axes, wish);
-    Ok((out, missing))
+    Ok((out, missing_names))
 }
 
 /// The axes that a person has named.
 fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, InitError> {
-    let spelled = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
+    let normal_form = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
     let axis = |(name, values): &(String, String)| {
-        let exact = found.parameters.iter().find(|parameter| parameter.name == *name);
-        let parameter = exact.or_else(|| found.parameters.iter().find(|one| spelled(&one.name) == spelled(name)));
+        let exact_match = found.parameters.iter().find(|parameter| parameter.name == *name);
+        let parameter = exact_match
+            .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)));
         let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
-        let unknown = || InitError::NoParameter {
+        let unknown_parameter = || InitError::NoParameter {
             script: script.path.clone(),
             name: name.clone(),
             help: crate::recipe::suggest(name, "parameters", names())
                 .unwrap_or_else(|| by_command(script, name, values)),
         };
-        let parameter = parameter.ok_or_else(unknown)?;
+        let parameter = parameter.ok_or_else(unknown_parameter)?;
         let name = parameter.name.replace('.', "_");
         Ok(Axis { parameter: parameter.name.clone(), name, value: values.clone(), more: String::new() })
     };
@@ -110,9 +113,9 @@ fn by_command(script: &Script, name: &str, values: &str) -> String {
 
 /// An axis whose place has an argument that the user has given already.
 fn given<'a>(script: &Script, found: &Found, axes: &'a [Axis]) -> Option<&'a Axis> {
-    let first = if found.source == Source::Places { script.arguments.len() } else { 0 };
-    let taken = &found.parameters[..first.min(found.parameters.len())];
-    axes.iter().find(|axis| taken.iter().any(|one| one.name == axis.parameter))
+    let given_count = if found.source == Source::Places { script.arguments.len() } else { 0 };
+    let given_parameters = &found.parameters[..given_count.min(found.parameters.len())];
+    axes.iter().find(|axis| given_parameters.iter().any(|parameter| parameter.name == axis.parameter))
 }
 
 /// The form of the flags.
@@ -129,14 +132,19 @@ fn flags(out: &mut String, source: Source, booleans: Booleans) {
 fn head(script: &Script, found: &Found, name: &str, file: &Path, wish: &Wish) -> String {
     let origin = forms::origin(found.source);
     let (script, file) = (clean(&script.path.to_string_lossy()).into_owned(), file.to_string_lossy());
-    let by = if wish.waits { "sweep run" } else { "sweep new" };
+    let command = if wish.waits { "sweep run" } else { "sweep new" };
     let mut out = String::new();
     if origin.is_empty() {
-        comment(&mut out, "", &format!("Written by `{by}` for {script}, which shows no parameters: {}.", found.why));
+        comment(
+            &mut out,
+            "",
+            &format!("Written by `{command}` for {script}, which shows no parameters: {}.", found.why),
+        );
     } else {
         let number = count(found.parameters.len(), "parameter");
-        let open = if found.why.is_empty() { String::new() } else { format!(" The file shows a part: {}.", found.why) };
-        comment(&mut out, "", &format!("Written by `{by}` for {script}: {number}, read from {origin}.{open}"));
+        let remark =
+            if found.why.is_empty() { String::new() } else { format!(" The file shows a part: {}.", found.why) };
+        comment(&mut out, "", &format!("Written by `{command}` for {script}: {number}, read from {origin}.{remark}"));
     }
     let file = clean(&file);
     let _ = write!(out, "#\n#   sweep plan {file}    shows the jobs\n#   sweep run {file}     runs them\n");
@@ -150,8 +158,8 @@ fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
         out.push_str("    # Every combination of the values of a matrix is a job; `${{ matrix.lr }}` below is the value of a job.\n");
         out.push_str("    # matrix:\n    #   lr: [0.001, 0.01]\n");
     } else {
-        let suggested = axes.iter().find(|axis| !axis.more.is_empty());
-        if let Some(axis) = suggested {
+        let suggestion = axes.iter().find(|axis| !axis.more.is_empty());
+        if let Some(axis) = suggestion {
             let (name, values) = (&axis.name, axis.more.trim_matches(['[', ']']).replace(' ', ""));
             let text = format!(
                 "Every combination of these values is a job: write several, as in the comments, or on the command line: \
@@ -171,14 +179,14 @@ fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
 }
 
 /// The values of an axis, as they are typed, as YAML.
-pub(super) fn values(typed: &str) -> String {
+pub(super) fn values(text: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-+./, ".contains(char);
-    if typed.starts_with(['[', '{']) {
-        typed.to_owned()
-    } else if typed.chars().all(is_plain) {
-        format!("[{}]", typed.split(',').map(str::trim).collect::<Vec<_>>().join(", "))
+    if text.starts_with(['[', '{']) {
+        text.to_owned()
+    } else if text.chars().all(is_plain) {
+        format!("[{}]", text.split(',').map(str::trim).collect::<Vec<_>>().join(", "))
     } else {
-        format!("[{typed}]")
+        format!("[{text}]")
     }
 }
 
@@ -206,26 +214,27 @@ impl Used<'_> {
 fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Vec<String> {
     let mut argv = script.argv();
     argv.extend(script.arguments.iter().cloned());
-    let mut missing = Vec::new();
+    let mut missing_names = Vec::new();
     // Arguments that the user has given may be these already.
     let is_given = !script.arguments.is_empty();
-    let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
-    let last = positions.iter().rposition(|one| used.varied(&one.name).is_some());
-    // In languages where all arguments are positions, those that the user has given are the first ones.
-    let first = if found.source == Source::Places { script.arguments.len() } else { 0 };
-    for (place, position) in positions.into_iter().enumerate().skip(first) {
+    let positions: Vec<&Parameter> =
+        found.parameters.iter().filter(|candidate| candidate.style == Style::Position).collect();
+    let last_varied = positions.iter().rposition(|candidate| used.varied(&candidate.name).is_some());
+    // Where all arguments are positions, the first ones are those that the user has given.
+    let given_count = if found.source == Source::Places { script.arguments.len() } else { 0 };
+    for (place, position) in positions.into_iter().enumerate().skip(given_count) {
         if let Some(value) = used.varied(&position.name) {
             argv.push(value);
             continue;
         }
-        if is_given && first == 0 {
+        if is_given && given_count == 0 {
             continue;
         }
-        let is_needed = position.required || last.is_some_and(|last| place < last);
+        let is_needed = position.required || last_varied.is_some_and(|last_varied| place < last_varied);
         let values = match (&position.default, position.choices.first()) {
             (Json::Null, Some(first)) if is_needed => vec![first.clone()],
             (Json::Null, None) if is_needed => {
-                missing.push(position.name.clone());
+                missing_names.push(position.name.clone());
                 vec![Json::from(REPLACE)]
             }
             (Json::Null, _) => Vec::new(),
@@ -257,7 +266,7 @@ fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Ve
         items.push("\"${{ flags }}\"".to_owned());
     }
     let _ = writeln!(out, "      argv: [{}]", items.join(", "));
-    missing
+    missing_names
 }
 
 /// The folder that the script runs in.
@@ -276,7 +285,7 @@ fn project(out: &mut String, script: &Script, file: &Path) {
 
 /// The lines of `params`, and the names of the parameters that must be given. Parameters that keep their defaults are comments.
 fn lines(source: Source, parameters: &[Parameter], axes: &[Axis], seed: Option<&str>) -> (Vec<Line>, Vec<String>) {
-    let mut missing = Vec::new();
+    let mut missing_names = Vec::new();
     let lines = parameters.iter().map(|parameter| {
         let default = scalar::yaml(&parameter.default).filter(|_| !parameter.default.is_null());
         let note = default.map_or_else(String::new, |default| format!("default {default}"));
@@ -293,14 +302,14 @@ fn lines(source: Source, parameters: &[Parameter], axes: &[Axis], seed: Option<&
         }
         if is_open && source != Source::Sweep {
             let value = parameter.choices.first().and_then(scalar::yaml).unwrap_or_else(|| {
-                missing.push(parameter.name.clone());
+                missing_names.push(parameter.name.clone());
                 REPLACE.to_owned()
             });
             return line(Some(value), "required: replace the value");
         }
         line(None, &note)
     });
-    (lines.collect(), missing)
+    (lines.collect(), missing_names)
 }
 
 fn line(source: Source, parameter: &Parameter, value: Option<String>, note: &str) -> Line {
@@ -327,17 +336,17 @@ fn params(out: &mut String, lines: &[Line]) {
         return;
     }
     let is_argument = |line: &&Line| line.value.is_some() && matches!(line.place, Place::Argv(_));
-    let (passed, others): (Vec<&Line>, Vec<&Line>) =
+    let (lines_with_value, other_lines): (Vec<&Line>, Vec<&Line>) =
         lines.iter().filter(|line| !is_argument(line)).partition(|line| line.value.is_some());
     let key = if lines.iter().any(|line| line.place == Place::Env) { "env" } else { "params" };
-    if !passed.is_empty() {
+    if !lines_with_value.is_empty() {
         let _ = writeln!(out, "      {key}:");
     } else if lines.iter().all(|line| matches!(line.place, Place::Argv(_))) {
-        comment(out, "      ", if others.is_empty() { "" } else { "Other parameters:" });
+        comment(out, "      ", if other_lines.is_empty() { "" } else { "Other parameters:" });
     } else {
         let _ = writeln!(out, "      # {key}:");
     }
-    for Line { key, value, about, .. } in passed {
+    for Line { key, value, about, .. } in lines_with_value {
         let key = scalar::text(key);
         let (about, value) = (tidy(about), value.as_deref().unwrap_or_default());
         let width = key.chars().count() + value.chars().count() + about.chars().count() + 14;
@@ -350,11 +359,11 @@ fn params(out: &mut String, lines: &[Line]) {
             let _ = writeln!(out, "        {key}: {value}");
         }
     }
-    for Line { key, about, .. } in others.iter().take(MAX_COMMENTS) {
+    for Line { key, about, .. } in other_lines.iter().take(MAX_COMMENTS) {
         comment(out, "        ", &format!("{}: {about}", scalar::text(key)));
     }
-    if others.len() > MAX_COMMENTS {
-        comment(out, "        ", &format!("… and {}", count(others.len() - MAX_COMMENTS, "more parameter")));
+    if other_lines.len() > MAX_COMMENTS {
+        comment(out, "        ", &format!("… and {}", count(other_lines.len() - MAX_COMMENTS, "more parameter")));
     }
 }
 
@@ -388,9 +397,9 @@ pub(super) fn reads(out: &mut String, wish: &Wish) {
     if !wish.printed.is_empty() {
         out.push_str("        stdout:\n");
     }
-    for one in &wish.printed {
-        comment(out, "          ", &format!("Its last line: {}", one.line));
-        let _ = writeln!(out, "          - {}", scalar::text(&one.pattern));
+    for number in &wish.printed {
+        comment(out, "          ", &format!("Its last line: {}", number.line));
+        let _ = writeln!(out, "          - {}", scalar::text(&number.pattern));
     }
 }
 
@@ -426,7 +435,7 @@ pub(super) fn results(out: &mut String, name: &str, axes: &[&str], wish: &Wish) 
     }
 }
 
-/// A text in one line, without what could end a comment or drive a terminal.
+/// A text in one line, without characters that could end a comment or drive a terminal.
 fn tidy(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     clean(&words.join(" ")).into_owned()

@@ -74,12 +74,12 @@ impl Bounds {
 
     /// The bound that a usage exceeds.
     pub fn exceeded(self, usage: Usage) -> Option<Limit> {
-        let over = [
+        let checks = [
             (usage.jobs > self.jobs, Limit::Jobs),
             (usage.seconds >= self.seconds, Limit::Time),
             (usage.gpu_hours > self.gpu_hours, Limit::GpuHours),
         ];
-        over.into_iter().find(|(over, _)| *over).map(|(_, limit)| limit)
+        checks.into_iter().find(|(is_over, _)| *is_over).map(|(_, limit)| limit)
     }
 }
 

@@ -34,7 +34,7 @@ const SAID: usize = 4096;
 /// Exit code of a run that has stopped before its end.
 const ENDED: i32 = 128 + SIGTERM;
 
-/// The folders of a run, with what their journals say.
+/// The folders of a run, with the numbers from their journals.
 #[derive(Default)]
 struct Meter {
     /// The runs that were there before; one of them may be of an earlier process of the same number.
@@ -53,9 +53,9 @@ struct Meter {
 pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Bounds) -> io::Result<()> {
     // Signals to the group of the server are not meant for the run. It fails only where the process leads a session already.
     let _ = setsid();
-    let asked = Arc::new(AtomicBool::new(false));
+    let stop_request = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop_request))?;
     }
     let log = path.with_extension("log");
     let mut meter = Meter { before: names(results).collect(), ..Meter::default() };
@@ -69,34 +69,34 @@ pub fn supervise(results: &Path, command: &[OsString], path: &Path, bounds: Boun
         .stdout(fs_err::File::create(path.with_extension("out"))?.into_file())
         .stderr(fs_err::File::create(&log)?.into_file())
         .spawn()?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut account = Account::default();
     account.write(path)?;
-    let mut stopped = false;
+    let mut is_stopped = false;
     loop {
-        let ended = child.try_wait()?;
-        let before = account.clone();
+        let exit = child.try_wait()?;
+        let last_account = account.clone();
         meter.look(results, child.id());
         meter.enter(&mut account);
-        account.usage.seconds = begun.elapsed().as_secs_f64();
-        if let Some(status) = ended {
+        account.usage.seconds = start.elapsed().as_secs_f64();
+        if let Some(status) = exit {
             account.ended = true;
             account.code = status.code();
-            let at_its_bound = !stopped && account.code == Some(ENDED) && account.usage.jobs >= bounds.jobs;
-            account.stopped_by = account.stopped_by.or_else(|| at_its_bound.then_some(Limit::Jobs));
+            let is_at_bound = !is_stopped && account.code == Some(ENDED) && account.usage.jobs >= bounds.jobs;
+            account.stopped_by = account.stopped_by.or_else(|| is_at_bound.then_some(Limit::Jobs));
             account.says = tail(&log);
             return account.write(path);
         }
-        if !stopped {
+        if !is_stopped {
             account.stopped_by = bounds.exceeded(account.usage);
-            if account.stopped_by.is_some() || asked.load(Ordering::Relaxed) {
+            if account.stopped_by.is_some() || stop_request.load(Ordering::Relaxed) {
                 stop(&child);
-                stopped = true;
+                is_stopped = true;
             }
         }
         // The duration alone is known without the file.
         if (account.usage.jobs, account.usage.gpu_hours, &account.runs, account.stopped_by)
-            != (before.usage.jobs, before.usage.gpu_hours, &before.runs, before.stopped_by)
+            != (last_account.usage.jobs, last_account.usage.gpu_hours, &last_account.runs, last_account.stopped_by)
         {
             account.write(path)?;
         }
@@ -128,24 +128,24 @@ impl Meter {
     /// Reads the new lines of the journals of a process's runs.
     fn look(&mut self, results: &Path, pid: u32) {
         let mark = format!("-{pid}");
-        let new =
+        let is_new =
             |name: &String| name.contains(&mark) && !self.before.contains(name) && !self.folders.contains_key(name);
-        let new: Vec<String> = names(results).filter(new).collect();
-        for name in new {
+        let new_names: Vec<String> = names(results).filter(is_new).collect();
+        for name in new_names {
             let folder = RunFolder::named(results, &name);
             // A folder that is being made is read the next time.
-            let own = folder.manifest().is_ok_and(|manifest| manifest.pid == pid);
-            if let Some(watch) = own.then(|| Watch::new(folder).ok()).flatten() {
+            let is_own = folder.manifest().is_ok_and(|manifest| manifest.pid == pid);
+            if let Some(watch) = is_own.then(|| Watch::new(folder).ok()).flatten() {
                 self.folders.insert(name, watch);
             }
         }
-        let mut seen = Vec::new();
+        let mut new_lines = Vec::new();
         for (name, watch) in &mut self.folders {
             if let Ok((_, lines)) = watch.look() {
-                seen.extend(lines.into_iter().map(|line| (name.clone(), line)));
+                new_lines.extend(lines.into_iter().map(|line| (name.clone(), line)));
             }
         }
-        for (name, line) in seen {
+        for (name, line) in new_lines {
             self.add(&name, &line);
         }
     }
@@ -163,8 +163,8 @@ impl Meter {
             | RunEvent::Stopped { .. }
             | RunEvent::Retrying { .. }
             | RunEvent::Skipped { .. } => {
-                if let Some((since, gpus)) = self.open.remove(&job) {
-                    self.closed += gpu_seconds(since, line.at, gpus);
+                if let Some((start, gpus)) = self.open.remove(&job) {
+                    self.closed += gpu_seconds(start, line.at, gpus);
                 }
             }
             _ => {}
@@ -173,16 +173,16 @@ impl Meter {
 
     fn enter(&self, account: &mut Account) {
         let now = clock::now();
-        let open: f64 = self.open.values().map(|(since, gpus)| gpu_seconds(*since, now, *gpus)).sum();
+        let open_seconds: f64 = self.open.values().map(|(start, gpus)| gpu_seconds(*start, now, *gpus)).sum();
         account.runs = self.folders.keys().cloned().collect();
         account.usage.jobs = self.jobs;
-        account.usage.gpu_hours = (self.closed + open) / 3600.0;
+        account.usage.gpu_hours = (self.closed + open_seconds) / 3600.0;
     }
 }
 
 /// Time on GPUs, in seconds.
-fn gpu_seconds(since: Timestamp, until: Timestamp, gpus: usize) -> f64 {
-    until.duration_since(since).as_secs_f64().max(0.0) * gpus as f64
+fn gpu_seconds(start: Timestamp, end: Timestamp, gpus: usize) -> f64 {
+    end.duration_since(start).as_secs_f64().max(0.0) * gpus as f64
 }
 
 #[cfg(test)]

@@ -50,14 +50,14 @@ impl Server {
 
     /// Calls a tool. Blocks.
     fn call(&self, place: usize, arguments: &Value) -> Value {
-        let begun = Instant::now();
+        let start = Instant::now();
         let tool = &self.tools[place];
         let answer = tool.call(&self.session, arguments.clone());
-        let noted = match &answer {
-            Ok(answer) => self.session.note(tool.name, arguments, Ok(answer), begun),
-            Err(fault) => self.session.note(tool.name, arguments, Err(json!(fault)), begun),
+        let result = match &answer {
+            Ok(answer) => self.session.note(tool.name, arguments, Ok(answer), start),
+            Err(fault) => self.session.note(tool.name, arguments, Err(json!(fault)), start),
         };
-        match (answer, noted) {
+        match (answer, result) {
             (_, Err(error)) => Fault::io("the journal of calls cannot be written")(error).json(),
             (Ok(answer), Ok(())) => answer,
             (Err(fault), Ok(())) => fault.json(),
@@ -65,19 +65,19 @@ impl Server {
     }
 
     /// Logs a request that is not handled by a tool.
-    fn note(&self, method: &str, arguments: &Value, fault: Option<&Fault>, begun: Instant) -> Result<(), ErrorData> {
+    fn note(&self, method: &str, arguments: &Value, fault: Option<&Fault>, start: Instant) -> Result<(), ErrorData> {
         let answer = fault.map_or(Ok(&Value::Null), |fault| Err(json!(fault)));
-        let noted = self.session.note(method, arguments, answer, begun);
-        noted.map_err(|error| {
+        let result = self.session.note(method, arguments, answer, start);
+        result.map_err(|error| {
             ErrorData::internal_error(format!("the journal of calls cannot be written: {error}"), None)
         })
     }
 
     fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let of_answers = resources::of_answers(&self.tools, uri);
         let answer = of_answers.map_or_else(|| resources::read(&self.session, uri), Ok);
-        self.note("resources/read", &json!({ "uri": uri }), answer.as_ref().err(), begun)?;
+        self.note("resources/read", &json!({ "uri": uri }), answer.as_ref().err(), start)?;
         match answer {
             Ok(contents) => Ok(ReadResourceResult::new(vec![contents])),
             Err(fault) if fault.kind == FaultKind::Failed => Err(ErrorData::internal_error(fault.message, None)),
@@ -91,8 +91,9 @@ impl Server {
 
 /// Work that waits for the disk or for a run, on a thread of its own.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
-    let failed = |_| ErrorData::internal_error("the call failed: this is a mistake of sweep; please report it", None);
-    tokio::task::spawn_blocking(work).await.map_err(failed)
+    let call_error =
+        |_| ErrorData::internal_error("the call failed: this is a mistake of sweep; please report it", None);
+    tokio::task::spawn_blocking(work).await.map_err(call_error)
 }
 
 /// A page of a list of the protocol.
@@ -130,13 +131,13 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let Some(place) = self.tools.iter().position(|tool| tool.name == request.name) else {
             let name: String = request.name.chars().take(80).collect();
             let help = suggest(&name, "tools", self.tools.iter().map(|tool| tool.name)).unwrap_or_default();
             let fault = Fault::new(FaultKind::NotFound, format!("there is no tool `{name}`; {help}"));
-            self.note(&name, &arguments, Some(&fault), begun)?;
+            self.note(&name, &arguments, Some(&fault), start)?;
             return Err(ErrorData::invalid_params(fault.message, None));
         };
         let server = self.clone();

@@ -52,10 +52,11 @@ impl Token {
 
     /// True if a request has it.
     fn is_in(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given =
-            given.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-        given.is_some_and(|(_, token)| blake3::hash(token.trim().as_bytes()) == self.0)
+        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let authorization = authorization
+            .and_then(|value| value.split_once(' '))
+            .filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+        authorization.is_some_and(|(_, token)| blake3::hash(token.trim().as_bytes()) == self.0)
     }
 }
 
@@ -69,24 +70,24 @@ pub(super) async fn serve(server: Server, port: u16, token: Token, ready: impl F
     let config = StreamableHttpServerConfig::default()
         .enforce_origin_validation()
         .with_max_request_body_bytes(MAX_REQUEST_BYTES);
-    let cancel = config.cancellation_token.clone();
+    let cancellation = config.cancellation_token.clone();
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), Arc::new(LocalSessionManager::default()), config);
     let guard = Guard { names: Names::new(host.into()), token };
     let router =
         Router::new().route_service("/mcp", service).layer(middleware::from_fn_with_state(Arc::new(guard), check));
     ready(listener.local_addr()?);
-    let serving = tokio::spawn(connections::serve(listener, router, closing));
-    let received = tokio::select! {
+    let server_task = tokio::spawn(connections::serve(listener, router, closing));
+    let kind = tokio::select! {
         _ = interrupt.recv() => SignalKind::interrupt(),
         _ = terminate.recv() => SignalKind::terminate(),
         _ = hangup.recv() => SignalKind::hangup(),
     };
-    cancel.cancel();
+    cancellation.cancel();
     let _ = close.send(true);
     // A connection that does not end is not waited for.
-    let _ = tokio::time::timeout(GRACE, serving).await;
-    Ok(received.as_raw_value())
+    let _ = tokio::time::timeout(GRACE, server_task).await;
+    Ok(kind.as_raw_value())
 }
 
 /// Refuses a stream of events to a client that has reached its limit of open streams.
@@ -95,13 +96,13 @@ fn limited(response: Response, client: Option<Client>) -> Response {
     if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
         return response;
     }
-    let Some(open) = client.and_then(|client| client.stream()) else {
-        let later = [(header::RETRY_AFTER, "5")];
-        return (StatusCode::SERVICE_UNAVAILABLE, later, "too many streams are open\n").into_response();
+    let Some(stream) = client.and_then(|client| client.stream()) else {
+        let retry_header = [(header::RETRY_AFTER, "5")];
+        return (StatusCode::SERVICE_UNAVAILABLE, retry_header, "too many streams are open\n").into_response();
     };
     response.map(|body| {
         Body::from_stream(body.into_data_stream().map(move |part| {
-            let _ = &open;
+            let _ = &stream;
             part
         }))
     })

@@ -42,13 +42,13 @@ pub fn serve_stdio(session: Session, tools: Vec<Tool>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(CALLS).build()?;
     let server = Server::new(Arc::new(session), tools);
     let session = server.session();
-    let served = runtime.block_on(async {
-        let running = server.serve(stdio()).await.map_err(io::Error::other)?;
-        running.waiting().await.map_err(io::Error::other)
+    let result = runtime.block_on(async {
+        let service = server.serve(stdio()).await.map_err(io::Error::other)?;
+        service.waiting().await.map_err(io::Error::other)
     });
     session.close();
     runtime.shutdown_timeout(GRACE);
-    served.map(|_| ())
+    result.map(|_| ())
 }
 
 /// Serves `/mcp` on a loopback address until a signal ends the server; calls `ready` with the address. Returns the signal.
@@ -62,8 +62,8 @@ pub fn serve_http(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(CALLS).build()?;
     let server = Server::new(Arc::new(session), tools);
     let session = server.session();
-    let served = runtime.block_on(http::serve(server, port, Token::new(token), ready));
+    let result = runtime.block_on(http::serve(server, port, Token::new(token), ready));
     session.close();
     runtime.shutdown_timeout(GRACE);
-    served
+    result
 }

@@ -38,13 +38,13 @@ pub struct Cursor {
 impl Page {
     /// Reads the cursor.
     pub fn cursor(&self) -> Result<Cursor, Fault> {
-        let from = match &self.cursor {
+        let start = match &self.cursor {
             None => Some(0),
             Some(text) => text.strip_prefix(MARK).and_then(|number| number.parse().ok()),
         };
-        let wrong = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
-        let from = from.ok_or_else(|| wrong().help("give the `next` of an earlier answer, or none"))?;
-        Ok(Cursor { from, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
+        let cursor_fault = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
+        let start = start.ok_or_else(|| cursor_fault().help("give the `next` of an earlier answer, or none"))?;
+        Ok(Cursor { from: start, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
     }
 }
 
@@ -65,14 +65,14 @@ mod tests {
     #[test]
     fn pages_follow_each_other() {
         let mut page = Page { cursor: None, limit: Some(3) };
-        let mut seen = Vec::new();
+        let mut pages = Vec::new();
         loop {
             let (items, next) = page.cursor().unwrap_or_else(|fault| panic!("{fault}")).take(0..7);
-            seen.push(items);
+            pages.push(items);
             let Some(next) = next else { break };
             page.cursor = Some(next);
         }
-        assert_eq!(seen, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
+        assert_eq!(pages, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
     }
 
     #[test]

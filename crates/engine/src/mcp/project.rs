@@ -46,18 +46,18 @@ impl Project {
 
     /// A file or folder that a call names, relative to the project's folder once every link is followed.
     pub fn inside(&self, path: &str) -> Result<PathBuf, Fault> {
-        let outside = || {
+        let outside_fault = || {
             let fault = Fault::new(FaultKind::Outside, format!("`{path}` is outside of the project's folder"));
             fault.help("paths start from the project's folder and stay in it")
         };
-        let given = Path::new(path);
-        let relative = given.strip_prefix(&self.root).unwrap_or(given);
+        let requested_path = Path::new(path);
+        let relative_path = requested_path.strip_prefix(&self.root).unwrap_or(requested_path);
         // A path whose text already leaves the folder is refused without access to the disk.
-        if relative.is_absolute() || !stays(relative) {
-            return Err(outside());
+        if relative_path.is_absolute() || !stays(relative_path) {
+            return Err(outside_fault());
         }
-        match fs::canonicalize(self.root.join(relative)) {
-            Ok(found) => found.strip_prefix(&self.root).map(Path::to_owned).map_err(|_| outside()),
+        match fs::canonicalize(self.root.join(relative_path)) {
+            Ok(real_path) => real_path.strip_prefix(&self.root).map(Path::to_owned).map_err(|_| outside_fault()),
             Err(_) => {
                 let fault = Fault::new(FaultKind::NotFound, format!("there is no `{path}` in the project's folder"));
                 Err(fault.help("`describe` without arguments lists the recipes"))
@@ -73,29 +73,29 @@ impl Project {
     /// The recipes and sweep files of the project, by path. Links, hidden folders and those in `skip` are left out.
     pub fn recipes(&self, skip: &[&Path]) -> Vec<RecipeFile> {
         let skip: Vec<PathBuf> = skip.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-        let mut found = Vec::new();
-        let mut open = vec![(self.root.clone(), 0)];
-        let mut left = MAX_ENTRIES;
-        while let Some((folder, depth)) = open.pop() {
+        let mut recipes = Vec::new();
+        let mut folders = vec![(self.root.clone(), 0)];
+        let mut remaining_entries = MAX_ENTRIES;
+        while let Some((folder, depth)) = folders.pop() {
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 let Ok(kind) = entry.file_type() else { continue };
-                if left == 0 || name.starts_with('.') || ["target", "node_modules"].contains(&&*name) {
+                if remaining_entries == 0 || name.starts_with('.') || ["target", "node_modules"].contains(&&*name) {
                     continue;
                 }
-                left -= 1;
+                remaining_entries -= 1;
                 let path = entry.path();
                 if kind.is_dir() && depth < MAX_DEPTH && !skip.contains(&path) {
-                    open.push((path, depth + 1));
+                    folders.push((path, depth + 1));
                 } else if kind.is_file() && (name.ends_with(".yaml") || name.ends_with(".yml")) {
-                    found.extend(self.recipe(&path));
+                    recipes.extend(self.recipe(&path));
                 }
             }
         }
-        found.sort();
-        found
+        recipes.sort();
+        recipes
     }
 
     /// A file as a recipe or a sweep file; `None` if it is neither.
@@ -104,9 +104,9 @@ impl Project {
             return None;
         }
         let text = fs::read_to_string(path).ok()?;
-        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-        let is_sweep = has("recipes:");
-        if !is_sweep && !has("steps:") && !has("extends:") {
+        let has_line = |key: &str| text.lines().any(|line| line.starts_with(key));
+        let is_sweep = has_line("recipes:");
+        if !is_sweep && !has_line("steps:") && !has_line("extends:") {
             return None;
         }
         let about = text.lines().find_map(|line| line.strip_prefix("about:")).map(str::trim);
@@ -131,7 +131,7 @@ fn stays(path: &Path) -> bool {
             true
         }
         Component::CurDir => true,
-        Component::ParentDir => depth.checked_sub(1).map(|above| depth = above).is_some(),
+        Component::ParentDir => depth.checked_sub(1).map(|parent_depth| depth = parent_depth).is_some(),
         Component::RootDir | Component::Prefix(_) => false,
     })
 }
@@ -155,12 +155,12 @@ mod tests {
         symlink(root.join("recipes"), root.join("own"))?;
         let project = Project::open(&root)?;
         let kind = |path: &str| project.inside(path).map_err(|fault| fault.kind);
-        let own = Ok(PathBuf::from("recipes/a.yaml"));
+        let recipe_path = Ok(PathBuf::from("recipes/a.yaml"));
         for path in ["recipes/a.yaml", "./recipes/../recipes/a.yaml", "own/a.yaml"] {
-            assert_eq!(kind(path), own, "{path}");
+            assert_eq!(kind(path), recipe_path, "{path}");
         }
         let absolute = root.canonicalize()?.join("recipes/a.yaml");
-        assert_eq!(kind(&absolute.to_string_lossy()), own);
+        assert_eq!(kind(&absolute.to_string_lossy()), recipe_path);
         for path in
             ["../secret.yaml", "recipes/../../secret.yaml", "link.yaml", "up/secret.yaml", "/etc/passwd", "/", ".."]
         {

@@ -15,7 +15,7 @@ use super::{
     tool::{Fault, FaultKind, Tool},
 };
 
-/// Beginnings of addresses, and what follows.
+/// Beginnings of addresses. A path follows.
 const RECIPES: &str = "sweep://recipes/";
 const REPORTS: &str = "sweep://reports/";
 const ANSWERS: &str = "sweep://answers/";
@@ -79,25 +79,25 @@ pub(super) fn of_answers(tools: &[Tool], uri: &str) -> Option<ResourceContents> 
 
 /// The text of a resource.
 pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fault> {
-    let missing = || {
+    let not_found = || {
         let fault = Fault::new(FaultKind::NotFound, format!("there is no resource `{uri}`"));
         fault.help("`resources/list` has the addresses")
     };
-    let decoded = |path: &str| percent_decode_str(path).decode_utf8().map(Cow::into_owned).map_err(|_| missing());
+    let decode = |path: &str| percent_decode_str(path).decode_utf8().map(Cow::into_owned).map_err(|_| not_found());
     if session.permissions.one_bit && uri.starts_with(REPORTS) {
-        return Err(missing());
+        return Err(not_found());
     }
     let file = if let Some(path) = uri.strip_prefix(RECIPES) {
-        let path = session.project.inside(&decoded(path)?)?;
-        let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        if yaml { session.project.root().join(path) } else { return Err(missing()) }
+        let path = session.project.inside(&decode(path)?)?;
+        let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if is_yaml { session.project.root().join(path) } else { return Err(not_found()) }
     } else if let Some(path) = uri.strip_prefix(REPORTS) {
         let root = session.results.join("reports");
-        inside(&root, &decoded(path)?).filter(|path| is_shown(path)).ok_or_else(missing)?
+        inside(&root, &decode(path)?).filter(|path| is_shown(path)).ok_or_else(not_found)?
     } else {
-        return Err(missing());
+        return Err(not_found());
     };
-    let size = fs::metadata(&file).map_err(|_| missing())?.len();
+    let size = fs::metadata(&file).map_err(|_| not_found())?.len();
     if size > MAX_RESOURCE_BYTES {
         let fault = Fault::new(
             FaultKind::Failed,
@@ -106,7 +106,7 @@ pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fau
         return Err(fault.help("`report` and `query` answer in parts"));
     }
     let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => missing(),
+        io::ErrorKind::NotFound => not_found(),
         _ => Fault::io("cannot read the resource")(error),
     })?;
     Ok(ResourceContents::text(text, uri).with_mime_type(media(&file)))
@@ -121,7 +121,7 @@ fn inside(root: &Path, path: &str) -> Option<PathBuf> {
 
 /// True for tables and verdicts.
 fn is_shown(path: &Path) -> bool {
-    path.extension().is_some_and(|end| ["md", "csv", "tex"].iter().any(|known| end == *known))
+    path.extension().is_some_and(|extension| ["md", "csv", "tex"].iter().any(|candidate| extension == *candidate))
         || path.file_name().is_some_and(|name| name == "claims.json")
 }
 
@@ -136,14 +136,17 @@ fn media(path: &Path) -> &'static str {
 }
 
 /// The Markdown tables and the verdicts below a folder, as paths from that of all reports.
-fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) {
+fn walk(root: &Path, folder: &Path, depth: usize, files: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         let path = entry.path();
         if kind.is_dir() && depth < MAX_DEPTH {
-            walk(root, &path, depth + 1, found);
-        } else if kind.is_file() && is_shown(&path) && path.extension().is_none_or(|end| end != "csv" && end != "tex") {
-            found.extend(path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned));
+            walk(root, &path, depth + 1, files);
+        } else if kind.is_file()
+            && is_shown(&path)
+            && path.extension().is_none_or(|extension| extension != "csv" && extension != "tex")
+        {
+            files.extend(path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned));
         }
     }
 }

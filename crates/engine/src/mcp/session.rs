@@ -95,9 +95,9 @@ impl Session {
         let name = format!("{}-{}", clock::now().strftime("%Y%m%dT%H%M%SZ"), std::process::id());
         // The name may be taken: the clock may have been set back since an earlier process with the same id.
         let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
-        let free = |name: &String| fs::create_dir(sessions.join(name)).is_ok();
-        let taken = || io::Error::other(format!("no folder can be made in `{}`", sessions.display()));
-        let name = names.into_iter().find(free).ok_or_else(taken)?;
+        let is_free = |name: &String| fs::create_dir(sessions.join(name)).is_ok();
+        let no_folder = || io::Error::other(format!("no folder can be made in `{}`", sessions.display()));
+        let name = names.into_iter().find(is_free).ok_or_else(no_folder)?;
         let folder = sessions.join(&name);
         let journal = Journal::create(&folder)?;
         Ok(Self {
@@ -125,7 +125,7 @@ impl Session {
 
     /// True if the user allows to run a recipe, by its path from the project's folder.
     pub fn may_run(&self, recipe: &Path) -> bool {
-        self.permissions.runs.iter().any(|allowed| recipe.starts_with(allowed))
+        self.permissions.runs.iter().any(|folder| recipe.starts_with(folder))
     }
 
     /// Adds a call to the journal.
@@ -134,7 +134,7 @@ impl Session {
         tool: &str,
         arguments: &Value,
         answer: Result<&Value, Value>,
-        begun: Instant,
+        start: Instant,
     ) -> io::Result<()> {
         let run = answer.as_ref().ok().and_then(|answer| answer["run"].as_str());
         let folder = run.map(|run| RunFolder::named(&self.results, run));
@@ -145,18 +145,18 @@ impl Session {
             arguments: kept(arguments),
             run,
             error: answer.err(),
-            seconds: begun.elapsed().as_secs_f64(),
+            seconds: start.elapsed().as_secs_f64(),
         };
         self.journal.add(&line, folder.as_ref().map(RunFolder::path))
     }
 
     /// Calls `look` until it returns a value, for at most `seconds`.
     pub fn wait<T>(&self, seconds: f64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
-            let found = look();
-            if found.is_some() || self.closing.load(Ordering::Relaxed) || begun.elapsed().as_secs_f64() >= seconds {
-                return found;
+            let value = look();
+            if value.is_some() || self.closing.load(Ordering::Relaxed) || start.elapsed().as_secs_f64() >= seconds {
+                return value;
             }
             thread::sleep(POLL_INTERVAL);
         }
@@ -175,65 +175,70 @@ impl Session {
         usage
     }
 
-    /// The bounds of what may still run.
+    /// The bounds of the jobs that may still run.
     pub fn left(&self) -> Bounds {
         self.bounds.without(self.usage())
     }
 
     /// Starts work of at most `jobs` jobs, and returns its number in this session.
     pub fn start(&self, work: Work<'_>, jobs: usize) -> Result<usize, Fault> {
-        let left = self.left();
+        let remaining = self.left();
         let mut runs = self.runs();
         if runs.iter_mut().any(|run| !run.account().ended) {
-            let busy = Fault::new(FaultKind::Busy, "a run of this server is going on");
-            return Err(busy.help("`status` with `wait_seconds` waits for it, `stop` ends it"));
+            let busy_fault = Fault::new(FaultKind::Busy, "a run of this server is going on");
+            return Err(busy_fault.help("`status` with `wait_seconds` waits for it, `stop` ends it"));
         }
-        let over = match (jobs > left.jobs, left.seconds <= 0.0) {
+        let excess = match (jobs > remaining.jobs, remaining.seconds <= 0.0) {
             (true, _) => Some(format!(
                 "{} could run, and {} left of the budget of {}",
                 count(jobs, "job"),
-                if left.jobs == 1 { "1 is".to_owned() } else { format!("{} are", left.jobs) },
+                if remaining.jobs == 1 { "1 is".to_owned() } else { format!("{} are", remaining.jobs) },
                 count(self.bounds.jobs, "job")
             )),
             (_, true) => Some("the time of the budget is used up".to_owned()),
             _ => None,
         };
-        if let Some(message) = over {
+        if let Some(message) = excess {
             let fault = Fault::new(FaultKind::Budget, message);
             return Err(fault.help("run a part (`only`, `axes`), or ask the user for a larger budget"));
         }
         let number = runs.len() + 1;
         let place = |end: &str| self.folder.join(format!("run-{number}.{end}"));
-        let starting = "cannot start the run";
+        let context = "cannot start the run";
         let account = place("json");
         let command = match work {
             Work::Plan(plan) => {
-                let saved = place("plan.json");
-                fs::write(&saved, plan).map_err(Fault::io(starting))?;
-                vec!["run".into(), "--plan".into(), saved.into_os_string()]
+                let plan_path = place("plan.json");
+                fs::write(&plan_path, plan).map_err(Fault::io(context))?;
+                vec!["run".into(), "--plan".into(), plan_path.into_os_string()]
             }
             Work::Command(command) => command,
         };
-        let supervisor = Command::new(program().map_err(Fault::io(starting))?)
+        let supervisor = Command::new(program().map_err(Fault::io(context))?)
             .arg("--results")
             .arg(&self.results)
-            .args(["exec-bounded", "--max-jobs", &left.jobs.to_string()])
-            .args(["--max-seconds", &left.seconds.to_string(), "--max-gpu-hours", &left.gpu_hours.to_string()])
+            .args(["exec-bounded", "--max-jobs", &remaining.jobs.to_string()])
+            .args([
+                "--max-seconds",
+                &remaining.seconds.to_string(),
+                "--max-gpu-hours",
+                &remaining.gpu_hours.to_string(),
+            ])
             .arg("--account")
             .arg(&account)
             .arg("--")
             .args(command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(fs::File::create(place("supervisor.log")).map_err(Fault::io(starting))?.into_file())
+            .stderr(fs::File::create(place("supervisor.log")).map_err(Fault::io(context))?.into_file())
             .spawn()
-            .map_err(Fault::io(starting))?;
-        let mut started = Started { account, supervisor, over: false };
-        let begun = Instant::now();
-        while !started.account.exists() && !started.is_over() && begun.elapsed() < START {
+            .map_err(Fault::io(context))?;
+        let mut new_run = Started { account, supervisor, over: false };
+        let start = Instant::now();
+        while !new_run.account.exists() && !new_run.is_over() && start.elapsed() < START {
             thread::sleep(POLL_INTERVAL / 5);
         }
-        runs.push(started);
+        runs.push(new_run);
         Ok(number)
     }
 
@@ -260,7 +265,7 @@ impl Session {
     /// The number of the run that has this folder.
     pub fn number_of(&self, run: &str) -> Option<usize> {
         let mut runs = self.runs();
-        let place = runs.iter_mut().position(|started| started.account().runs.iter().any(|name| name == run));
+        let place = runs.iter_mut().position(|candidate| candidate.account().runs.iter().any(|name| name == run));
         place.map(|place| place + 1)
     }
 
@@ -280,9 +285,9 @@ impl Started {
     /// The account as it is now.
     fn account(&mut self) -> Account {
         // Asked first: an account that is finished meanwhile is then read to its end.
-        let over = self.is_over();
+        let is_over = self.is_over();
         let mut account = Account::read(&self.account).unwrap_or_default();
-        account.ended |= over;
+        account.ended |= is_over;
         account
     }
 }

@@ -137,8 +137,8 @@ impl Tool {
         let schema = Arc::clone(&input);
         let call = move |session: &Session, arguments: Value| {
             check(&schema, &arguments)?;
-            let read = |error: serde_json::Error| Fault::new(FaultKind::Arguments, error.to_string());
-            let answer = call(session, serde_json::from_value(arguments).map_err(read)?)?;
+            let argument_fault = |error: serde_json::Error| Fault::new(FaultKind::Arguments, error.to_string());
+            let answer = call(session, serde_json::from_value(arguments).map_err(argument_fault)?)?;
             serde_json::to_value(answer).map_err(|error| Fault::new(FaultKind::Failed, error.to_string()))
         };
         Self { name, title, about, effect, input, output: Arc::new(output), call: Box::new(call) }
@@ -173,7 +173,7 @@ fn object(schema: Schema) -> Map<String, Value> {
     schema
 }
 
-/// Removes what agents do not need: names of Rust's numbers, and defaults that are nothing. Properties with these names are objects.
+/// Removes parts that agents do not need: names of Rust's numbers, and empty defaults. Properties with these names are objects.
 fn shorten(schema: &mut Value) {
     if let Value::Object(entries) = schema {
         entries.retain(|key, value| match key.as_str() {
@@ -189,24 +189,27 @@ fn shorten(schema: &mut Value) {
 
 /// Refuses arguments that do not fit a schema, with the name of the argument.
 fn check(schema: &Map<String, Value>, arguments: &Value) -> Result<(), Fault> {
-    let wrong = |message: String| Err(Fault::new(FaultKind::Arguments, message));
-    let Some(arguments) = arguments.as_object() else { return wrong("the arguments must be an object".to_owned()) };
-    let none = Map::new();
-    let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let argument_fault = |message: String| Err(Fault::new(FaultKind::Arguments, message));
+    let Some(arguments) = arguments.as_object() else {
+        return argument_fault("the arguments must be an object".to_owned());
+    };
+    let no_properties = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
     for (name, value) in arguments {
-        let Some(property) = known.get(name) else {
-            let help = suggest(name, "arguments", known.keys().map(String::as_str));
-            let shown: String = name.chars().take(80).collect();
-            let fault = Fault::new(FaultKind::Arguments, format!("there is no argument `{shown}`"));
+        let Some(property) = properties.get(name) else {
+            let help = suggest(name, "arguments", properties.keys().map(String::as_str));
+            let excerpt: String = name.chars().take(80).collect();
+            let fault = Fault::new(FaultKind::Arguments, format!("there is no argument `{excerpt}`"));
             return Err(fault.help(help.unwrap_or_else(|| "the tool has no arguments".to_owned())));
         };
-        if let Err(expected) = fits(property, value) {
-            return wrong(format!("`{name}` must be {expected}"));
+        if let Err(requirement) = fits(property, value) {
+            return argument_fault(format!("`{name}` must be {requirement}"));
         }
     }
-    let required = schema.get("required").and_then(Value::as_array);
-    let missing = required.into_iter().flatten().filter_map(Value::as_str).find(|name| !arguments.contains_key(*name));
-    missing.map_or(Ok(()), |name| wrong(format!("the argument `{name}` is missing")))
+    let required_names = schema.get("required").and_then(Value::as_array);
+    let missing_name =
+        required_names.into_iter().flatten().filter_map(Value::as_str).find(|name| !arguments.contains_key(*name));
+    missing_name.map_or(Ok(()), |name| argument_fault(format!("the argument `{name}` is missing")))
 }
 
 /// True if a value has a type of a schema.
@@ -234,21 +237,24 @@ fn fits(schema: &Value, value: &Value) -> Result<(), String> {
         let words: Vec<&str> = words.into_iter().filter(|word| *word != "null").collect();
         return Err(format!("of the type {}", words.join(" or ")));
     }
-    let (least, most) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
+    let (minimum, maximum) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
     if let Some(number) = value.as_f64()
-        && (least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most))
+        && (minimum.is_some_and(|minimum| number < minimum) || maximum.is_some_and(|maximum| number > maximum))
     {
-        let most = most.map(|most| format!(" and at most {most}")).unwrap_or_default();
-        return Err(format!("at least {}{most}", least.unwrap_or(0.0)));
+        let maximum = maximum.map(|maximum| format!(" and at most {maximum}")).unwrap_or_default();
+        return Err(format!("at least {}{maximum}", minimum.unwrap_or(0.0)));
     }
     if let Value::Array(items) = value {
-        let (least, most) = (schema["minItems"].as_u64().unwrap_or(0), schema["maxItems"].as_u64());
-        if (items.len() as u64) < least || most.is_some_and(|most| items.len() as u64 > most) {
-            let most = most.map(|most| format!(" and at most {most}")).unwrap_or_default();
-            return Err(format!("a list of at least {}{most}", count(usize::try_from(least).unwrap_or(0), "item")));
+        let (minimum, maximum) = (schema["minItems"].as_u64().unwrap_or(0), schema["maxItems"].as_u64());
+        if (items.len() as u64) < minimum || maximum.is_some_and(|maximum| items.len() as u64 > maximum) {
+            let maximum = maximum.map(|maximum| format!(" and at most {maximum}")).unwrap_or_default();
+            return Err(format!(
+                "a list of at least {}{maximum}",
+                count(usize::try_from(minimum).unwrap_or(0), "item")
+            ));
         }
         for item in items {
-            fits(&schema["items"], item).map_err(|expected| format!("a list of items {expected}"))?;
+            fits(&schema["items"], item).map_err(|requirement| format!("a list of items {requirement}"))?;
         }
     }
     Ok(())

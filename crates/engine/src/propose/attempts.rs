@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Line {
     at: Timestamp,
-    /// The job that it is about, whatever its code is.
+    /// The job that it is about, independent of its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     job: Option<Key>,
     event: Event,
@@ -61,8 +61,8 @@ pub(super) struct Attempts {
 
 impl Attempts {
     /// The attempts of earlier calls. A line that a kill has torn is none.
-    pub(super) fn read(store: &Store, asked: usize) -> io::Result<Self> {
-        let file = store.ledger().join(format!("{asked:06}.attempts"));
+    pub(super) fn read(store: &Store, number: usize) -> io::Result<Self> {
+        let file = store.ledger().join(format!("{number:06}.attempts"));
         let text = match fs::read(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             text => text?,
@@ -74,27 +74,27 @@ impl Attempts {
     /// The first record that is not there any more, or not as it was.
     pub(super) fn lost(&self, store: &Store) -> Result<Option<Key>, StoreError> {
         for (record, metrics) in self.kept() {
-            let found = store.get(record)?.and_then(|record| Key::of_json(&record.outcome.metrics).ok());
-            if found != Some(metrics) {
+            let digest = store.get(record)?.and_then(|record| Key::of_json(&record.outcome.metrics).ok());
+            if digest != Some(metrics) {
                 return Ok(Some(record));
             }
         }
         Ok(None)
     }
 
-    /// The first record of these jobs that no attempt has made: one that came from elsewhere, or was there before.
+    /// The first record of these jobs that no attempt has made: it came from elsewhere, or was there before.
     pub(super) fn foreign(
         &self,
         store: &Store,
         plan: &Plan,
         jobs: impl IntoIterator<Item = JobId>,
     ) -> Result<Option<Key>, ProposeError> {
-        let started = self.started();
-        let done: BTreeSet<Key> = self.kept().map(|(record, _)| record).collect();
+        let started_keys = self.started();
+        let kept_records: BTreeSet<Key> = self.kept().map(|(record, _)| record).collect();
         for id in jobs {
             let job = plan.job(id);
-            if !done.contains(&job.key) && store.contains(job.key) {
-                let is_own = started.contains(&plan.key_of_variant(id)?) && store.origin(job.key).is_none();
+            if !kept_records.contains(&job.key) && store.contains(job.key) {
+                let is_own = started_keys.contains(&plan.key_of_variant(id)?) && store.origin(job.key).is_none();
                 if !is_own {
                     return Ok(Some(job.key));
                 }
@@ -192,12 +192,12 @@ impl Observer for Attempts {
             };
             Ok(Some(Line { at: clock::now(), job: Some(plan.key_of_variant(id)?), event }))
         };
-        let added = match line() {
+        let result = match line() {
             Ok(Some(line)) => self.add(line),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
-        if let Err(error) = added {
+        if let Err(error) = result {
             self.broken.get_or_insert(error);
         }
     }
@@ -206,12 +206,12 @@ impl Observer for Attempts {
 /// The records of sealed jobs whose questions are open, each with the number of its question. They must not be removed.
 pub fn kept_for_questions(store: &Store) -> Result<BTreeMap<Key, usize>, LedgerError> {
     let ledger = Ledger::read(store)?;
-    let mut kept = BTreeMap::new();
+    let mut kept_records = BTreeMap::new();
     for (entry, _) in ledger.questions().filter(|(entry, _)| ledger.conclusion(entry.number).is_none()) {
         let attempts = Attempts::read(store, entry.number)?;
-        kept.extend(attempts.kept().map(|(record, _)| (record, entry.number)));
+        kept_records.extend(attempts.kept().map(|(record, _)| (record, entry.number)));
     }
-    Ok(kept)
+    Ok(kept_records)
 }
 
 /// The number of calls that differed from a question while it is open.
@@ -233,11 +233,11 @@ mod tests {
         attempts.add(line(Event::Started)).unwrap();
         let text = fs::read(&attempts.file).unwrap();
         fs::write(&attempts.file, [text.as_slice(), &text[..20]].concat()).unwrap();
-        let mut again = Attempts::read(&store, 3).unwrap();
-        assert_eq!((again.lines.len(), again.repeated()), (1, 0));
-        again.add(line(Event::Started)).unwrap();
-        let read = Attempts::read(&store, 3).unwrap();
-        assert_eq!((read.lines.len(), read.repeated()), (2, 1));
-        assert_eq!(read.lines, again.lines);
+        let mut attempts_again = Attempts::read(&store, 3).unwrap();
+        assert_eq!((attempts_again.lines.len(), attempts_again.repeated()), (1, 0));
+        attempts_again.add(line(Event::Started)).unwrap();
+        let third_reading = Attempts::read(&store, 3).unwrap();
+        assert_eq!((third_reading.lines.len(), third_reading.repeated()), (2, 1));
+        assert_eq!(third_reading.lines, attempts_again.lines);
     }
 }

@@ -30,7 +30,7 @@ const GIT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest list of revisions, in bytes.
 const MAX_LIST: usize = 64 << 20;
 
-/// What is searched for.
+/// The subject of the search.
 #[derive(Debug, Clone)]
 pub struct Bisection {
     /// The recipe, whose program is run with each revision.
@@ -122,15 +122,17 @@ struct Search<'a> {
 /// Finds the revision that changed a metric.
 ///
 /// # Errors
-/// There are no such revisions, the good and the bad one do not differ beyond their noise, or jobs of one of them fail.
+/// There are no such revisions, the good one and the bad one do not differ beyond their noise, or jobs of one of them fail.
 pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
     let revisions = revisions(asked)?;
-    let last = revisions.len() - 1;
-    let good = Change::Revision(revisions[0].commit.clone()).write(&asked.recipe, asked.step.as_deref(), store)?;
-    let bad = Change::Revision(revisions[last].commit.clone()).write(&asked.recipe, asked.step.as_deref(), store)?;
+    let last_index = revisions.len() - 1;
+    let good_recipe =
+        Change::Revision(revisions[0].commit.clone()).write(&asked.recipe, asked.step.as_deref(), store)?;
+    let bad_recipe =
+        Change::Revision(revisions[last_index].commit.clone()).write(&asked.recipe, asked.step.as_deref(), store)?;
     let proposal = Proposal {
         recipe: asked.recipe.clone(),
-        delta: bad.clone(),
+        delta: bad_recipe.clone(),
         step: asked.step.clone(),
         at: asked.at.clone(),
         metric: asked.metric.clone(),
@@ -143,25 +145,25 @@ pub fn bisect(asked: &Bisection, store: &Store) -> Result<Found, ProposeError> {
     };
     let subject = Subject::new(&proposal, store)?;
     let sizes: Vec<usize> = LOOKS.into_iter().filter(|size| *size <= asked.most.max(LOOKS[0])).collect();
-    // That of the ends, and one for each halving.
-    let tests = 1 + last.next_power_of_two().ilog2().max(1);
+    // One test of the ends, and one for each halving.
+    let tests = 1 + last_index.next_power_of_two().ilog2().max(1);
     let level = extension_level(&[], &sizes, ERROR_RATE / f64::from(tests));
-    let recipes = BTreeMap::from([(0, good), (last, bad)]);
+    let recipes = BTreeMap::from([(0, good_recipe), (last_index, bad_recipe)]);
     let mut search = Search { subject, asked, store, revisions, recipes, sizes, level, looks: Vec::new() };
-    let whole = search.ends()?;
-    let (low, high) = search.halve(whole.mean)?;
+    let whole_effect = search.ends()?;
+    let (low, high) = search.halve(whole_effect.mean)?;
     let first = search.revisions[low + 1..=high].to_vec();
     let effect = if first.len() == 1 { search.effect(low, high)? } else { None };
-    Ok(Found { whole, first, effect, looks: search.looks, revisions: last })
+    Ok(Found { whole: whole_effect, first, effect, looks: search.looks, revisions: last_index })
 }
 
 /// The good revision and those after it, up to the bad one.
-fn revisions(asked: &Bisection) -> Result<Vec<Revision>, ProposeError> {
-    let recipe = normal(&asked.recipe);
+fn revisions(bisection: &Bisection) -> Result<Vec<Revision>, ProposeError> {
+    let recipe = normal(&bisection.recipe);
     let folder = recipe.parent().unwrap_or(Path::new("."));
-    let list = |range: &str, most: &[&str]| -> Option<Vec<Revision>> {
+    let list = |range: &str, options: &[&str]| -> Option<Vec<Revision>> {
         let mut git = host::git(folder);
-        git.args(["log", "--first-parent", "--reverse", "--format=%H%x09%s"]).args(most);
+        git.args(["log", "--first-parent", "--reverse", "--format=%H%x09%s"]).args(options);
         let answer = host::ask(git.args(["--end-of-options", range]), MAX_LIST, Instant::now() + GIT_TIMEOUT)?;
         let revision = |line: &str| {
             let (commit, subject) = line.split_once('\t').unwrap_or((line, ""));
@@ -169,45 +171,45 @@ fn revisions(asked: &Bisection) -> Result<Vec<Revision>, ProposeError> {
         };
         Some(answer.out().lines().map(revision).collect())
     };
-    let one = |name: &String| list(name, &["--max-count=1"]).ok_or_else(|| ProposeError::NoRevision(name.clone()));
-    let mut all = one(&asked.good)?;
-    one(&asked.bad)?;
-    let range = format!("{}..{}", asked.good, asked.bad);
-    let after = list(&range, &[]).unwrap_or_default();
-    if after.is_empty() {
-        return Err(ProposeError::NoRange { good: asked.good.clone(), bad: asked.bad.clone() });
+    let single = |name: &String| list(name, &["--max-count=1"]).ok_or_else(|| ProposeError::NoRevision(name.clone()));
+    let mut all_revisions = single(&bisection.good)?;
+    single(&bisection.bad)?;
+    let range = format!("{}..{}", bisection.good, bisection.bad);
+    let later_revisions = list(&range, &[]).unwrap_or_default();
+    if later_revisions.is_empty() {
+        return Err(ProposeError::NoRange { good: bisection.good.clone(), bad: bisection.bad.clone() });
     }
-    all.extend(after);
-    Ok(all)
+    all_revisions.extend(later_revisions);
+    Ok(all_revisions)
 }
 
 impl Search<'_> {
     /// The difference of the ends, which must be beyond their noise.
     fn ends(&mut self) -> Result<Effect, ProposeError> {
-        let last = self.revisions.len() - 1;
+        let last_index = self.revisions.len() - 1;
         for size in self.sizes.clone() {
             let seeds = seeds(size);
-            let effect = self.pair(0, last, &seeds)?;
+            let effect = self.pair(0, last_index, &seeds)?;
             if self.is_decided(&differences(&effect)) {
                 return Ok(effect);
             }
         }
-        let most = self.sizes.last().copied().unwrap_or_default();
-        Err(ProposeError::NoDifference { metric: self.asked.metric.clone(), seeds: most })
+        let max_seeds = self.sizes.last().copied().unwrap_or_default();
+        Err(ProposeError::NoDifference { metric: self.asked.metric.clone(), seeds: max_seeds })
     }
 
     /// Halves the revisions until the first bad one is alone, or no revision between can be told. Answers the last good one and
     /// the first bad one.
-    fn halve(&mut self, whole: f64) -> Result<(usize, usize), ProposeError> {
+    fn halve(&mut self, whole_mean: f64) -> Result<(usize, usize), ProposeError> {
         let (mut low, mut high) = (0, self.revisions.len() - 1);
-        let mut unclear: Vec<usize> = Vec::new();
+        let mut unclear_places: Vec<usize> = Vec::new();
         for place in self.cached()? {
             if low < place && place < high {
-                self.place(place, whole, &mut low, &mut high, &mut unclear)?;
+                self.place(place, whole_mean, &mut low, &mut high, &mut unclear_places)?;
             }
         }
-        while let Some(place) = middle(low, high, &unclear) {
-            self.place(place, whole, &mut low, &mut high, &mut unclear)?;
+        while let Some(place) = middle(low, high, &unclear_places) {
+            self.place(place, whole_mean, &mut low, &mut high, &mut unclear_places)?;
         }
         Ok((low, high))
     }
@@ -216,12 +218,12 @@ impl Search<'_> {
     fn place(
         &mut self,
         place: usize,
-        whole: f64,
+        whole_mean: f64,
         low: &mut usize,
         high: &mut usize,
-        unclear: &mut Vec<usize>,
+        unclear_places: &mut Vec<usize>,
     ) -> Result<(), ProposeError> {
-        let look = self.look(place, whole)?;
+        let look = self.look(place, whole_mean)?;
         let mean = look.mean.map(|mean| format!(", {} {mean:.6}", self.asked.metric)).unwrap_or_default();
         let word = match look.kind {
             Kind::Good => "good",
@@ -233,15 +235,15 @@ impl Search<'_> {
         match look.kind {
             Kind::Good => *low = place,
             Kind::Bad => *high = place,
-            Kind::Fails | Kind::Undecided => unclear.push(place),
+            Kind::Fails | Kind::Undecided => unclear_places.push(place),
         }
         self.looks.push(look);
         Ok(())
     }
 
-    fn look(&mut self, place: usize, whole: f64) -> Result<Look, ProposeError> {
+    fn look(&mut self, place: usize, whole_mean: f64) -> Result<Look, ProposeError> {
         let revision = self.revisions[place].clone();
-        let last = self.revisions.len() - 1;
+        let last_index = self.revisions.len() - 1;
         let mut mean = None;
         for size in self.sizes.clone() {
             let seeds = seeds(size);
@@ -252,13 +254,14 @@ impl Search<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let to_bad = self.pair(last, place, &seeds)?;
+            let to_bad = self.pair(last_index, place, &seeds)?;
             mean = Sample::new(&to_good.candidate).map(|sample| sample.mean);
             // Above zero if the revision is nearer to the bad one.
-            let both = differences(&to_good).into_iter().zip(differences(&to_bad));
-            let nearer: Vec<f64> = both.map(|(good, bad)| f64::midpoint(good, bad) * whole.signum()).collect();
-            if self.is_decided(&nearer) {
-                let kind = if nearer.iter().sum::<f64>() > 0.0 { Kind::Bad } else { Kind::Good };
+            let difference_pairs = differences(&to_good).into_iter().zip(differences(&to_bad));
+            let positions: Vec<f64> =
+                difference_pairs.map(|(good, bad)| f64::midpoint(good, bad) * whole_mean.signum()).collect();
+            if self.is_decided(&positions) {
+                let kind = if positions.iter().sum::<f64>() > 0.0 { Kind::Bad } else { Kind::Good };
                 return Ok(Look { revision, kind, seeds: size, mean });
             }
         }
@@ -303,16 +306,16 @@ impl Search<'_> {
     }
 
     /// The difference of a revision to another one, with these seeds.
-    fn pair(&mut self, from: usize, to: usize, seeds: &[i64]) -> Result<Effect, ProposeError> {
-        let recipes = [self.recipe(from)?, self.recipe(to)?];
+    fn pair(&mut self, first: usize, second: usize, seeds: &[i64]) -> Result<Effect, ProposeError> {
+        let recipes = [self.recipe(first)?, self.recipe(second)?];
         let plan = self.subject.run(&recipes, seeds, None)?;
         self.subject.effect(&plan, seeds)
     }
 
     /// The difference of two neighbors, if the jobs of both have run.
     fn effect(&mut self, low: usize, high: usize) -> Result<Option<Effect>, ProposeError> {
-        let of = |place: usize| self.looks.iter().find(|look| look.revision == self.revisions[place]);
-        let size = [low, high].iter().filter_map(|place| of(*place)).map(|look| look.seeds).min();
+        let look_of = |place: usize| self.looks.iter().find(|look| look.revision == self.revisions[place]);
+        let size = [low, high].iter().filter_map(|place| look_of(*place)).map(|look| look.seeds).min();
         let seeds = seeds(size.unwrap_or(LOOKS[0]));
         self.pair(low, high, &seeds).map(Some)
     }
@@ -333,9 +336,9 @@ fn seeds(count: usize) -> Vec<i64> {
 }
 
 /// The place in the middle between two, or the nearest to it that is not unclear.
-fn middle(low: usize, high: usize, unclear: &[usize]) -> Option<usize> {
+fn middle(low: usize, high: usize, unclear_places: &[usize]) -> Option<usize> {
     let middle = usize::midpoint(low, high);
-    (low + 1..high).filter(|place| !unclear.contains(place)).min_by_key(|place| place.abs_diff(middle))
+    (low + 1..high).filter(|place| !unclear_places.contains(place)).min_by_key(|place| place.abs_diff(middle))
 }
 
 #[cfg(test)]

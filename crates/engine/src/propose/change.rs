@@ -51,16 +51,16 @@ impl Change {
         let folder = normal(&store.results().join(CHANGES));
         fs::create_dir_all(&folder)?;
         let (name, key, value) = self.named(recipe, &folder)?;
-        let quoted = |path: &Path| -> io::Result<String> {
+        let quote = |path: &Path| -> io::Result<String> {
             let path = relative(&normal(path), &folder);
             let text = path.to_str().ok_or_else(|| io::Error::other(format!("{} is not UTF-8", path.display())))?;
             Ok(serde_json::to_string(text)?)
         };
         let value = match &value {
-            Given::Path(path) => quoted(path)?,
+            Given::Path(path) => quote(path)?,
             Given::Text(text) => serde_json::to_string(text)?,
         };
-        let extends = quoted(recipe)?;
+        let extends = quote(recipe)?;
         let text = format!("extends: {extends}\nsteps: {{ {step}: {{ with: {{ code: {{ {key}: {value} }} }} }} }}\n");
         let digest = blake3::hash(text.as_bytes()).to_hex();
         // A recipe's name begins with a letter.
@@ -91,8 +91,8 @@ impl Change {
                 Ok((slug(name), "rev", Given::Text(commit.out().trim().to_owned())))
             }
             Self::Worktree(path) => {
-                let real = fs::canonicalize(path)?;
-                Ok((stem(&real), "folder", Given::Path(real)))
+                let real_path = fs::canonicalize(path)?;
+                Ok((stem(&real_path), "folder", Given::Path(real_path)))
             }
         }
     }

@@ -27,11 +27,11 @@ pub(super) fn code(plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> io::Re
     let mut code = Code::new();
     let mut words = BTreeSet::new();
     for job in jobs.into_iter().map(|id| plan.job(id)) {
-        if let Some(observed) = &job.code {
-            let variant = observed.site.layer.name().map(|name| format!("variant {}: ", name.to_string_lossy()));
+        if let Some(job_code) = &job.code {
+            let variant = job_code.site.layer.name().map(|name| format!("variant {}: ", name.to_string_lossy()));
             let name = |path: &String| format!("{}{path}", variant.as_deref().unwrap_or_default());
-            code.extend(observed.files.iter().map(|file| (name(&file.path), file.digest.clone())));
-            let packages = observed.packages.iter();
+            code.extend(job_code.files.iter().map(|file| (name(&file.path), file.digest.clone())));
+            let packages = job_code.packages.iter();
             code.extend(packages.map(|(name, _, version)| (format!("package {name}"), version.clone())));
         }
         named(job, &mut words);
@@ -45,15 +45,16 @@ pub(super) fn code(plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> io::Re
 
 /// The words of a command: of its arguments, of its script, and of its environment.
 fn named(job: &Job, words: &mut BTreeSet<String>) {
-    let mut open: Vec<&Value> = ["argv", "run", "env"].iter().filter_map(|param| job.values.get(param)).collect();
-    while let Some(value) = open.pop() {
+    let mut open_values: Vec<&Value> =
+        ["argv", "run", "env"].iter().filter_map(|param| job.values.get(param)).collect();
+    while let Some(value) = open_values.pop() {
         match value {
             Value::Text(text) => {
                 let is_between = |char: char| char.is_whitespace() || "'\"`;&|()<>=$,".contains(char);
                 words.extend(text.split(is_between).filter(|word| !word.is_empty()).map(str::to_owned));
             }
-            Value::List(items) => open.extend(items),
-            Value::Map(items) => open.extend(items.values()),
+            Value::List(items) => open_values.extend(items),
+            Value::Map(items) => open_values.extend(items.values()),
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
         }
     }
@@ -83,8 +84,8 @@ fn digest(path: &Path) -> io::Result<String> {
 fn digest_of(path: &Path) -> io::Result<String> {
     let facts = fs::metadata(path)?;
     if facts.len() > MAX_COMPARED_BYTES {
-        let changed = facts.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        return Ok(format!("{} bytes, changed at {changed}", facts.len()));
+        let modification_time = facts.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        return Ok(format!("{} bytes, changed at {modification_time}", facts.len()));
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs::File::open(path)?)?;
@@ -105,8 +106,8 @@ mod tests {
         for word in ["inputs/train.sh", "no-such-program-anywhere", "/no/such/file", "/"] {
             assert_eq!(program(word), None, "{word}");
         }
-        let before = digest(&file).unwrap();
+        let old_digest = digest(&file).unwrap();
         fs::write(&file, "2").unwrap();
-        assert_ne!(digest(&file).unwrap(), before);
+        assert_ne!(digest(&file).unwrap(), old_digest);
     }
 }

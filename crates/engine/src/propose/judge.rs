@@ -56,8 +56,8 @@ impl Effect {
     pub fn new(seeds: Vec<i64>, baseline: Vec<f64>, candidate: Vec<f64>, sign: f64) -> Option<Self> {
         let sample = Sample::new(&differences(&baseline, &candidate, sign))?;
         let estimate = sample.estimate();
-        let ends = sample.sd.is_some_and(|sd| sd > 0.0);
-        let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| ends));
+        let has_spread = sample.sd.is_some_and(|sd| sd > 0.0);
+        let [low, high] = [estimate.low, estimate.high].map(|end| end.filter(|_| has_spread));
         Some(Self { seeds, baseline, candidate, mean: sample.mean, low, high })
     }
 
@@ -99,9 +99,10 @@ mod tests {
         let stages = Stages::new(pairs, level);
         let old: Vec<f64> = (0..pairs).map(|_| draws.normal()).collect();
         let new: Vec<f64> = (0..pairs).map(|_| draws.normal() - shift).collect();
-        let of = |size: &usize| Effect::new(vec![0; *size], old[..*size].to_vec(), new[..*size].to_vec(), -1.0);
-        let ended = stages.sizes().iter().filter_map(of).find(|effect| stages.is_end(effect, -1.0, 1.0, 1.0));
-        ended.unwrap().judge(-1.0, 1.0, &stages).0 == Verdict::Accepted
+        let effect_of = |size: &usize| Effect::new(vec![0; *size], old[..*size].to_vec(), new[..*size].to_vec(), -1.0);
+        let end_effect =
+            stages.sizes().iter().filter_map(effect_of).find(|effect| stages.is_end(effect, -1.0, 1.0, 1.0));
+        end_effect.unwrap().judge(-1.0, 1.0, &stages).0 == Verdict::Accepted
     }
 
     /// Fraction of wrong acceptances and of right ones, over proposals that are judged as the engine judges them.
@@ -109,25 +110,25 @@ mod tests {
     fn hundreds_of_proposals_are_judged_at_the_rate() {
         let mut draws = Draws::new(3);
         let mut rates = Vec::new();
-        let (mut right, mut effects) = (0, 0);
+        let (mut total_right, mut effects) = (0, 0);
         for _ in 0..20 {
-            let [mut wrong, mut found] = [0, 0];
+            let [mut wrong_count, mut right_count] = [0, 0];
             for test in 1..=300 {
                 let is_true = draws.uniform() < 0.05;
                 let shift = if is_true { 2.0 } else { 0.0 };
                 // Whatever is at least half as large is worth having.
-                let accepted = accepts(&mut draws, shift, online::level_after(test, wrong + found));
+                let is_accepted = accepts(&mut draws, shift, online::level_after(test, wrong_count + right_count));
                 effects += usize::from(is_true);
-                wrong += usize::from(accepted && !is_true);
-                found += usize::from(accepted && is_true);
+                wrong_count += usize::from(is_accepted && !is_true);
+                right_count += usize::from(is_accepted && is_true);
             }
-            right += found;
-            rates.push(wrong as f64 / (wrong + found).max(1) as f64);
+            total_right += right_count;
+            rates.push(wrong_count as f64 / (wrong_count + right_count).max(1) as f64);
         }
         let rate = Sample::new(&rates).unwrap();
         let error = rate.sd.unwrap() / (rates.len() as f64).sqrt();
         assert!(rate.mean <= online::RATE + 2.0 * error, "{} ± {error}", rate.mean);
-        let power = right as f64 / effects as f64;
+        let power = total_right as f64 / effects as f64;
         assert!(power > 0.7, "the power is {power}");
     }
 
@@ -141,9 +142,9 @@ mod tests {
         assert_eq!(effect(&[3.0, 3.2, 2.9, 3.0, 3.0]).judge(1.0, 3.0, level).0, Verdict::Refuted, "it is too small");
         assert_eq!(effect(&[1.0, 1.0, 1.0, 1.0, 1.0]).judge(1.0, 0.5, level).0, Verdict::Refuted);
         assert_eq!(effect(&[9.0, 0.0, 4.0, -3.0, 1.0]).judge(1.0, 0.5, level).0, Verdict::Undecided);
-        let same = effect(&[2.0, 2.1, 1.9, 2.05, 1.95]);
+        let equal_effect = effect(&[2.0, 2.1, 1.9, 2.05, 1.95]);
         assert_eq!(
-            same.judge(1.0, 0.5, level),
+            equal_effect.judge(1.0, 0.5, level),
             (Verdict::Undecided, Evidence { p: 1.0, e: 0.0, level: 0.002, look: None }),
             "no spread"
         );

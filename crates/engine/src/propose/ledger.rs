@@ -166,16 +166,16 @@ impl Conclusion {
 
     /// The reason of the verdict, as a sentence.
     pub fn reason(&self) -> &'static str {
-        let judged = self.confirmed.as_ref().unwrap_or(&self.search);
+        let effect = self.confirmed.as_ref().unwrap_or(&self.search);
         match self.verdict {
             Verdict::Leaked => {
                 "the change reads sealed data that the baseline does not read, or changes the evaluation"
             }
             Verdict::Accepted => "the sealed seeds confirm the improvement",
-            Verdict::Dropped if judged.has_no_effect() => {
+            Verdict::Dropped if effect.has_no_effect() => {
                 "the change has no effect: the values are the same with every seed that ran; no level was spent"
             }
-            _ if judged.has_no_effect() => "the change has no effect: the values are the same with every sealed seed",
+            _ if effect.has_no_effect() => "the change has no effect: the values are the same with every sealed seed",
             Verdict::Refuted => "the improvement is less than the least effect",
             Verdict::Undecided => "the sealed seeds neither confirm nor exclude the improvement",
             Verdict::Dropped => "the search found no improvement that matters; no level was spent",
@@ -257,17 +257,17 @@ impl Ledger {
         let mut numbers = numbers(&ledger.folder)?;
         numbers.sort_unstable();
         for (index, number) in numbers.into_iter().enumerate() {
-            let broken = |reason: &str| LedgerError::Broken { number: index + 1, reason: reason.to_owned() };
+            let broken_entry = |reason: &str| LedgerError::Broken { number: index + 1, reason: reason.to_owned() };
             if number != index + 1 {
-                return Err(broken("is missing"));
+                return Err(broken_entry("is missing"));
             }
             let text = fs::read(ledger.file(number))?;
-            let entry: Entry = serde_json::from_slice(&text).map_err(|_| broken("cannot be read"))?;
+            let entry: Entry = serde_json::from_slice(&text).map_err(|_| broken_entry("cannot be read"))?;
             if entry.number != number {
-                return Err(broken("has another number"));
+                return Err(broken_entry("has another number"));
             }
             if entry.before != ledger.head {
-                return Err(broken("does not follow from the one before it"));
+                return Err(broken_entry("does not follow from the one before it"));
             }
             ledger.head = digest(&text);
             ledger.check(&entry).map_err(|reason| LedgerError::Broken { number, reason })?;
@@ -331,12 +331,12 @@ impl Ledger {
     /// Opens the ledger, if that has not been done, with the digest of its secret.
     pub(super) fn open(&mut self, secret: &str, file: &Path) -> Result<(), LedgerError> {
         match self.entries.first().map(|entry| &entry.event) {
-            Some(Event::Opened { secret: known, .. }) if known == secret => Ok(()),
+            Some(Event::Opened { secret: known_secret, .. }) if known_secret == secret => Ok(()),
             Some(_) => Err(LedgerError::Secret(file.to_owned())),
             None => {
                 let rule = "e-LOND".to_owned();
-                let opened = Event::Opened { format: FORMAT, rule, rate: online::RATE, secret: secret.to_owned() };
-                self.add(opened).map(|_| ())
+                let event = Event::Opened { format: FORMAT, rule, rate: online::RATE, secret: secret.to_owned() };
+                self.add(event).map(|_| ())
             }
         }
     }
@@ -379,7 +379,7 @@ impl Ledger {
 
     /// The verdict about a question.
     pub fn conclusion(&self, asked: usize) -> Option<&Conclusion> {
-        self.conclusions().find(|(_, end)| end.asked == asked).map(|(_, end)| end)
+        self.conclusions().find(|(_, conclusion)| conclusion.asked == asked).map(|(_, conclusion)| conclusion)
     }
 
     /// The sealed values of an accepted change, whose jobs have this digest: they are those of the baseline that it becomes.
@@ -414,14 +414,14 @@ impl Ledger {
 
 /// The numbers of the entries in a folder.
 fn numbers(folder: &Path) -> io::Result<Vec<usize>> {
-    let found = match fs::read_dir(folder) {
+    let folder_entries = match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
-        found => found?,
+        folder_entries => folder_entries?,
     };
     let mut numbers = Vec::new();
-    for entry in found {
+    for entry in folder_entries {
         let name = entry?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".json")?.parse::<usize>().ok()));
     }

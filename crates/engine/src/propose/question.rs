@@ -8,7 +8,7 @@ use sweep_job::BackendChoice;
 
 use crate::record::Key;
 
-/// A change to a recipe and what it should improve.
+/// A change to a recipe, and the metric that it should improve.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     /// The recipe with the baseline.
@@ -73,7 +73,7 @@ pub struct Question {
     pub better: Direction,
     /// The least improvement that matters.
     pub least: f64,
-    /// Digest of the baseline's jobs, whatever their seeds.
+    /// Digest of the baseline's jobs, independent of their seeds.
     pub baseline: Key,
     /// Digest of the candidate's jobs.
     pub candidate: Key,
@@ -89,7 +89,7 @@ struct Meaning<'a> {
 }
 
 impl Question {
-    /// The digest of what is asked, without the least effect: to ask for less is no other question.
+    /// The digest of the question, without the least effect: to ask for less is no other question.
     pub fn digest(&self) -> serde_json::Result<Key> {
         let Self { baseline, candidate, metric, better, .. } = self;
         Key::of_json(&Meaning { baseline: *baseline, candidate: *candidate, metric, better: *better })

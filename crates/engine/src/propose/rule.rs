@@ -42,8 +42,8 @@ pub fn search(effect: &Effect, of: usize, sealed: &[f64], sign: f64, least: f64,
     if effect.mean.abs() <= ROUNDING * sd {
         return Next::Dropped;
     }
-    let bar = if effect.seeds.len() < of { least / 2.0 } else { least };
-    if improvement(effect, sealed, sign) >= bar { Next::GoesOn } else { Next::Dropped }
+    let threshold = if effect.seeds.len() < of { least / 2.0 } else { least };
+    if improvement(effect, sealed, sign) >= threshold { Next::GoesOn } else { Next::Dropped }
 }
 
 /// The improvement that a search finds: the mean of that over the baseline with the same seeds and of that over the
@@ -70,8 +70,8 @@ impl Stages {
     /// The stages of a confirmation with at most this number of pairs, at a level.
     pub fn new(most: usize, level: f64) -> Self {
         let mut sizes = vec![1];
-        while let Some(last) = sizes.last().copied().filter(|last| *last < most) {
-            sizes.push(if last < DENSE { last + 1 } else { last + last / 4 }.min(most));
+        while let Some(last_size) = sizes.last().copied().filter(|last_size| *last_size < most) {
+            sizes.push(if last_size < DENSE { last_size + 1 } else { last_size + last_size / 4 }.min(most));
         }
         Self::of(sizes, level)
     }
@@ -82,10 +82,10 @@ impl Stages {
         let bound = match looks.len() {
             0 | 1 => level,
             count if level < EXACT => level / count as f64,
-            // Both sides have the level, of which only one accepts.
+            // Both sides have the level, and only one of them accepts.
             _ => {
-                let below = ((level.log2() * STEPS).floor() / STEPS).exp2();
-                (1.0 - extension_level(&[], &looks, 2.0 * below)) / 2.0
+                let level_below = ((level.log2() * STEPS).floor() / STEPS).exp2();
+                (1.0 - extension_level(&[], &looks, 2.0 * level_below)) / 2.0
             }
         };
         Self { sizes, level, bound: bound.min(level) }
@@ -110,7 +110,7 @@ impl Stages {
     /// True if a confirmation with this effect ends: it is accepted, complete, or unlikely to reach the least effect.
     pub fn is_end(&self, effect: &Effect, sign: f64, least: f64, sd: f64) -> bool {
         let pairs = effect.seeds.len();
-        let is_complete = self.sizes.last().is_none_or(|last| pairs >= *last);
+        let is_complete = self.sizes.last().is_none_or(|last_size| pairs >= *last_size);
         let error = sd * (2.0 / pairs.max(1) as f64).sqrt();
         let is_futile = effect.mean < least - FUTILE * error;
         is_complete || is_futile || effect.judge(sign, least, self).0 == Verdict::Accepted
@@ -168,25 +168,25 @@ mod tests {
     fn looks_together_have_the_granted_level() {
         // Twice the standard error of 20,000 confirmations at a level of 2 %.
         const MARGIN: f64 = 0.002;
-        let (all, _) = share(0.0, 1.0, false);
-        assert!((all - 0.02).abs() < MARGIN, "{all}");
+        let (rate, _) = share(0.0, 1.0, false);
+        assert!((rate - 0.02).abs() < MARGIN, "{rate}");
         // Pairs take any variances.
-        let (uneven, _) = share(0.0, 4.0, false);
-        assert!((uneven - 0.02).abs() < MARGIN, "{uneven}");
-        let (ended, pairs) = share(0.0, 1.0, true);
-        assert!(ended < 0.02 && pairs < 3.5, "{ended} with {pairs} pairs");
-        let (found, pairs) = share(3.0, 1.0, true);
-        assert!(found > 0.9 && pairs < 7.0, "{found} with {pairs} pairs");
+        let (uneven_rate, _) = share(0.0, 4.0, false);
+        assert!((uneven_rate - 0.02).abs() < MARGIN, "{uneven_rate}");
+        let (end_rate, pairs) = share(0.0, 1.0, true);
+        assert!(end_rate < 0.02 && pairs < 3.5, "{end_rate} with {pairs} pairs");
+        let (power, pairs) = share(3.0, 1.0, true);
+        assert!(power > 0.9 && pairs < 7.0, "{power} with {pairs} pairs");
     }
 
     #[test]
     fn stages_grow_up_to_the_most() {
         assert_eq!(Stages::new(20, 0.01).sizes(), [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 20]);
         assert_eq!(Stages::new(4, 0.01).level_of_look(4), 0.01, "a single look has the whole level");
-        let (stages, few) = (Stages::new(20, 0.01), Stages::new(20, 1e-6));
+        let (stages, strict_stages) = (Stages::new(20, 0.01), Stages::new(20, 1e-6));
         assert_eq!((stages.level_of_look(3), stages.level_of_look(9), stages.level_of_look(25)), (0.0, 0.0, 0.0));
         assert!((0.001..0.01).contains(&stages.level_of_look(4)), "{}", stages.level_of_look(4));
-        assert!((few.level_of_look(4) - 1e-7).abs() < 1e-12, "ten looks divide a tiny level");
+        assert!((strict_stages.level_of_look(4) - 1e-7).abs() < 1e-12, "ten looks divide a tiny level");
     }
 
     #[test]

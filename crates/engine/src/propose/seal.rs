@@ -1,4 +1,4 @@
-//! Sealed seeds: drawn from a secret of the store and from what they are for, unknown before they are used.
+//! Sealed seeds: drawn from a secret of the store and from their purpose, unknown before they are used.
 
 use std::{
     collections::BTreeSet,
@@ -29,15 +29,15 @@ impl Secret {
         if let Some(bytes) = read(&file)? {
             return Ok(Self { bytes, file });
         }
-        let aside = store.beside()?;
+        let temporary_folder = store.beside()?;
         fs::create_dir_all(&folder)?;
-        let drawn = draw()?;
+        let bytes = draw()?;
         // Only its owner may read it, as temporary files are made.
-        let mut beside = tempfile::NamedTempFile::new_in(aside)?;
-        failpoints::write_all(&mut beside, &drawn, "secret: file made", "secret: in the file")?;
-        beside.flush()?;
-        beside.as_file().sync_all()?;
-        match beside.persist_noclobber(&file) {
+        let mut temporary = tempfile::NamedTempFile::new_in(temporary_folder)?;
+        failpoints::write_all(&mut temporary, &bytes, "secret: file made", "secret: in the file")?;
+        temporary.flush()?;
+        temporary.as_file().sync_all()?;
+        match temporary.persist_noclobber(&file) {
             Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
             _ => {}
         }
@@ -64,9 +64,9 @@ pub(super) fn nonce() -> io::Result<String> {
 }
 
 fn draw() -> io::Result<[u8; BYTES]> {
-    let mut drawn = [0; BYTES];
-    fs::File::open("/dev/urandom")?.read_exact(&mut drawn)?;
-    Ok(drawn)
+    let mut bytes = [0; BYTES];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The digest of a key, which commits to its seeds without revealing them.
@@ -85,14 +85,14 @@ pub(super) fn revealed(text: &str) -> Option<[u8; BYTES]> {
 }
 
 /// `count` seeds of a key, none of which is among those that are known. They are below 2³¹, which every program takes.
-pub(super) fn seeds(key: &[u8; BYTES], count: usize, known: &BTreeSet<i64>) -> Vec<i64> {
+pub(super) fn seeds(key: &[u8; BYTES], count: usize, known_seeds: &BTreeSet<i64>) -> Vec<i64> {
     let mut seeds: Vec<i64> = Vec::with_capacity(count);
     let mut index: u64 = 0;
     while seeds.len() < count {
-        let drawn = blake3::keyed_hash(key, &index.to_le_bytes());
-        let [a, b, c, d, ..] = *drawn.as_bytes();
+        let hash = blake3::keyed_hash(key, &index.to_le_bytes());
+        let [a, b, c, d, ..] = *hash.as_bytes();
         let seed = i64::from(u32::from_le_bytes([a, b, c, d]) >> 1);
-        if !known.contains(&seed) && !seeds.contains(&seed) {
+        if !known_seeds.contains(&seed) && !seeds.contains(&seed) {
             seeds.push(seed);
         }
         index += 1;
@@ -120,16 +120,19 @@ mod tests {
     fn seeds_follow_from_the_secret_and_the_purpose_only() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
-        let first = Secret::open(&store).unwrap();
-        let again = Secret::open(&store).unwrap();
-        assert_eq!(first.key("a"), again.key("a"), "the secret is drawn once");
-        let drawn = seeds(&first.key("a"), 20, &BTreeSet::new());
-        assert_eq!(drawn, seeds(&again.key("a"), 20, &BTreeSet::new()));
-        assert_ne!(drawn, seeds(&first.key("b"), 20, &BTreeSet::new()));
-        let known = BTreeSet::from([drawn[3]]);
-        assert!(!seeds(&first.key("a"), 20, &known).contains(&drawn[3]), "a seed of the search is none");
-        assert_eq!(revealed(&reveal(&first.key("a"))), Some(first.key("a")));
-        let other = tempfile::tempdir().unwrap();
-        assert_ne!(Secret::open(&Store::new(other.path())).unwrap().key("a"), first.key("a"));
+        let first_secret = Secret::open(&store).unwrap();
+        let second_secret = Secret::open(&store).unwrap();
+        assert_eq!(first_secret.key("a"), second_secret.key("a"), "the secret is drawn once");
+        let drawn_seeds = seeds(&first_secret.key("a"), 20, &BTreeSet::new());
+        assert_eq!(drawn_seeds, seeds(&second_secret.key("a"), 20, &BTreeSet::new()));
+        assert_ne!(drawn_seeds, seeds(&first_secret.key("b"), 20, &BTreeSet::new()));
+        let known_seeds = BTreeSet::from([drawn_seeds[3]]);
+        assert!(
+            !seeds(&first_secret.key("a"), 20, &known_seeds).contains(&drawn_seeds[3]),
+            "a seed of the search is none"
+        );
+        assert_eq!(revealed(&reveal(&first_secret.key("a"))), Some(first_secret.key("a")));
+        let other_folder = tempfile::tempdir().unwrap();
+        assert_ne!(Secret::open(&Store::new(other_folder.path())).unwrap().key("a"), first_secret.key("a"));
     }
 }

@@ -41,16 +41,16 @@ pub(super) fn leaks(plan: &Plan, sealed: &[PathBuf]) -> Result<Vec<String>, Prop
     let jobs: HashSet<JobId> = plan.selection()?.into_iter().collect();
     let [old, new] = [baseline, candidate].map(|study| readers(plan, study, &jobs, &sealed));
     let (old, new) = (old?, new?);
-    let none = Reader::default();
+    let no_reads = Reader::default();
     let mut leaks = Vec::new();
     for (step, reader) in &new {
-        let allowed = old.get(step).unwrap_or(&none);
-        leaks.extend(reader.files.difference(&allowed.files).map(|path| format!("{step}: {}", path.display())));
+        let baseline_reader = old.get(step).unwrap_or(&no_reads);
+        leaks.extend(reader.files.difference(&baseline_reader.files).map(|path| format!("{step}: {}", path.display())));
     }
     let evaluations = old.iter().filter(|(_, reader)| !reader.files.is_empty());
-    let changed = evaluations.filter(|(step, reader)| new.get(*step).is_none_or(|new| new.jobs != reader.jobs));
+    let changed_steps = evaluations.filter(|(step, reader)| new.get(*step).is_none_or(|new| new.jobs != reader.jobs));
     leaks.extend(
-        changed.map(|(step, _)| format!("{step}: it is the evaluation, and differs from that of the baseline")),
+        changed_steps.map(|(step, _)| format!("{step}: it is the evaluation, and differs from that of the baseline")),
     );
     Ok(leaks)
 }
@@ -62,8 +62,8 @@ pub(super) fn leaks(plan: &Plan, sealed: &[PathBuf]) -> Result<Vec<String>, Prop
 pub(super) fn resolved(sealed: &[PathBuf]) -> Result<Vec<PathBuf>, ProposeError> {
     let mut paths = Vec::new();
     for path in sealed {
-        let real = fs::canonicalize(path).map_err(|_| ProposeError::NothingSealed(path.clone()))?;
-        paths.extend([normal(path), real]);
+        let real_path = fs::canonicalize(path).map_err(|_| ProposeError::NothingSealed(path.clone()))?;
+        paths.extend([normal(path), real_path]);
     }
     Ok(paths)
 }
@@ -97,11 +97,11 @@ fn files(job: &Job) -> Option<Vec<PathBuf>> {
     if job.code.is_none() && is_program {
         return None;
     }
-    let observed = job.code.iter().flat_map(|code| code.files.iter().map(|file| code.project.join(&file.path)));
+    let observed_paths = job.code.iter().flat_map(|code| code.files.iter().map(|file| code.project.join(&file.path)));
     let values = job.task.params().filter_map(|param| Some((param.kind, job.values.get(param.name)?.clone())));
-    let declared = values.flat_map(|(kind, mut value)| {
+    let declared_paths = values.flat_map(|(kind, mut value)| {
         let paths = input_paths(kind, &mut value).into_iter().map(|(_, path)| PathBuf::from(&*path));
         paths.collect::<Vec<_>>()
     });
-    Some(observed.chain(declared).map(|path| normal(&path)).collect())
+    Some(observed_paths.chain(declared_paths).map(|path| normal(&path)).collect())
 }

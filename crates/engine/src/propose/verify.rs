@@ -47,35 +47,37 @@ pub struct Checked {
 /// The chain is broken, or a file cannot be read. A damaged bundle is a defect in the result, not an error.
 pub fn verify(store: &Store) -> Result<Checked, ProposeError> {
     let ledger = Ledger::read(store)?;
-    let mut checked = Checked { entries: ledger.entries.len(), head: ledger.head.clone(), ..Checked::default() };
-    for (_, end) in ledger.conclusions() {
-        let asked = end.asked;
-        let defect = match (ledger.question(asked), &end.bundle) {
-            (Some(question), Some(archive)) => verdict(store, &ledger, question, end, archive),
+    let mut verification = Checked { entries: ledger.entries.len(), head: ledger.head.clone(), ..Checked::default() };
+    for (_, conclusion) in ledger.conclusions() {
+        let number = conclusion.asked;
+        let defect = match (ledger.question(number), &conclusion.bundle) {
+            (Some(question), Some(archive)) => verdict(store, &ledger, question, conclusion, archive),
             _ => Ok(Some("it has a verdict without a bundle".to_owned())),
         };
         match defect {
-            Ok(None) => checked.verdicts += 1,
-            Ok(Some(defect)) => checked.defects.push(format!("question {asked}: {defect}")),
-            Err(error) => checked.defects.push(format!("question {asked}: {error}")),
+            Ok(None) => verification.verdicts += 1,
+            Ok(Some(defect)) => verification.defects.push(format!("question {number}: {defect}")),
+            Err(error) => verification.defects.push(format!("question {number}: {error}")),
         }
     }
-    checked.defects.extend(ungranted(store, &ledger)?);
-    checked.defects.extend(strays(store, &ledger)?);
-    Ok(checked)
+    verification.defects.extend(ungranted(store, &ledger)?);
+    verification.defects.extend(strays(store, &ledger)?);
+    Ok(verification)
 }
 
 /// The bundles of verdicts that the ledger does not have.
 fn strays(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
     let folder = store.results().join(FOLDER);
-    let found = match fs::read_dir(folder) {
+    let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        found => found?,
+        entries => entries?,
     };
     let mut strays = Vec::new();
-    for entry in found {
+    for entry in entries {
         let file = Path::new(FOLDER).join(entry?.file_name());
-        let is_known = ledger.conclusions().any(|(_, end)| end.bundle.as_ref().is_some_and(|known| known.file == file));
+        let is_known = ledger
+            .conclusions()
+            .any(|(_, conclusion)| conclusion.bundle.as_ref().is_some_and(|bundle| bundle.file == file));
         if !is_known {
             strays.push(format!(
                 "{} is the bundle of no verdict: the end of the ledger was cut, or a proposal was ended before its verdict",
@@ -87,39 +89,39 @@ fn strays(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
     Ok(strays)
 }
 
-/// The jobs that have records, whatever their code is.
+/// The jobs that have records, independent of their code.
 fn records(store: &Store, plan: &Plan, jobs: impl IntoIterator<Item = JobId>) -> Result<BTreeSet<Key>, ProposeError> {
-    let mut found = BTreeSet::new();
+    let mut keys = BTreeSet::new();
     for id in jobs {
         let job = plan.job(id);
         if let Some(record) = store.get(job.key)?
             && record.identity.base_key()? == job.identity.base_key()?
         {
-            found.insert(plan.key_of_variant(id)?);
+            keys.insert(plan.key_of_variant(id)?);
         }
     }
-    Ok(found)
+    Ok(keys)
 }
 
 /// The questions without a level of which sealed jobs began.
 fn ungranted(store: &Store, ledger: &Ledger) -> io::Result<Vec<String>> {
-    let found = match fs::read_dir(store.ledger()) {
+    let entries = match fs::read_dir(store.ledger()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        found => found?,
+        entries => entries?,
     };
-    let mut cut = Vec::new();
-    for entry in found {
+    let mut defects = Vec::new();
+    for entry in entries {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_suffix(".attempts")?.parse::<usize>().ok());
         if number.is_some_and(|number| ledger.grant(number).is_none()) {
-            cut.push(format!(
+            defects.push(format!(
                 "{} lists sealed jobs of a question without a level: the end of the ledger was cut",
                 name.display()
             ));
         }
     }
-    cut.sort();
-    Ok(cut)
+    defects.sort();
+    Ok(defects)
 }
 
 /// True if a search may have been dropped: its improvement is below the least effect.
@@ -133,11 +135,11 @@ fn verdict(
     store: &Store,
     ledger: &Ledger,
     question: &Question,
-    end: &Conclusion,
+    conclusion: &Conclusion,
     archive: &Archive,
 ) -> Result<Option<String>, ProposeError> {
     let defect = |text: &str| Ok(Some(text.to_owned()));
-    let grant = ledger.grant(end.asked);
+    let grant = ledger.grant(conclusion.asked);
     let text = match fs::read(store.results().join(&archive.file)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return defect("its bundle is missing"),
         text => text?,
@@ -145,41 +147,43 @@ fn verdict(
     if digest(&text) != archive.blake3 {
         return defect("its bundle was changed");
     }
-    let known = end.search.seeds.iter().copied().collect();
-    if grant.is_some_and(|grant| !grant.searched.is_empty() && grant.searched != end.search.seeds) {
+    let search_seeds = conclusion.search.seeds.iter().copied().collect();
+    if grant.is_some_and(|grant| !grant.searched.is_empty() && grant.searched != conclusion.search.seeds) {
         return defect("its search has other seeds than at its grant");
     }
-    let drawn = match (grant, &archive.key) {
+    let sealed_seeds = match (grant, &archive.key) {
         (None, None) => None,
         (Some(grant), Some(key)) => match revealed(key).filter(|key| seal(key) == grant.seal) {
-            Some(key) => Some((grant, seeds(&key, grant.pairs, &known))),
+            Some(key) => Some((grant, seeds(&key, grant.pairs, &search_seeds))),
             None => return defect("the key of its seeds is not the sealed one"),
         },
         _ => return defect("it has a level or a confirmation without the other"),
     };
     let folder = tempfile::tempdir()?;
-    let opened = bundle::unpack(BufReader::new(text.as_slice()), folder.path())?;
-    let plan = opened.plan(opened.draft()?)?;
-    let verified = opened.verify(&plan)?;
-    if let Some(first) = verified.defects.first() {
-        return Ok(Some(format!("its bundle: {first}")));
+    let unpacked_bundle = bundle::unpack(BufReader::new(text.as_slice()), folder.path())?;
+    let plan = unpacked_bundle.plan(unpacked_bundle.draft()?)?;
+    let verification = unpacked_bundle.verify(&plan)?;
+    if let Some(first_defect) = verification.defects.first() {
+        return Ok(Some(format!("its bundle: {first_defect}")));
     }
     let Question { step, at, metric, better, .. } = question;
-    let values = values(&plan, &opened.store(), step, at, metric)?;
-    if paired(&values, &end.search.seeds, better.sign()).as_ref() != Some(&end.search) {
+    let values = values(&plan, &unpacked_bundle.store(), step, at, metric)?;
+    if paired(&values, &conclusion.search.seeds, better.sign()).as_ref() != Some(&conclusion.search) {
         return defect("its records give another search");
     }
     let noise = ledger.noise(question.baseline, metric);
-    let Some((grant, drawn)) = drawn else {
-        let is_dropped = end.verdict == Verdict::Dropped && is_below(&end.search, question, noise);
-        return Ok((!is_dropped && !is_leaked(end)).then(|| "it has a verdict without a confirmation".to_owned()));
+    let Some((grant, sealed_seeds)) = sealed_seeds else {
+        let is_dropped = conclusion.verdict == Verdict::Dropped && is_below(&conclusion.search, question, noise);
+        return Ok(
+            (!is_dropped && !is_leaked(conclusion)).then(|| "it has a verdict without a confirmation".to_owned())
+        );
     };
-    let bundled = records(&opened.store(), &plan, plan.jobs().map(|(id, _)| id))?;
-    let measuring = records(&opened.store(), &plan, measuring(&plan, &drawn, step, at))?;
-    if let Some(defect) = attempted(store, end, &bundled, &measuring)? {
+    let bundled = records(&unpacked_bundle.store(), &plan, plan.jobs().map(|(id, _)| id))?;
+    let measuring = records(&unpacked_bundle.store(), &plan, measuring(&plan, &sealed_seeds, step, at))?;
+    if let Some(defect) = attempted(store, conclusion, &bundled, &measuring)? {
         return Ok(Some(defect));
     }
-    Ok(confirmed(question, grant, noise, end, &values, &drawn))
+    Ok(confirmed(question, grant, noise, conclusion, &values, &sealed_seeds))
 }
 
 /// True for a change that was refused because of its reads, which are no part of a bundle. Nothing is gained by such a verdict.
@@ -190,18 +194,18 @@ fn is_leaked(end: &Conclusion) -> bool {
 /// The defect of the attempts at sealed jobs.
 fn attempted(
     store: &Store,
-    end: &Conclusion,
+    conclusion: &Conclusion,
     bundled: &BTreeSet<Key>,
     measuring: &BTreeSet<Key>,
 ) -> Result<Option<String>, ProposeError> {
-    let attempts = Attempts::read(store, end.asked)?;
+    let attempts = Attempts::read(store, conclusion.asked)?;
     let counts = (attempts.repeated(), attempts.altered());
-    if attempts.digest()? != end.attempts || counts != (end.repeated, end.altered) {
+    if attempts.digest()? != conclusion.attempts || counts != (conclusion.repeated, conclusion.altered) {
         return Ok(Some("the list of attempts at its sealed jobs was changed".to_owned()));
     }
-    let left_out = attempts.started().difference(bundled).count();
-    if left_out > 0 {
-        let jobs = count(left_out, "sealed job");
+    let missing_jobs = attempts.started().difference(bundled).count();
+    if missing_jobs > 0 {
+        let jobs = count(missing_jobs, "sealed job");
         return Ok(Some(format!("{jobs} that began are not in its bundle: seeds were left out after they were seen")));
     }
     let is_own = measuring.is_subset(&attempts.started());
@@ -213,20 +217,20 @@ fn confirmed(
     question: &Question,
     grant: &Grant,
     noise: Option<&Noise>,
-    end: &Conclusion,
+    conclusion: &Conclusion,
     values: &[Values],
-    drawn: &[i64],
+    sealed_seeds: &[i64],
 ) -> Option<String> {
     let (sign, least, stages) = (question.better.sign(), question.least, grant.stages());
     let sd = noise.map_or(0.0, |noise| noise.sd);
-    let of = |size: &usize| paired(values, &drawn[..(*size).min(drawn.len())], sign);
-    let ended = stages.sizes().iter().map_while(of).find(|effect| stages.is_end(effect, sign, least, sd));
-    let Some(effect) = ended else {
+    let effect_at = |size: &usize| paired(values, &sealed_seeds[..(*size).min(sealed_seeds.len())], sign);
+    let end_effect = stages.sizes().iter().map_while(effect_at).find(|effect| stages.is_end(effect, sign, least, sd));
+    let Some(effect) = end_effect else {
         return Some("its bundle does not have the sealed seeds up to the end of the confirmation".to_owned());
     };
     let (verdict, evidence) = effect.judge(sign, least, &stages);
-    let agrees = (verdict == end.verdict || is_leaked(end))
-        && Some(evidence) == end.evidence
-        && Some(&effect) == end.confirmed.as_ref();
-    (!agrees).then(|| format!("its records give `{}`, with other numbers", verdict.word()))
+    let is_equal = (verdict == conclusion.verdict || is_leaked(conclusion))
+        && Some(evidence) == conclusion.evidence
+        && Some(&effect) == conclusion.confirmed.as_ref();
+    (!is_equal).then(|| format!("its records give `{}`, with other numbers", verdict.word()))
 }

@@ -24,7 +24,7 @@ impl Records {
         let rows = self.matching(question)?;
         let columns =
             if question.select.is_empty() { self.telling(&rows, brief) } else { self.selected(&question.select)? };
-        let (mut points, mut known, mut units) = (Vec::new(), BTreeSet::new(), HashSet::new());
+        let (mut points, mut known_names, mut units) = (Vec::new(), BTreeSet::new(), HashSet::new());
         for row in &rows {
             let Some(record) = store.get(self.entries[row.entry].0.key)? else { continue };
             let job: Vec<Value> = columns.iter().map(|column| self.value(row, column)).collect();
@@ -33,11 +33,11 @@ impl Records {
                     units.insert(curve.unit);
                     points.extend(rows_of(&job, &name, &curve));
                 }
-                known.insert(name);
+                known_names.insert(name);
             }
         }
-        if let Some(name) = names.iter().find(|name| !rows.is_empty() && !known.contains(*name)) {
-            let help = suggest(name, "curves", known.iter().map(String::as_str));
+        if let Some(name) = names.iter().find(|name| !rows.is_empty() && !known_names.contains(*name)) {
+            let help = suggest(name, "curves", known_names.iter().map(String::as_str));
             let help = help.unwrap_or_else(|| "there are no curves".to_owned());
             return Err(QueryError::UnknownColumn { name: name.clone(), help });
         }
@@ -58,9 +58,9 @@ impl Records {
 
     /// The columns that tell these rows apart.
     fn telling(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
-        let measured = |column: &Column| matches!(column, Column::Metric(_) | Column::Key);
+        let is_measured = |column: &Column| matches!(column, Column::Metric(_) | Column::Key);
         let mut columns = self.fitting(rows, brief);
-        columns.retain(|column| !measured(column) && **column != Column::Label);
+        columns.retain(|column| !is_measured(column) && **column != Column::Label);
         columns.splice(0..0, self.columns.iter().filter(|column| **column == Column::Label));
         columns
     }
@@ -68,11 +68,11 @@ impl Records {
 
 /// The rows of a curve.
 fn rows_of(job: &[Value], name: &str, curve: &Curve) -> impl Iterator<Item = Vec<Value>> {
-    curve.at.iter().zip(&curve.values).map(move |(at, value)| {
-        let at = i64::try_from(*at).map_or_else(|_| Value::Float(*at as f64), Value::Int);
+    curve.at.iter().zip(&curve.values).map(move |(step, value)| {
+        let step = i64::try_from(*step).map_or_else(|_| Value::Float(*step as f64), Value::Int);
         let mut row = Vec::with_capacity(job.len() + POINT.len());
         row.extend_from_slice(job);
-        row.extend([Value::Text(name.to_owned()), at, Value::Float(*value)]);
+        row.extend([Value::Text(name.to_owned()), step, Value::Float(*value)]);
         row
     })
 }

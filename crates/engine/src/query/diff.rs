@@ -127,11 +127,11 @@ impl MetricChange {
     /// Returns the numbers, rounded to the second digit of the uncertainty, or else of the difference.
     pub fn shown(&self) -> Shown {
         let Self { metric, unit, means, difference, interval, p, n, .. } = self;
-        let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
-        let scale = Scale::of_metric(metric, largest, *unit);
+        let maximum = means.iter().fold(0.0_f64, |maximum, mean| maximum.max(mean.abs()));
+        let scale = Scale::of_metric(metric, maximum, *unit);
         let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
         let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
-        let shown = |value: f64| number(value / scale.factor, digits);
+        let text_of = |value: f64| number(value / scale.factor, digits);
         let sign = if *difference > 0.0 { "+" } else { "" };
         let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
         let unit = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
@@ -140,8 +140,8 @@ impl MetricChange {
             Some(p) => format!("p = {p:.3}, {}", count(*n, "pair")),
             None => "one pair cannot show significance".to_owned(),
         };
-        let difference = format!("{sign}{}{half}{unit}", shown(*difference));
-        Shown { means: means.map(shown), unit, difference, chance }
+        let difference = format!("{sign}{}{half}{unit}", text_of(*difference));
+        Shown { means: means.map(text_of), unit, difference, chance }
     }
 }
 
@@ -194,33 +194,33 @@ impl Side {
     pub fn add(&mut self, label: String, key: Key, identity: Option<Identity>, record: Option<Record>, store: &Store) {
         let id = record.as_ref().and_then(|record| record.provenance.conditions.as_ref()?.environment.clone());
         let environment = id.and_then(|id| {
-            let known = self.environments.entry(id);
-            known.or_insert_with_key(|id| store.environment(id).map(Arc::new)).clone()
+            let entry = self.environments.entry(id);
+            entry.or_insert_with_key(|id| store.environment(id).map(Arc::new)).clone()
         });
         self.jobs.insert(label, SideJob { key, identity, record, environment });
     }
 
     /// The environments of its jobs, each once.
     fn environments(&self) -> Vec<&Environment> {
-        self.environments.values().filter_map(|known| known.as_deref()).collect()
+        self.environments.values().filter_map(|environment| environment.as_deref()).collect()
     }
 }
 
 impl Difference {
     /// Compares two.
     pub fn new(first: &Side, second: &Side) -> Self {
-        let shared: Vec<(&String, &SideJob, &SideJob)> =
+        let common_jobs: Vec<(&String, &SideJob, &SideJob)> =
             first.jobs.iter().filter_map(|(label, job)| Some((label, job, second.jobs.get(label)?))).collect();
-        let only = |own: &Side, other: &Side| -> Vec<String> {
-            own.jobs.keys().filter(|label| !other.jobs.contains_key(*label)).cloned().collect()
+        let exclusive_labels = |side: &Side, other: &Side| -> Vec<String> {
+            side.jobs.keys().filter(|label| !other.jobs.contains_key(*label)).cloned().collect()
         };
         Self {
             sides: [first.name.clone(), second.name.clone()],
-            shared: shared.len(),
-            same: shared.iter().filter(|(_, of, to)| of.key == to.key).count(),
-            only: [only(first, second), only(second, first)],
-            params: params(&shared),
-            metrics: metrics(&shared),
+            shared: common_jobs.len(),
+            same: common_jobs.iter().filter(|(_, first_job, second_job)| first_job.key == second_job.key).count(),
+            only: [exclusive_labels(first, second), exclusive_labels(second, first)],
+            params: params(&common_jobs),
+            metrics: metrics(&common_jobs),
             claims: claims(&first.verdicts, &second.verdicts),
             environment: environment(first, second),
         }
@@ -236,14 +236,16 @@ impl Difference {
     }
 }
 
-fn params(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<Change> {
+fn params(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
-    for (label, of, to) in shared {
-        let (Some(before), Some(after)) = (&of.identity, &to.identity) else { continue };
-        for (what, values) in changed(before, after) {
-            match changes.iter_mut().find(|change| change.what == what && change.values == values) {
+    for (label, first_job, second_job) in common_jobs {
+        let (Some(first_identity), Some(second_identity)) = (&first_job.identity, &second_job.identity) else {
+            continue;
+        };
+        for (field, values) in changed(first_identity, second_identity) {
+            match changes.iter_mut().find(|change| change.what == field && change.values == values) {
                 Some(change) => change.jobs.push((*label).clone()),
-                None => changes.push(Change { what, values, jobs: vec![(*label).clone()] }),
+                None => changes.push(Change { what: field, values, jobs: vec![(*label).clone()] }),
             }
         }
     }
@@ -253,9 +255,9 @@ fn params(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<Change> {
 /// The fields of two identities that differ, those of needed jobs aside.
 fn changed(before: &Identity, after: &Identity) -> Vec<(String, [String; 2])> {
     let mut changes = Vec::new();
-    let mut add = |what: &str, before: String, after: String| {
+    let mut add = |field: &str, before: String, after: String| {
         if before != after {
-            changes.push((what.to_owned(), [before, after]));
+            changes.push((field.to_owned(), [before, after]));
         }
     };
     add("task", before.task.to_string(), after.task.to_string());
@@ -264,7 +266,7 @@ fn changed(before: &Identity, after: &Identity) -> Vec<(String, [String; 2])> {
     add("backend", backend(before), backend(after));
     let names: BTreeSet<&Name> = before.params.keys().chain(after.params.keys()).collect();
     for name in names {
-        let shown = |identity: &Identity| match identity.params.get(name) {
+        let text = |identity: &Identity| match identity.params.get(name) {
             Some(value) => without_keys(&value.to_string()),
             None => {
                 let param = Task::info(&identity.task).and_then(|task| task.param(name));
@@ -277,15 +279,15 @@ fn changed(before: &Identity, after: &Identity) -> Vec<(String, [String; 2])> {
             identity.params.get(name).cloned().or_else(default)
         };
         if value(before) != value(after) {
-            add(name, shown(before), shown(after));
+            add(name, text(before), text(after));
         }
     }
     let inputs: BTreeSet<&String> = before.inputs.keys().chain(after.inputs.keys()).collect();
     for name in inputs {
-        let short = |identity: &Identity| {
+        let short_digest = |identity: &Identity| {
             identity.inputs.get(name).map_or_else(|| "–".to_owned(), |digest| digest.chars().take(12).collect())
         };
-        add(&format!("content of {name}"), short(before), short(after));
+        add(&format!("content of {name}"), short_digest(before), short_digest(after));
     }
     changes
 }
@@ -297,7 +299,7 @@ fn group(label: &str) -> String {
     if axes.is_empty() { step.to_owned() } else { format!("{step}/{}", axes.join(",")) }
 }
 
-fn metrics(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
+fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
     /// The pairs of a metric in a group.
     struct Pairs {
         unit: Unit,
@@ -305,20 +307,20 @@ fn metrics(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
         values: Vec<(f64, f64)>,
     }
     let mut groups: BTreeMap<(String, String), Pairs> = BTreeMap::new();
-    for (label, of, to) in shared {
+    for (label, first_job, second_job) in common_jobs {
         // A job that is the same on both sides has one record.
-        let (Some(before), Some(after)) = (&of.record, &to.record) else { continue };
-        let headline = Task::info(&after.identity.task).map_or(&[][..], |task| task.headline);
-        for (name, metric) in &before.outcome.metrics {
-            let Some(other) = after.outcome.metrics.get(name) else { continue };
+        let (Some(first_record), Some(second_record)) = (&first_job.record, &second_job.record) else { continue };
+        let headline = Task::info(&second_record.identity.task).map_or(&[][..], |task| task.headline);
+        for (name, metric) in &first_record.outcome.metrics {
+            let Some(second_metric) = second_record.outcome.metrics.get(name) else { continue };
             let pairs = groups.entry((group(label), name.clone())).or_insert_with(|| Pairs {
                 unit: metric.unit,
                 headline: headline.is_empty() || headline.contains(&name.as_str()),
                 values: Vec::new(),
             });
             // The sides may report the same in multiples of a unit.
-            let same = metric.value_in(pairs.unit).zip(other.value_in(pairs.unit));
-            pairs.values.extend(same);
+            let value_pair = metric.value_in(pairs.unit).zip(second_metric.value_in(pairs.unit));
+            pairs.values.extend(value_pair);
         }
     }
     let mut changes = Vec::new();
@@ -342,9 +344,9 @@ fn metrics(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
         changes.push(change);
     }
     let chance: Vec<f64> = changes.iter().filter_map(|change| change.p).collect();
-    let mut corrected = holm(&chance).into_iter();
+    let mut corrected_p = holm(&chance).into_iter();
     for change in changes.iter_mut().filter(|change| change.p.is_some()) {
-        change.p = corrected.next();
+        change.p = corrected_p.next();
         change.significant = change.p.map(|p| p < 1.0 - LEVEL);
     }
     changes
@@ -352,15 +354,19 @@ fn metrics(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
 
 fn claims(first: &[Verdict], second: &[Verdict]) -> Vec<ClaimChange> {
     let mut names: Vec<&str> = first.iter().chain(second).map(|verdict| verdict.claim.as_str()).collect();
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(*name));
+    let mut visited_names = BTreeSet::new();
+    names.retain(|name| visited_names.insert(*name));
     let find = |verdicts: &'_ [Verdict], name: &str| -> (Option<State>, String) {
-        let found = verdicts.iter().find(|verdict| verdict.claim == name);
-        (found.map(|verdict| verdict.state), found.map(|verdict| verdict.because.clone()).unwrap_or_default())
+        let verdict = verdicts.iter().find(|verdict| verdict.claim == name);
+        (verdict.map(|verdict| verdict.state), verdict.map(|verdict| verdict.because.clone()).unwrap_or_default())
     };
     let changes = names.into_iter().map(|name| {
-        let ((before, why_before), (after, why_after)) = (find(first, name), find(second, name));
-        ClaimChange { claim: name.to_owned(), states: [before, after], because: [why_before, why_after] }
+        let ((first_state, first_reason), (second_state, second_reason)) = (find(first, name), find(second, name));
+        ClaimChange {
+            claim: name.to_owned(),
+            states: [first_state, second_state],
+            because: [first_reason, second_reason],
+        }
     });
     changes.filter(|change| change.states[0] != change.states[1]).collect()
 }

@@ -18,17 +18,17 @@ const NONE: &str = "(absent)";
 
 /// The differences of two values of the parameter `name`, of which there is at least one.
 pub(super) fn differences(name: &str, old: &Value, new: &Value) -> Vec<Difference> {
-    let found = match (old, new) {
+    let differences = match (old, new) {
         (Value::List(old), Value::List(new)) => of_arguments(name, old, new),
         (Value::Map(old), Value::Map(new)) => {
             let keys = old.keys().chain(new.keys().filter(|key| !old.contains_key(*key)));
-            let changed = keys.filter(|key| old.get(*key) != new.get(*key));
-            changed.map(|key| difference(format!("{name}.{key}"), old.get(key), new.get(key))).collect()
+            let changed_keys = keys.filter(|key| old.get(*key) != new.get(*key));
+            changed_keys.map(|key| difference(format!("{name}.{key}"), old.get(key), new.get(key))).collect()
         }
         (Value::Text(old), Value::Text(new)) if old.contains('\n') || new.contains('\n') => of_lines(name, old, new),
         _ => Vec::new(),
     };
-    if found.is_empty() { vec![difference(name.to_owned(), Some(old), Some(new))] } else { found }
+    if differences.is_empty() { vec![difference(name.to_owned(), Some(old), Some(new))] } else { differences }
 }
 
 fn difference(what: String, old: Option<&Value>, new: Option<&Value>) -> Difference {
@@ -44,65 +44,64 @@ struct Argument {
 
 /// The arguments of a list: `--steps 400` and `--steps=400` are both the value `400` of `--steps`.
 fn arguments(name: &str, items: &[Value]) -> Vec<Argument> {
-    let mut found: Vec<Argument> = Vec::new();
+    let mut arguments: Vec<Argument> = Vec::new();
     let mut flag: Option<String> = None;
     let mut position = 0;
     for item in items {
         let text = item.to_string();
         if is_flag(&text) {
             if let Some(flag) = flag.take() {
-                found.push(Argument { name: flag, value: "given".to_owned() });
+                arguments.push(Argument { name: flag, value: "given".to_owned() });
             }
             match text.split_once('=') {
-                Some((name, value)) => found.push(Argument { name: name.to_owned(), value: value.to_owned() }),
+                Some((name, value)) => arguments.push(Argument { name: name.to_owned(), value: value.to_owned() }),
                 None => flag = Some(text),
             }
         } else if let Some(flag) = flag.take() {
-            found.push(Argument { name: flag, value: text });
+            arguments.push(Argument { name: flag, value: text });
         } else {
             position += 1;
-            found.push(Argument { name: format!("{name}, word {position}"), value: text });
+            arguments.push(Argument { name: format!("{name}, word {position}"), value: text });
         }
     }
-    found.extend(flag.map(|name| Argument { name, value: "given".to_owned() }));
-    found
+    arguments.extend(flag.map(|name| Argument { name, value: "given".to_owned() }));
+    arguments
 }
 
 /// True for `-x` and `--name`, but not for a negative number.
 fn is_flag(text: &str) -> bool {
-    text.strip_prefix('-')
-        .is_some_and(|rest| rest.starts_with(|first: char| first == '-' || first.is_ascii_alphabetic()))
+    text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|char: char| char == '-' || char.is_ascii_alphabetic()))
 }
 
 fn of_arguments(name: &str, old: &[Value], new: &[Value]) -> Vec<Difference> {
-    let (then, mut now) = (arguments(name, old), arguments(name, new));
-    let mut found = Vec::new();
-    for Argument { name, value } in then {
-        match now.iter().position(|argument| argument.name == name) {
+    let (old_arguments, mut new_arguments) = (arguments(name, old), arguments(name, new));
+    let mut differences = Vec::new();
+    for Argument { name, value } in old_arguments {
+        match new_arguments.iter().position(|argument| argument.name == name) {
             Some(index) => {
-                let new = now.remove(index).value;
+                let new = new_arguments.remove(index).value;
                 if new != value {
-                    found.push(Difference { what: name, old: value, new });
+                    differences.push(Difference { what: name, old: value, new });
                 }
             }
-            None => found.push(Difference { what: name, old: value, new: NONE.to_owned() }),
+            None => differences.push(Difference { what: name, old: value, new: NONE.to_owned() }),
         }
     }
-    found.extend(now.into_iter().map(|Argument { name, value }| Difference {
+    differences.extend(new_arguments.into_iter().map(|Argument { name, value }| Difference {
         what: name,
         old: NONE.to_owned(),
         new: value,
     }));
-    found
+    differences
 }
 
 /// The first line that differs, and how many others do.
 fn of_lines(name: &str, old: &str, new: &str) -> Vec<Difference> {
-    let (then, now): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let first = then.iter().zip(&now).take_while(|(then, now)| then == now).count();
-    let line = |lines: &[&str]| lines.get(first).map_or_else(|| NONE.to_owned(), |line| line.trim().to_owned());
-    let what = format!("{name}, line {}", first + 1);
-    let (old, new) = (line(&then), line(&now));
+    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let index = old_lines.iter().zip(&new_lines).take_while(|(old_line, new_line)| old_line == new_line).count();
+    let line = |lines: &[&str]| lines.get(index).map_or_else(|| NONE.to_owned(), |line| line.trim().to_owned());
+    let what = format!("{name}, line {}", index + 1);
+    let (old, new) = (line(&old_lines), line(&new_lines));
     if old == new { Vec::new() } else { vec![Difference { what, old, new }] }
 }
 

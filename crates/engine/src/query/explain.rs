@@ -84,7 +84,7 @@ pub enum Cause {
 
 /// A digest is shown after this word.
 const CONTENT: &str = "content ";
-/// With how many records a job is compared when many jobs are explained at once and none of them has its name.
+/// Number of records that a job is compared with, if many jobs are explained at once and no record has its name.
 const MAX_COMPARED: usize = 200;
 
 impl<'a> Explainer<'a> {
@@ -120,10 +120,10 @@ impl<'a> Explainer<'a> {
     pub fn explain_quickly(&self, id: JobId) -> Explanation<'a> {
         let job = self.plan.job(id);
         let label = job.label.to_string();
-        let named = self.by_label.get(unprefixed(&label)).into_iter().flatten();
-        let named: Vec<&Entry> = named.filter(|entry| entry.identity.task == job.identity.task).copied().collect();
-        if !named.is_empty() {
-            return self.among(id, &named);
+        let entries = self.by_label.get(unprefixed(&label)).into_iter().flatten();
+        let entries: Vec<&Entry> = entries.filter(|entry| entry.identity.task == job.identity.task).copied().collect();
+        if !entries.is_empty() {
+            return self.among(id, &entries);
         }
         let task = self.by_task.get(job.identity.task.as_str()).map(Vec::as_slice).unwrap_or_default();
         self.among(id, &task[..task.len().min(MAX_COMPARED)])
@@ -132,9 +132,9 @@ impl<'a> Explainer<'a> {
     fn among(&self, id: JobId, entries: &[&'a Entry]) -> Explanation<'a> {
         let step = self.plan.job(id).label.step.as_str();
         let own_step = |entry: &Entry| unprefixed(&entry.label).split('/').next() == Some(step);
-        let ranked =
+        let ranking =
             entries.iter().map(|entry| (self.distance(id, entry), !own_step(entry), Reverse(entry.started), *entry));
-        let nearest = ranked.min_by_key(|(distance, other_step, age, _)| (*distance, *other_step, *age));
+        let nearest = ranking.min_by_key(|(distance, other_step, age, _)| (*distance, *other_step, *age));
         let nearest = nearest.map(|(.., entry)| entry);
         let causes = nearest.map(|entry| self.causes(id, entry)).unwrap_or_default();
         Explanation { nearest, causes }
@@ -142,77 +142,83 @@ impl<'a> Explainer<'a> {
 
     /// Number of fields that differ; those of needed jobs count as one each.
     fn distance(&self, id: JobId, entry: &Entry) -> usize {
-        let (now, then) = (&self.plan.job(id).identity, &entry.identity);
-        let names = now.params.keys().chain(then.params.keys().filter(|name| !now.params.contains_key(name)));
-        let params = names.filter(|name| now.params.get(name) != then.params.get(name)).count();
-        let inputs = now.inputs.keys().chain(then.inputs.keys().filter(|name| !now.inputs.contains_key(*name)));
-        let inputs = inputs.filter(|name| now.inputs.get(*name) != then.inputs.get(*name)).count();
+        let (identity, recorded_identity) = (&self.plan.job(id).identity, &entry.identity);
+        let names = identity
+            .params
+            .keys()
+            .chain(recorded_identity.params.keys().filter(|name| !identity.params.contains_key(name)));
+        let params = names.filter(|name| identity.params.get(name) != recorded_identity.params.get(name)).count();
+        let inputs = identity
+            .inputs
+            .keys()
+            .chain(recorded_identity.inputs.keys().filter(|name| !identity.inputs.contains_key(*name)));
+        let inputs = inputs.filter(|name| identity.inputs.get(*name) != recorded_identity.inputs.get(*name)).count();
         // Both are sorted.
-        let needs = now.needs.iter().filter(|key| !then.needs.contains(*key)).count();
-        let gone = then.needs.iter().filter(|key| !now.needs.contains(*key)).count();
-        let rest = usize::from(now.revision != then.revision)
-            + usize::from(now.backend != then.backend)
-            + usize::from(now.format != then.format)
-            + usize::from(now.code != then.code);
-        params + inputs + rest + needs.max(gone)
+        let needs = identity.needs.iter().filter(|key| !recorded_identity.needs.contains(*key)).count();
+        let removed_needs = recorded_identity.needs.iter().filter(|key| !identity.needs.contains(*key)).count();
+        let other_fields = usize::from(identity.revision != recorded_identity.revision)
+            + usize::from(identity.backend != recorded_identity.backend)
+            + usize::from(identity.format != recorded_identity.format)
+            + usize::from(identity.code != recorded_identity.code);
+        params + inputs + other_fields + needs.max(removed_needs)
     }
 
     fn causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
-        let (now, then) = (&self.plan.job(id).identity, &entry.identity);
+        let (identity, recorded_identity) = (&self.plan.job(id).identity, &entry.identity);
         let mut causes = Vec::new();
-        let mut changed = |what: &str, old: String, new: String, place| {
+        let mut add_cause = |what: &str, old: String, new: String, place| {
             causes.push(Cause::Changed { what: what.to_owned(), old, new, place });
         };
-        if now.format != then.format {
-            changed("key format", then.format.to_string(), now.format.to_string(), None);
+        if identity.format != recorded_identity.format {
+            add_cause("key format", recorded_identity.format.to_string(), identity.format.to_string(), None);
         }
-        if now.revision != then.revision {
-            changed("task revision", then.revision.to_string(), now.revision.to_string(), None);
+        if identity.revision != recorded_identity.revision {
+            add_cause("task revision", recorded_identity.revision.to_string(), identity.revision.to_string(), None);
         }
-        if now.backend != then.backend {
+        if identity.backend != recorded_identity.backend {
             let name =
                 |backend: Option<sweep_job::Backend>| backend.map_or("none", sweep_job::Backend::name).to_owned();
-            changed("backend", name(then.backend), name(now.backend), None);
+            add_cause("backend", name(recorded_identity.backend), name(identity.backend), None);
         }
         // In the order of the task's declaration, which is the order of its documentation.
-        for param in Task::info(&now.task).into_iter().flat_map(TaskInfo::params) {
+        for param in Task::info(&identity.task).into_iter().flat_map(TaskInfo::params) {
             let place = || self.plan.place(id, param.name);
-            let shown = |value: Option<&Value>| match value {
+            let text_of = |value: Option<&Value>| match value {
                 Some(value) => without_keys(&value.to_string()),
                 None => format!("{} (default)", (param.default)()),
             };
             let content = |digest: Option<&String>, value: Option<&Value>| match digest {
                 Some(digest) => format!("content {}", digest.chars().take(12).collect::<String>()),
-                None => shown(value),
+                None => text_of(value),
             };
-            let (old, new) = (then.params.get(param.name), now.params.get(param.name));
+            let (old, new) = (recorded_identity.params.get(param.name), identity.params.get(param.name));
             // A list's or a map's inputs stand under `name.1`, `name.key`.
-            let own = |name: &str| {
+            let is_own = |name: &str| {
                 name == param.name || name.strip_prefix(param.name).is_some_and(|rest| rest.starts_with('.'))
             };
             let values = &self.plan.job(id).values;
             let names: BTreeSet<&String> =
-                now.inputs.keys().chain(then.inputs.keys()).filter(|name| own(name)).collect();
+                identity.inputs.keys().chain(recorded_identity.inputs.keys()).filter(|name| is_own(name)).collect();
             let mut as_input = false;
             for name in names {
-                let (old_digest, new_digest) = (then.inputs.get(name), now.inputs.get(name));
+                let (old_digest, new_digest) = (recorded_identity.inputs.get(name), identity.inputs.get(name));
                 if old_digest != new_digest {
                     let file = file_of(values, name).unwrap_or_else(|| name.clone());
-                    changed(&file, content(old_digest, old), content(new_digest, new), place());
+                    add_cause(&file, content(old_digest, old), content(new_digest, new), place());
                     as_input = true;
                 }
             }
             // The same result of another job: the differences of that job are reported as a change of the need.
-            if as_input || old == new || shown(old) == shown(new) {
+            if as_input || old == new || text_of(old) == text_of(new) {
                 continue;
             }
             match (old, new) {
                 (Some(old), Some(new)) => {
                     for Difference { what, old, new } in differences(param.name, old, new) {
-                        changed(&what, without_keys(&old), without_keys(&new), place());
+                        add_cause(&what, without_keys(&old), without_keys(&new), place());
                     }
                 }
-                _ => changed(param.name, shown(old), shown(new), place()),
+                _ => add_cause(param.name, text_of(old), text_of(new), place()),
             }
         }
         causes.extend(self.code_causes(id, entry));
@@ -226,37 +232,53 @@ impl<'a> Explainer<'a> {
         let set = entry.identity.base_key().ok().and_then(|base| self.manifests.borrow_mut().set_of(base, entry.key));
         let Some(set) = set else { return Vec::new() };
         let mut causes = Vec::new();
-        let shown = |digest: &str| match digest {
+        let text_of = |digest: &str| match digest {
             ABSENT => "gone".to_owned(),
             digest => format!("{CONTENT}{}", digest.chars().take(12).collect::<String>()),
         };
-        for now in &code.files {
-            let Some(then) = set.files.get(&now.path).filter(|then| then.digest != now.digest) else { continue };
-            let readers = self.readers(|code| code.files.iter().any(|file| file.path == now.path));
-            let (old, new) = (shown(&then.digest), shown(&now.digest));
-            causes.push(Cause::Code { what: now.path.clone(), old, new, by: then.by.clone(), readers });
+        for job_file in &code.files {
+            let Some(record_file) =
+                set.files.get(&job_file.path).filter(|record_file| record_file.digest != job_file.digest)
+            else {
+                continue;
+            };
+            let readers = self.readers(|code| code.files.iter().any(|file| file.path == job_file.path));
+            let (old, new) = (text_of(&record_file.digest), text_of(&job_file.digest));
+            causes.push(Cause::Code { what: job_file.path.clone(), old, new, by: record_file.by.clone(), readers });
         }
-        for now in &code.facts {
-            let then = set.facts.get(&now.path).filter(|then| fact::is_other(then, &now.digest));
-            let Some(then) = then else { continue };
-            let readers = self.readers(|code| code.facts.iter().any(|fact| fact.path == now.path));
-            let (what, old, new) = fact::change(&now.path, then, &now.digest, CONTENT);
+        for job_fact in &code.facts {
+            let record_fact =
+                set.facts.get(&job_fact.path).filter(|record_fact| fact::is_other(record_fact, &job_fact.digest));
+            let Some(record_fact) = record_fact else { continue };
+            let readers = self.readers(|code| code.facts.iter().any(|fact| fact.path == job_fact.path));
+            let (what, old, new) = fact::change(&job_fact.path, record_fact, &job_fact.digest, CONTENT);
             causes.push(Cause::Code { what, old, new, by: None, readers });
         }
-        for (name, folder, now) in &code.packages {
-            let then = set.packages.get(name).filter(|then| then.folder == *folder && then.version != *now);
-            let Some(then) = then else { continue };
+        for (name, folder, version) in &code.packages {
+            let record_package = set
+                .packages
+                .get(name)
+                .filter(|record_package| record_package.folder == *folder && record_package.version != *version);
+            let Some(record_package) = record_package else { continue };
             let readers = self.readers(|code| code.packages.iter().any(|(other, ..)| other == name));
-            let new = if now == ABSENT { "gone".to_owned() } else { now.clone() };
-            causes.push(Cause::Code { what: name.clone(), old: then.version.clone(), new, by: None, readers });
+            let new = if version == ABSENT { "gone".to_owned() } else { version.clone() };
+            causes.push(Cause::Code {
+                what: name.clone(),
+                old: record_package.version.clone(),
+                new,
+                by: None,
+                readers,
+            });
         }
         if !code.environment.is_empty() {
-            let then = self.manifests.borrow_mut().environment_states(&set);
-            for (name, now) in &code.environment {
-                let Some(then) = then.get(name).filter(|then| *then != now) else { continue };
+            let record_states = self.manifests.borrow_mut().environment_states(&set);
+            for (name, state) in &code.environment {
+                let Some(record_state) = record_states.get(name).filter(|record_state| *record_state != state) else {
+                    continue;
+                };
                 let readers = self.readers(|code| code.environment.contains_key(name));
-                let shown = |id: &String| if id == ABSENT { "gone".to_owned() } else { shown_id(id) };
-                let (old, new) = (shown(then), shown(now));
+                let text_of = |id: &String| if id == ABSENT { "gone".to_owned() } else { shown_id(id) };
+                let (old, new) = (text_of(record_state), text_of(state));
                 causes.push(Cause::Code { what: name.clone(), old, new, by: None, readers });
             }
         }
@@ -264,46 +286,48 @@ impl<'a> Explainer<'a> {
     }
 
     /// Number of jobs whose code has a property. Many jobs share their code.
-    fn readers(&self, has: impl Fn(&Code) -> bool) -> usize {
-        let mut known: HashMap<*const Code, bool> = HashMap::new();
+    fn readers(&self, has_property: impl Fn(&Code) -> bool) -> usize {
+        let mut answers: HashMap<*const Code, bool> = HashMap::new();
         let codes = self.plan.jobs().filter_map(|(_, job)| job.code.as_ref());
-        codes.filter(|code| *known.entry(Arc::as_ptr(code)).or_insert_with(|| has(code))).count()
+        codes.filter(|code| *answers.entry(Arc::as_ptr(code)).or_insert_with(|| has_property(code))).count()
     }
 
     fn need_causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
-        let mut before: HashSet<Key> = entry.identity.needs.iter().collect();
-        let mut new: Vec<JobId> =
-            self.plan.needs(id).filter(|need| !before.remove(&self.plan.job(*need).key)).collect();
-        new.sort_unstable();
+        let mut old_needs: HashSet<Key> = entry.identity.needs.iter().collect();
+        let mut new_needs: Vec<JobId> =
+            self.plan.needs(id).filter(|need| !old_needs.remove(&self.plan.job(*need).key)).collect();
+        new_needs.sort_unstable();
         // New needs are compared with those that were needed then and are not needed now: first with those of the same name,
         // then with the nearest one.
-        let mut before: Vec<&Entry> = before.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
-        before.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
-        let mut named: HashMap<&str, Vec<&Entry>> = HashMap::new();
-        for entry in &before {
-            named.entry(unprefixed(&entry.label)).or_default().push(entry);
+        let mut old_needs: Vec<&Entry> = old_needs.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
+        old_needs.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
+        let mut entries_by_label: HashMap<&str, Vec<&Entry>> = HashMap::new();
+        for entry in &old_needs {
+            entries_by_label.entry(unprefixed(&entry.label)).or_default().push(entry);
         }
-        let mut taken: HashSet<Key> = HashSet::new();
+        let mut taken_keys: HashSet<Key> = HashSet::new();
         let mut causes = Vec::new();
-        for job in new {
-            let planned = self.plan.job(job);
-            let label = planned.label.to_string();
-            let fits =
-                |earlier: &&&Entry| earlier.identity.task == planned.identity.task && !taken.contains(&earlier.key);
-            let same = named.get(unprefixed(&label)).and_then(|entries| entries.iter().find(fits).copied());
-            let nearest = same.or_else(|| {
-                let open = before.iter().filter(fits).take(MAX_COMPARED);
-                open.min_by_key(|earlier| self.distance(job, earlier)).copied()
+        for job in new_needs {
+            let planned_job = self.plan.job(job);
+            let label = planned_job.label.to_string();
+            let fits = |candidate: &&&Entry| {
+                candidate.identity.task == planned_job.identity.task && !taken_keys.contains(&candidate.key)
+            };
+            let namesake =
+                entries_by_label.get(unprefixed(&label)).and_then(|entries| entries.iter().find(fits).copied());
+            let nearest = namesake.or_else(|| {
+                let candidates = old_needs.iter().filter(fits).take(MAX_COMPARED);
+                candidates.min_by_key(|candidate| self.distance(job, candidate)).copied()
             });
-            let inner = nearest.map(|earlier| {
-                taken.insert(earlier.key);
-                self.causes(job, earlier)
+            let inner = nearest.map(|candidate| {
+                taken_keys.insert(candidate.key);
+                self.causes(job, candidate)
             });
-            let cached = self.by_key.contains_key(&planned.key);
+            let cached = self.by_key.contains_key(&planned_job.key);
             causes.push(Cause::Need { job, cached, causes: inner.unwrap_or_default() });
         }
-        let gone = before.into_iter().filter(|earlier| !taken.contains(&earlier.key));
-        causes.extend(gone.map(|gone| Cause::Gone { label: gone.label.clone() }));
+        let removed_entries = old_needs.into_iter().filter(|candidate| !taken_keys.contains(&candidate.key));
+        causes.extend(removed_entries.map(|removed_entry| Cause::Gone { label: removed_entry.label.clone() }));
         causes
     }
 
@@ -312,13 +336,13 @@ impl<'a> Explainer<'a> {
         if explanation.nearest.is_none() {
             return "no similar job has run".to_owned();
         }
-        let mut found = Vec::new();
-        self.roots(&explanation.causes, &mut found);
-        found.join("; ")
+        let mut changes = Vec::new();
+        self.roots(&explanation.causes, &mut changes);
+        changes.join("; ")
     }
 
     /// The changes at the root of `causes`, each once.
-    fn roots(&self, causes: &[Cause], found: &mut Vec<String>) {
+    fn roots(&self, causes: &[Cause], changes: &mut Vec<String>) {
         for cause in causes {
             let text = match cause {
                 Cause::Changed { what, old, new, place } => {
@@ -331,7 +355,7 @@ impl<'a> Explainer<'a> {
                     change + &place.unwrap_or_default()
                 }
                 Cause::Code { what, old, new, readers, .. } => {
-                    let read = if *readers == 1 { "reads" } else { "read" };
+                    let verb = if *readers == 1 { "reads" } else { "read" };
                     let what = clean(what);
                     let change = if is_content(old, new) {
                         format!("{what} changed")
@@ -340,19 +364,19 @@ impl<'a> Explainer<'a> {
                     } else {
                         format!("{what} {old} → {new}")
                     };
-                    format!("{change}; {} {read} it", count(*readers, "job"))
+                    format!("{change}; {} {verb} it", count(*readers, "job"))
                 }
                 Cause::Need { job, cached, causes } if causes.is_empty() => {
                     format!("needs {}, {}", self.plan.job(*job).label, news(*cached))
                 }
                 Cause::Need { causes, .. } => {
-                    self.roots(causes, found);
+                    self.roots(causes, changes);
                     continue;
                 }
                 Cause::Gone { label } => format!("no longer needs {label}"),
             };
-            if !found.contains(&text) {
-                found.push(text);
+            if !changes.contains(&text) {
+                changes.push(text);
             }
         }
     }
@@ -372,21 +396,22 @@ pub fn news(cached: bool) -> &'static str {
 fn file_of(values: &Values, name: &str) -> Option<String> {
     let (param, part) = name.split_once('.').map_or((name, None), |(param, part)| (param, Some(part)));
     let value = values.get(param)?;
-    let found = match (value, part) {
+    let item = match (value, part) {
         (Value::List(items), Some(part)) => items.get(part.parse::<usize>().ok()?.checked_sub(1)?)?,
         (Value::Map(entries), Some(part)) => entries.get(part)?,
         (value, _) => value,
     };
-    let path = without_keys(found.as_text()?);
-    let here = std::env::current_dir().ok();
-    let near = here.and_then(|here| Some(Path::new(&path).strip_prefix(here).ok()?.display().to_string()));
-    Some(near.unwrap_or(path))
+    let path = without_keys(item.as_text()?);
+    let folder = std::env::current_dir().ok();
+    let relative_path =
+        folder.and_then(|folder| Some(Path::new(&path).strip_prefix(folder).ok()?.display().to_string()));
+    Some(relative_path.unwrap_or(path))
 }
 
 /// A label without the recipe's name in front: which recipes are planned together makes no difference to a job.
 fn unprefixed(label: &str) -> &str {
     let step = label.split('/').next().unwrap_or(label);
-    step.find(':').map_or(label, |at| &label[at + 1..])
+    step.find(':').map_or(label, |index| &label[index + 1..])
 }
 
 /// A value that is longer than a line has room for, by its ends.

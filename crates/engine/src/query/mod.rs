@@ -100,7 +100,7 @@ pub enum QueryError {
         /// Available names.
         help: String,
     },
-    /// The condition compares what cannot be compared.
+    /// The condition compares values that cannot be compared.
     #[error("the condition cannot be evaluated: {0}; strings need quotes: `prune == 'bitter7'`")]
     Condition(String),
     /// A record cannot be read.
@@ -133,18 +133,18 @@ pub struct Heading {
 impl Records {
     /// All records of a store, or those of a plan's jobs.
     pub fn new(store: &Store, plan: Option<&Plan>) -> std::io::Result<Self> {
-        let (entries, measured) = store.measured()?;
-        let mut measured: HashMap<_, _> = measured.into_iter().map(|line| (line.key, line)).collect();
+        let (entries, measurements) = store.measured()?;
+        let mut measurements: HashMap<_, _> = measurements.into_iter().map(|line| (line.key, line)).collect();
         let mut by_key = HashMap::new();
-        let mut joined = Vec::with_capacity(entries.len());
+        let mut joined_entries = Vec::with_capacity(entries.len());
         for entry in entries {
-            let Some(measured) = measured.remove(&entry.key) else { continue };
-            by_key.insert(entry.key, joined.len());
-            joined.push((entry, measured));
+            let Some(measurement) = measurements.remove(&entry.key) else { continue };
+            by_key.insert(entry.key, joined_entries.len());
+            joined_entries.push((entry, measurement));
         }
         let mut rows = Vec::new();
         match plan {
-            None => rows.extend((0..joined.len()).map(|entry| Row {
+            None => rows.extend((0..joined_entries.len()).map(|entry| Row {
                 entry,
                 recipe: String::new(),
                 step: String::new(),
@@ -162,8 +162,8 @@ impl Records {
                 }
             }
         }
-        let units = units(joined.iter().map(|(_, measured)| measured), plan);
-        let mut records = Self { entries: joined, rows, named: plan.is_some(), columns: Vec::new(), units };
+        let units = units(joined_entries.iter().map(|(_, measurement)| measurement), plan);
+        let mut records = Self { entries: joined_entries, rows, named: plan.is_some(), columns: Vec::new(), units };
         records.columns = records.known();
         Ok(records)
     }
@@ -181,13 +181,13 @@ impl Records {
                     axes.push(axis);
                 }
             }
-            let (entry, measured) = &self.entries[row.entry];
+            let (entry, measurement) = &self.entries[row.entry];
             tasks.insert(entry.identity.task.as_str());
             params.extend(entry.identity.params.keys().map(Name::as_str));
-            metrics.extend(measured.metrics.keys().map(String::as_str));
+            metrics.extend(measurement.metrics.keys().map(String::as_str));
         }
-        let declared = tasks.iter().filter_map(|task| Task::info(task)).flat_map(TaskInfo::params);
-        params.extend(declared.map(|param| param.name));
+        let declared_params = tasks.iter().filter_map(|task| Task::info(task)).flat_map(TaskInfo::params);
+        params.extend(declared_params.map(|param| param.name));
         columns.extend(axes.into_iter().map(|name| Column::Axis(name.to_owned())));
         columns.extend(params.into_iter().map(|name| Column::Param(name.to_owned())));
         columns.extend(metrics.into_iter().map(|name| Column::Metric(name.to_owned())));
@@ -199,27 +199,27 @@ impl Records {
     /// The column with a name: as it is written in full, or short where that is an axis, a metric or a parameter, in this
     /// order.
     fn column(&self, name: &str) -> Result<&Column, QueryError> {
-        let full = self.columns.iter().find(|column| column.name() == name);
-        let short = |wanted: fn(&Column) -> bool| {
-            self.columns.iter().find(move |column| wanted(column) && column.short() == name)
+        let exact_match = self.columns.iter().find(|column| column.name() == name);
+        let by_short_name = |is_wanted: fn(&Column) -> bool| {
+            self.columns.iter().find(move |column| is_wanted(column) && column.short() == name)
         };
-        let found = full
-            .or_else(|| short(|column| matches!(column, Column::Axis(_))))
-            .or_else(|| short(|column| matches!(column, Column::Metric(_))))
-            .or_else(|| short(|column| matches!(column, Column::Param(_))))
+        let column = exact_match
+            .or_else(|| by_short_name(|column| matches!(column, Column::Axis(_))))
+            .or_else(|| by_short_name(|column| matches!(column, Column::Metric(_))))
+            .or_else(|| by_short_name(|column| matches!(column, Column::Param(_))))
             .or_else(|| {
-                let current = current_name(name.strip_prefix("metrics.").unwrap_or(name));
-                self.columns.iter().find(|column| matches!(column, Column::Metric(metric) if metric == current))
+                let current_metric = current_name(name.strip_prefix("metrics.").unwrap_or(name));
+                self.columns.iter().find(|column| matches!(column, Column::Metric(metric) if metric == current_metric))
             });
-        found.ok_or_else(|| {
-            let shorts: BTreeSet<&str> = self.columns.iter().map(Column::short).collect();
-            let help = suggest(name, "columns", shorts.iter().copied()).unwrap_or_default();
+        column.ok_or_else(|| {
+            let short_names: BTreeSet<&str> = self.columns.iter().map(Column::short).collect();
+            let help = suggest(name, "columns", short_names.iter().copied()).unwrap_or_default();
             QueryError::UnknownColumn { name: name.to_owned(), help }
         })
     }
 
     fn value(&self, row: &Row, column: &Column) -> Value {
-        let (entry, measured) = &self.entries[row.entry];
+        let (entry, measurement) = &self.entries[row.entry];
         let text = |text: &str| Value::Text(text.to_owned());
         match column {
             Column::Recipe => text(&row.recipe),
@@ -228,16 +228,16 @@ impl Records {
             Column::Axis(name) => row.point.get(name).cloned().unwrap_or(Value::Null),
             Column::Param(name) => param(entry, name),
             Column::Metric(name) => {
-                measured.metrics.get(name).map_or(Value::Null, |metric| Value::Float(self.in_unit(name, *metric)))
+                measurement.metrics.get(name).map_or(Value::Null, |metric| Value::Float(self.in_unit(name, *metric)))
             }
             Column::Task => text(&entry.identity.task),
             Column::Key => Value::Text(entry.key.to_string()),
             Column::Started => Value::Text(entry.started.to_string()),
             Column::Seconds => Value::Float(entry.seconds),
             Column::Backend => entry.identity.backend.map_or(Value::Null, |backend| text(backend.name())),
-            Column::Device => measured.device.as_deref().map_or(Value::Null, text),
-            Column::Host => text(&measured.host),
-            Column::Version => text(&measured.sweep),
+            Column::Device => measurement.device.as_deref().map_or(Value::Null, text),
+            Column::Host => text(&measurement.host),
+            Column::Version => text(&measurement.sweep),
         }
     }
 
@@ -273,14 +273,14 @@ impl Records {
 
     /// The rows for which the conditions hold, in order.
     fn matching(&self, question: &Question) -> Result<Vec<&Row>, QueryError> {
-        let mut named: BTreeMap<&str, &Column> = BTreeMap::new();
+        let mut columns: BTreeMap<&str, &Column> = BTreeMap::new();
         for name in question.filters.iter().flat_map(Filter::names) {
-            named.insert(name, self.column(name)?);
+            columns.insert(name, self.column(name)?);
         }
         let mut rows = Vec::new();
         'rows: for row in &self.rows {
             for filter in &question.filters {
-                let value = |name: &str| named.get(name).map_or(Value::Null, |column| self.value(row, column));
+                let value = |name: &str| columns.get(name).map_or(Value::Null, |column| self.value(row, column));
                 if !filter.holds(&value).map_err(QueryError::Condition)? {
                     continue 'rows;
                 }
@@ -297,7 +297,9 @@ impl Records {
             .collect::<Result<_, QueryError>>()?;
         if !sort.is_empty() {
             rows.sort_by_cached_key(|row| {
-                sort.iter().map(|(column, down)| Sorted::new(self.value(row, column), *down)).collect::<Vec<_>>()
+                sort.iter()
+                    .map(|(column, is_descending)| Sorted::new(self.value(row, column), *is_descending))
+                    .collect::<Vec<_>>()
             });
         }
         rows.truncate(question.limit.unwrap_or(usize::MAX));
@@ -318,30 +320,34 @@ impl Records {
 
     /// Returns the heading of `column`, with its short name if that name is unambiguous.
     fn heading(&self, column: &Column) -> Heading {
-        let short = column.short();
-        let enough = self.column(short).is_ok_and(|found| found == column);
+        let short_name = column.short();
+        let is_unambiguous = self.column(short_name).is_ok_and(|candidate| candidate == column);
         let measured = matches!(column, Column::Metric(_) | Column::Seconds);
-        Heading { name: if enough { short.to_owned() } else { column.name() }, unit: self.unit(column), measured }
+        Heading {
+            name: if is_unambiguous { short_name.to_owned() } else { column.name() },
+            unit: self.unit(column),
+            measured,
+        }
     }
 
     /// Returns the columns in which these rows differ, and the columns of their measurements.
     fn fitting(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
         let differs = |column: &Column| {
             let mut values = rows.iter().map(|row| self.value(row, column));
-            let first = values.next();
-            values.any(|value| Some(&value) != first.as_ref())
+            let first_value = values.next();
+            values.any(|value| Some(&value) != first_value.as_ref())
         };
         let tasks: BTreeSet<&str> = rows.iter().map(|row| self.entries[row.entry].0.identity.task.as_str()).collect();
         let infos: Vec<&TaskInfo> = tasks.iter().filter_map(|task| Task::info(task)).collect();
         let headline = |name: &str| infos.iter().any(|info| info.headline.contains(&name) || info.headline.is_empty());
-        let shown = |column: &&Column| match column {
+        let is_shown = |column: &&Column| match column {
             Column::Recipe | Column::Step => differs(column),
             Column::Label => !self.named,
             Column::Axis(_) => true,
             Column::Param(_) => !self.named && !brief && differs(column),
             Column::Metric(name) => {
-                let present = rows.iter().any(|row| self.entries[row.entry].1.metrics.contains_key(name));
-                present && (!brief || headline(name))
+                let is_present = rows.iter().any(|row| self.entries[row.entry].1.metrics.contains_key(name));
+                is_present && (!brief || headline(name))
             }
             Column::Key => !brief,
             Column::Task
@@ -352,15 +358,15 @@ impl Records {
             | Column::Host
             | Column::Version => false,
         };
-        self.columns.iter().filter(shown).collect()
+        self.columns.iter().filter(is_shown).collect()
     }
 }
 
 /// The units of metrics: those that recipes declare, or else those of the first record that has a multiple of a base unit, or
 /// of the first record.
-fn units<'m>(measured: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) -> HashMap<String, (Unit, bool)> {
+fn units<'m>(measurements: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) -> HashMap<String, (Unit, bool)> {
     let mut units: HashMap<String, (Unit, bool)> = HashMap::new();
-    for (name, metric) in measured.flat_map(|measured| &measured.metrics) {
+    for (name, metric) in measurements.flat_map(|measurement| &measurement.metrics) {
         match units.get_mut(name) {
             Some((unit, _)) if *unit == unit.base() && metric.unit != metric.unit.base() => *unit = metric.unit,
             Some(_) => {}
@@ -374,13 +380,13 @@ fn units<'m>(measured: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) 
     units
 }
 
-/// A parameter of a record; one that is not part of the key has its default.
+/// A parameter of a record. A parameter that is not part of the key has its default.
 fn param(entry: &Entry, name: &str) -> Value {
     if let Some(value) = entry.identity.params.get(name) {
         return value.clone();
     }
-    let declared = Task::info(&entry.identity.task).and_then(|info| info.param(name));
-    declared.map_or(Value::Null, |param| (param.default)())
+    let param = Task::info(&entry.identity.task).and_then(|info| info.param(name));
+    param.map_or(Value::Null, |param| (param.default)())
 }
 
 impl Column {
@@ -445,13 +451,13 @@ impl PartialOrd for Sorted {
 
 impl Ord for Sorted {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let within = match (&self.value, &other.value) {
+        let order = match (&self.value, &other.value) {
             (Value::Text(own), Value::Text(other)) => own.cmp(other),
             (own, other) => match (own.as_f64(), other.as_f64()) {
                 (Some(own), Some(other)) => own.total_cmp(&other),
                 _ => own.to_string().cmp(&other.to_string()),
             },
         };
-        self.rank().cmp(&other.rank()).then(if self.down { within.reverse() } else { within })
+        self.rank().cmp(&other.rank()).then(if self.down { order.reverse() } else { order })
     }
 }

@@ -52,7 +52,7 @@ impl Answer {
         if self.rows.is_empty() {
             return match self.asked {
                 0 => "There are no records to answer from.\n".to_owned(),
-                asked => format!("None of {} fits.\n", count(asked, "record")),
+                records => format!("None of {} fits.\n", count(records, "record")),
             };
         }
         let mut grid = Grid::new();

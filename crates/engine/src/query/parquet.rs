@@ -55,14 +55,14 @@ fn kind(answer: &Answer, index: usize) -> Physical {
     if values.peek().is_none() {
         return Physical::BYTE_ARRAY;
     }
-    let all = |is: fn(&Value) -> bool| {
-        answer.rows.iter().map(|row| &row[index]).all(|value| *value == Value::Null || is(value))
+    let all_values = |predicate: fn(&Value) -> bool| {
+        answer.rows.iter().map(|row| &row[index]).all(|value| *value == Value::Null || predicate(value))
     };
-    if all(|value| matches!(value, Value::Bool(_))) {
+    if all_values(|value| matches!(value, Value::Bool(_))) {
         Physical::BOOLEAN
-    } else if all(|value| matches!(value, Value::Int(_))) {
+    } else if all_values(|value| matches!(value, Value::Int(_))) {
         Physical::INT64
-    } else if all(|value| matches!(value, Value::Int(_) | Value::Float(_))) {
+    } else if all_values(|value| matches!(value, Value::Int(_) | Value::Float(_))) {
         Physical::DOUBLE
     } else {
         Physical::BYTE_ARRAY
@@ -75,23 +75,23 @@ fn write<'v>(
     values: impl Iterator<Item = &'v Value> + Clone,
 ) -> Result<(), ParquetError> {
     let levels: Vec<i16> = values.clone().map(|value| i16::from(*value != Value::Null)).collect();
-    let present = values.filter(|value| **value != Value::Null);
+    let non_null_values = values.filter(|value| **value != Value::Null);
     match kind {
         Physical::BOOLEAN => {
-            let values: Vec<bool> = present.map(|value| *value == Value::Bool(true)).collect();
+            let values: Vec<bool> = non_null_values.map(|value| *value == Value::Bool(true)).collect();
             column.typed::<BoolType>().write_batch(&values, Some(&levels), None)?;
         }
         Physical::INT64 => {
-            let whole = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
-            let values: Vec<i64> = present.filter_map(whole).collect();
+            let integer = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
+            let values: Vec<i64> = non_null_values.filter_map(integer).collect();
             column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
         }
         Physical::DOUBLE => {
-            let values: Vec<f64> = present.filter_map(Value::as_f64).collect();
+            let values: Vec<f64> = non_null_values.filter_map(Value::as_f64).collect();
             column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
         }
         _ => {
-            let values: Vec<ByteArray> = present.map(|value| value.to_string().into_bytes().into()).collect();
+            let values: Vec<ByteArray> = non_null_values.map(|value| value.to_string().into_bytes().into()).collect();
             column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
         }
     }

@@ -99,50 +99,52 @@ enum Taken {
 impl Remote {
     /// Opens the remote at `address`, without sending a request yet.
     pub fn open(address: &str, options: &Options) -> Result<Self, RemoteError> {
-        let bad = |why: &str| RemoteError::Address(redacted(address), why.to_owned());
-        let (scheme, rest) = address.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
-        if rest.contains('@') && scheme != "file" {
-            return Err(bad("credentials come from the environment, not from the address"));
+        let address_error = |reason: &str| RemoteError::Address(redacted(address), reason.to_owned());
+        let (scheme, location) = address.split_once("://").ok_or_else(|| address_error("it has no scheme"))?;
+        if location.contains('@') && scheme != "file" {
+            return Err(address_error("credentials come from the environment, not from the address"));
         }
-        if rest.contains(['?', '#']) {
-            return Err(bad("it ends with the path"));
+        if location.contains(['?', '#']) {
+            return Err(address_error("it ends with the path"));
         }
-        let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
+        let (bucket, folder) = location.split_once('/').unwrap_or((location, ""));
         let connector = connect::Connector { silence: SILENCE };
-        let invalid = |error: object_store::Error| bad(&plain(&error));
+        let builder_error = |error: object_store::Error| address_error(&plain(&error));
         let (objects, folder): (Arc<dyn ObjectStore>, &str) = match scheme {
             "file" => {
                 // Checked again, because the disk may have been removed: a folder is not created, lest it be created
                 // elsewhere.
                 let folder = PathBuf::from(format!("/{folder}"));
                 if !bucket.is_empty() || !folder.is_dir() {
-                    return Err(bad("the folder does not exist, and is not created"));
+                    return Err(address_error("the folder does not exist, and is not created"));
                 }
-                (Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(invalid)?.with_fsync(true)), "")
+                (Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(builder_error)?.with_fsync(true)), "")
             }
-            _ if bucket.is_empty() => return Err(bad("it names no bucket")),
+            _ if bucket.is_empty() => return Err(address_error("it names no bucket")),
             "s3" => {
-                let plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
+                let is_http = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
                     .iter()
                     .any(|name| std::env::var(name).is_ok_and(|endpoint| endpoint.starts_with("http://")));
                 let builder = AmazonS3Builder::from_env()
                     .with_bucket_name(bucket)
                     .with_retry(retry())
                     .with_http_connector(connector);
-                let builder = builder.with_client_options(ClientOptions::new().with_allow_http(plain));
-                (Arc::new(builder.build().map_err(invalid)?), folder)
+                let builder = builder.with_client_options(ClientOptions::new().with_allow_http(is_http));
+                (Arc::new(builder.build().map_err(builder_error)?), folder)
             }
             "gs" => {
                 let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry());
-                (Arc::new(builder.with_http_connector(connector).build().map_err(invalid)?), folder)
+                (Arc::new(builder.with_http_connector(connector).build().map_err(builder_error)?), folder)
             }
             "az" => {
                 let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry());
-                (Arc::new(builder.with_http_connector(connector).build().map_err(invalid)?), folder)
+                (Arc::new(builder.with_http_connector(connector).build().map_err(builder_error)?), folder)
             }
-            other => return Err(bad(&format!("`{other}` is not one of s3, gs, az and file"))),
+            unknown_scheme => {
+                return Err(address_error(&format!("`{unknown_scheme}` is not one of s3, gs, az and file")));
+            }
         };
-        let prefix = Path::parse(folder.trim_matches('/')).map_err(|error| bad(&error.to_string()))?;
+        let prefix = Path::parse(folder.trim_matches('/')).map_err(|error| address_error(&error.to_string()))?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| RemoteError::Broken(address.to_owned(), error.to_string()))?;
         let key = options.key.as_deref().map(SecretKey::read).transpose()?;
@@ -175,68 +177,68 @@ impl Remote {
     /// Ends early if the caller no longer waits.
     pub fn pull(&self, store: &Store, keys: &[Key], arriving: &Arriving) -> Result<Pulled, RemoteError> {
         let _pulling = info_span!(target: log::REMOTE, "pull", remote = self.name, records = keys.len()).entered();
-        let mut pulled = Pulled::default();
-        let mut wanted = keys.to_vec();
-        if wanted.len() > MAX_SINGLE_REQUESTS {
+        let mut summary = Pulled::default();
+        let mut wanted_keys = keys.to_vec();
+        if wanted_keys.len() > MAX_SINGLE_REQUESTS {
             match self.keys() {
-                Ok(there) => {
-                    let there: HashSet<Key> = there.into_iter().collect();
-                    let (known, missing) = wanted.into_iter().partition(|key| there.contains(key));
-                    pulled.missing = Vec::len(&missing);
-                    for key in missing {
+                Ok(remote_keys) => {
+                    let remote_keys: HashSet<Key> = remote_keys.into_iter().collect();
+                    let (known_keys, missing_keys) = wanted_keys.into_iter().partition(|key| remote_keys.contains(key));
+                    summary.missing = Vec::len(&missing_keys);
+                    for key in missing_keys {
                         arriving.decided(key);
                     }
-                    wanted = known;
+                    wanted_keys = known_keys;
                 }
                 Err(error) => {
                     self.given_up.store(true, Ordering::Relaxed);
-                    return Ok(Pulled { broken: Some(error.to_string()), ..pulled });
+                    return Ok(Pulled { broken: Some(error.to_string()), ..summary });
                 }
             }
         }
         let folder = store.beside().map_err(StoreError::from).map_err(TransferError::from)?;
-        let fetches = stream::iter(wanted).map(|key| {
+        let fetches = stream::iter(wanted_keys).map(|key| {
             let folder = folder.clone();
             async move { (key, self.bring(store, key, folder).await) }
         });
         let fetches = fetches.buffer_unordered(AT_ONCE);
-        self.runtime.block_on(self.receive(Box::pin(fetches), arriving, &mut pulled))?;
-        if pulled.broken.is_some() {
+        self.runtime.block_on(self.receive(Box::pin(fetches), arriving, &mut summary))?;
+        if summary.broken.is_some() {
             self.given_up.store(true, Ordering::Relaxed);
         }
-        let Pulled { added, missing, refused, broken } = &pulled;
+        let Pulled { added, missing, refused, broken } = &summary;
         info!(target: log::REMOTE, added, missing, refused = refused.len(), broken, "pulled");
-        Ok(pulled)
+        Ok(summary)
     }
 
-    /// Takes what comes, until nothing does.
+    /// Takes the records that arrive, until all have.
     async fn receive(
         &self,
         mut fetches: impl Stream<Item = (Key, Result<Taken, RemoteError>)> + Unpin,
         arriving: &Arriving,
-        pulled: &mut Pulled,
+        summary: &mut Pulled,
     ) -> Result<(), RemoteError> {
-        let mut slow = 0;
+        let mut slow_count = 0;
         while !arriving.is_stopped() {
             let Ok(fetched) = timeout(CHECK_INTERVAL, fetches.next()).await else { continue };
             let Some((key, fetched)) = fetched else { return Ok(()) };
             debug!(target: log::REMOTE, key = key.short(), ?fetched, "answered");
             match fetched {
-                Ok(Taken::Added) => pulled.added += 1,
-                Ok(Taken::Missing) => pulled.missing += 1,
-                Ok(Taken::Refused(reason)) => pulled.refused.push((key, reason)),
+                Ok(Taken::Added) => summary.added += 1,
+                Ok(Taken::Missing) => summary.missing += 1,
+                Ok(Taken::Refused(reason)) => summary.refused.push((key, reason)),
                 Ok(Taken::Slow(reason)) => {
-                    pulled.refused.push((key, reason));
-                    slow += 1;
-                    if slow == MAX_SLOW {
-                        let reason = format!("{slow} records came too slowly");
-                        pulled.broken = Some(RemoteError::Broken(self.name.clone(), reason).to_string());
+                    summary.refused.push((key, reason));
+                    slow_count += 1;
+                    if slow_count == MAX_SLOW {
+                        let reason = format!("{slow_count} records came too slowly");
+                        summary.broken = Some(RemoteError::Broken(self.name.clone(), reason).to_string());
                         return Ok(());
                     }
                 }
                 Err(error @ RemoteError::Local(_)) => return Err(error),
                 Err(error) => {
-                    pulled.broken = Some(error.to_string());
+                    summary.broken = Some(error.to_string());
                     return Ok(());
                 }
             }
@@ -252,51 +254,51 @@ impl Remote {
             Fetched::Missing => return Ok(Taken::Missing),
             Fetched::Slow(reason) => return Ok(Taken::Slow(reason)),
         };
-        let (store, trust, from) = (store.clone(), Arc::clone(&self.trust), self.name.clone());
-        // Beside the others, whose speed is measured meanwhile.
-        let taken = self.runtime.spawn_blocking(move || take(&store, key, &mut file, &trust, &from)).await;
-        let taken = taken.map_err(|error| RemoteError::Local(TransferError::Io(std::io::Error::other(error))))??;
-        Ok(taken.map_or_else(Taken::Refused, |()| Taken::Added))
+        let (store, trust, remote_name) = (store.clone(), Arc::clone(&self.trust), self.name.clone());
+        // On a thread beside the others, whose speed is measured meanwhile.
+        let result = self.runtime.spawn_blocking(move || take(&store, key, &mut file, &trust, &remote_name)).await;
+        let result = result.map_err(|error| RemoteError::Local(TransferError::Io(std::io::Error::other(error))))??;
+        Ok(result.map_or_else(Taken::Refused, |()| Taken::Added))
     }
 
     /// An object, within the time that it may take.
     async fn fetch(&self, place: Path, folder: PathBuf) -> Result<Fetched, RemoteError> {
-        let late =
+        let too_slow =
             |_| Ok(Fetched::Slow(format!("it took longer than {} to come", duration(self.timeout.as_secs_f64()))));
-        timeout(self.timeout, self.fetch_at_any_time(place, folder)).await.unwrap_or_else(late)
+        timeout(self.timeout, self.fetch_at_any_time(place, folder)).await.unwrap_or_else(too_slow)
     }
 
     async fn fetch_at_any_time(&self, place: Path, folder: PathBuf) -> Result<Fetched, RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
-        let found = match timeout(ANSWER, self.objects.get(&place)).await {
+        let local_error = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
+        let object = match timeout(ANSWER, self.objects.get(&place)).await {
             Err(_) => {
                 let reason = format!("there was no answer within {}", duration(ANSWER.as_secs_f64()));
                 return Ok(Fetched::Slow(reason));
             }
             Ok(Err(object_store::Error::NotFound { .. })) => return Ok(Fetched::Missing),
             Ok(Err(error)) => return Err(self.broken(&error)),
-            Ok(Ok(found)) => found,
+            Ok(Ok(object)) => object,
         };
-        // Without a name, so that nothing of it remains however this process ends.
-        let mut file = tempfile::tempfile_in(folder).map_err(here)?;
-        let mut parts = found.into_stream();
-        let (mut since, mut bytes) = (Instant::now(), 0);
+        // A file without a name: nothing of it remains, however this process ends.
+        let mut file = tempfile::tempfile_in(folder).map_err(local_error)?;
+        let mut parts = object.into_stream();
+        let (mut window_start, mut bytes) = (Instant::now(), 0);
         loop {
-            match timeout(SILENCE.saturating_sub(since.elapsed()), parts.try_next()).await {
+            match timeout(SILENCE.saturating_sub(window_start.elapsed()), parts.try_next()).await {
                 Ok(Ok(Some(part))) => {
                     bytes += part.len();
-                    file.write_all(&part).map_err(here)?;
+                    file.write_all(&part).map_err(local_error)?;
                 }
                 Ok(Ok(None)) => return Ok(Fetched::Object(file)),
                 Ok(Err(error)) => return Err(self.broken(&error)),
                 Err(_) => {}
             }
-            if since.elapsed() >= SILENCE {
+            if window_start.elapsed() >= SILENCE {
                 if bytes < MIN_BYTES {
-                    let time = duration(since.elapsed().as_secs_f64());
+                    let time = duration(window_start.elapsed().as_secs_f64());
                     return Ok(Fetched::Slow(format!("it came too slowly: {bytes} B in {time}")));
                 }
-                (since, bytes) = (Instant::now(), 0);
+                (window_start, bytes) = (Instant::now(), 0);
             }
         }
     }
@@ -310,38 +312,38 @@ impl Remote {
     /// Uploads a record. The upload is atomic: an object exists only after its last byte.
     pub fn push(&self, store: &Store, key: Key) -> Result<(), RemoteError> {
         let _pushing = info_span!(target: log::REMOTE, "push", remote = self.name, key = key.short()).entered();
-        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
-        let folder = store.beside().map_err(here)?;
-        let mut file = tempfile::tempfile_in(folder).map_err(here)?;
+        let local_error = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
+        let folder = store.beside().map_err(local_error)?;
+        let mut file = tempfile::tempfile_in(folder).map_err(local_error)?;
         let signer = self.key.as_ref().filter(|_| self.signs(store, key) == Some(true));
         envelope::seal(&mut file, signer, |archive| store.export(&BTreeSet::from([key]), archive))?;
-        let late = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
-        let put = async { timeout(self.timeout, self.put(self.place(key), file)).await };
-        self.runtime.block_on(put).unwrap_or_else(|_| Err(late()))
+        let timeout_error = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
+        let upload = async { timeout(self.timeout, self.put(self.place(key), file)).await };
+        self.runtime.block_on(upload).unwrap_or_else(|_| Err(timeout_error()))
     }
 
     async fn put(&self, place: Path, mut file: File) -> Result<(), RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
-        let broken = |error: object_store::Error| self.broken(&error);
+        let local_error = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
+        let remote_error = |error: object_store::Error| self.broken(&error);
         let mut part = Vec::new();
-        (&mut file).take(PART as u64).read_to_end(&mut part).map_err(here)?;
+        (&mut file).take(PART as u64).read_to_end(&mut part).map_err(local_error)?;
         if part.len() < PART {
-            self.objects.put(&place, PutPayload::from(part)).await.map_err(broken)?;
+            self.objects.put(&place, PutPayload::from(part)).await.map_err(remote_error)?;
             return Ok(());
         }
-        let upload = self.objects.put_multipart(&place).await.map_err(broken)?;
+        let upload = self.objects.put_multipart(&place).await.map_err(remote_error)?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
         while !part.is_empty() {
             if let Err(error) = upload.wait_for_capacity(PARTS).await {
                 // The uploaded parts are no object yet; if the abort fails as well, the remote's own rules remove them.
                 let _ = upload.abort().await;
-                return Err(broken(error));
+                return Err(remote_error(error));
             }
             upload.write(&part);
             part.clear();
-            (&mut file).take(PART as u64).read_to_end(&mut part).map_err(here)?;
+            (&mut file).take(PART as u64).read_to_end(&mut part).map_err(local_error)?;
         }
-        upload.finish().await.map(|_| ()).map_err(broken)
+        upload.finish().await.map(|_| ()).map_err(remote_error)
     }
 
     /// The keys of all records that it has.
@@ -351,8 +353,9 @@ impl Remote {
             let names = self.objects.list(Some(&prefix)).map_ok(|object| object.location);
             names.try_collect::<Vec<Path>>().await
         };
-        let late = || RemoteError::Broken(self.name.clone(), "the list of its records took too long".to_owned());
-        let names = self.runtime.block_on(async { timeout(self.timeout, list).await }).map_err(|_| late())?;
+        let timeout_error =
+            || RemoteError::Broken(self.name.clone(), "the list of its records took too long".to_owned());
+        let names = self.runtime.block_on(async { timeout(self.timeout, list).await }).map_err(|_| timeout_error())?;
         let names = names.map_err(|error| self.broken(&error))?;
         let mut keys: Vec<Key> = names.iter().filter_map(|name| name.filename()?.parse().ok()).collect();
         keys.sort_unstable();
@@ -366,7 +369,7 @@ fn take(
     key: Key,
     file: &mut File,
     trust: &Trust,
-    from: &str,
+    remote_name: &str,
 ) -> Result<Result<(), String>, RemoteError> {
     let signed = match envelope::open(file).map_err(TransferError::Io)? {
         Ok(signed) => signed,
@@ -375,9 +378,9 @@ fn take(
     if let Err(reason) = trust.allows(signed) {
         return Ok(Err(reason));
     }
-    let origin = Origin { signed: signed.map(|key| key.to_string()), ..Origin::new(from) };
+    let origin = Origin { signed: signed.map(|key| key.to_string()), ..Origin::new(remote_name) };
     match store.import_only(std::io::BufReader::new(file), key, &origin) {
-        Ok(imported) => Ok(imported.refused.into_iter().next().map_or(Ok(()), |(_, reason)| Err(reason))),
+        Ok(import) => Ok(import.refused.into_iter().next().map_or(Ok(()), |(_, reason)| Err(reason))),
         Err(TransferError::Foreign(reason)) => Ok(Err(reason)),
         Err(error) => Err(error.into()),
     }
@@ -390,10 +393,10 @@ fn retry() -> RetryConfig {
 
 /// Text of an error in one line, without secrets.
 fn plain(error: &object_store::Error) -> String {
-    if let Some(elsewhere) = connect::elsewhere(error) {
-        return elsewhere;
+    if let Some(redirect) = connect::elsewhere(error) {
+        return redirect;
     }
-    let refused = match error {
+    let prefix = match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
             "it refuses the credentials in the environment, or there are none: "
         }
@@ -404,10 +407,10 @@ fn plain(error: &object_store::Error) -> String {
     let text = text.split(": <").next().unwrap_or_default();
     let line: Vec<&str> = text.split_whitespace().collect();
     let line: String = redacted(&line.join(" ")).chars().take(400).collect();
-    format!("{refused}{line}")
+    format!("{prefix}{line}")
 }
 
-/// A text without what an address may carry behind `?`, and without the values of variables that sound secret.
+/// A text without the part of an address behind `?`, and without the values of variables that sound secret.
 fn redacted(text: &str) -> String {
     const WORDS: [&str; 6] = ["SECRET", "TOKEN", "KEY", "PASSWORD", "SAS", "CREDENTIAL"];
     let mut text = text.to_owned();
@@ -416,12 +419,12 @@ fn redacted(text: &str) -> String {
             text = text.replace(&value, "…");
         }
     }
-    let mut shown = String::new();
+    let mut redacted_text = String::new();
     for (index, part) in text.split('?').enumerate() {
-        let rest = part.find([' ', ')', '"']).unwrap_or(part.len());
-        shown.push_str(if index == 0 { part } else { &part[rest..] });
+        let rest_start = part.find([' ', ')', '"']).unwrap_or(part.len());
+        redacted_text.push_str(if index == 0 { part } else { &part[rest_start..] });
     }
-    shown
+    redacted_text
 }
 
 #[cfg(test)]
@@ -435,7 +438,7 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        for (address, why) in [
+        for (address, reason) in [
             ("bucket", "no scheme"),
             ("ftp://host/x", "not one of s3"),
             ("s3:///x", "no bucket"),
@@ -444,43 +447,43 @@ mod tests {
             ("file:///no/such/folder", "the folder does not exist"),
         ] {
             let error = Remote::open(address, &options()).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+            assert!(error.contains(reason), "{error}");
             assert!(!error.contains("sig=1"), "{error}");
         }
     }
 
     #[test]
     fn a_folder_is_a_remote() {
-        let (here, there, folder) =
+        let (source_folder, target_folder, folder) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
+        let (store, record) = store_with_one(source_folder.path());
         let remote = Remote::open(&format!("file://{}", folder.path().display()), &options()).unwrap();
         remote.push(&store, record.key).unwrap();
         assert_eq!(remote.keys().unwrap(), [record.key]);
-        let other = Store::new(there.path());
-        let missing: Key = "0".repeat(64).parse().unwrap();
-        let pulled = remote.pull(&other, &[record.key, missing], &Arriving::default()).unwrap();
-        assert_eq!(pulled, Pulled { added: 1, missing: 1, ..Pulled::default() });
-        assert_eq!(other.get(record.key).unwrap().unwrap(), record);
-        assert_eq!(other.verify().unwrap().defects, []);
-        let origin = other.origin(record.key).unwrap();
+        let target_store = Store::new(target_folder.path());
+        let missing_key: Key = "0".repeat(64).parse().unwrap();
+        let summary = remote.pull(&target_store, &[record.key, missing_key], &Arriving::default()).unwrap();
+        assert_eq!(summary, Pulled { added: 1, missing: 1, ..Pulled::default() });
+        assert_eq!(target_store.get(record.key).unwrap().unwrap(), record);
+        assert_eq!(target_store.verify().unwrap().defects, []);
+        let origin = target_store.origin(record.key).unwrap();
         assert_eq!((origin.from.as_str(), origin.signed), (remote.name(), None));
     }
 
     #[test]
     fn the_record_of_another_job_is_refused() {
-        let (here, there, folder) =
+        let (source_folder, target_folder, folder) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (store, record) = store_with_one(here.path());
+        let (store, record) = store_with_one(source_folder.path());
         let remote = Remote::open(&format!("file://{}", folder.path().display()), &options()).unwrap();
         remote.push(&store, record.key).unwrap();
-        let other: Key = "ab".repeat(32).parse().unwrap();
+        let other_key: Key = "ab".repeat(32).parse().unwrap();
         let place = |key: Key| folder.path().join("records").join(&key.to_string()[..2]).join(key.to_string());
-        fs_err::create_dir_all(place(other).parent().unwrap()).unwrap();
-        fs_err::copy(place(record.key), place(other)).unwrap();
-        let pulled = remote.pull(&Store::new(there.path()), &[other], &Arriving::default()).unwrap();
-        let (refused, reason) = &pulled.refused[0];
-        assert_eq!(*refused, other);
+        fs_err::create_dir_all(place(other_key).parent().unwrap()).unwrap();
+        fs_err::copy(place(record.key), place(other_key)).unwrap();
+        let summary = remote.pull(&Store::new(target_folder.path()), &[other_key], &Arriving::default()).unwrap();
+        let (refused_key, reason) = &summary.refused[0];
+        assert_eq!(*refused_key, other_key);
         assert!(reason.contains("the record of another job"), "{reason}");
     }
 }

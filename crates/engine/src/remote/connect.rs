@@ -28,7 +28,8 @@ struct Elsewhere(String);
 impl HttpConnector for Connector {
     /// Connects like the library's own connector, with the options that an environment can set.
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let failed = |error: reqwest::Error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) };
+        let http_error =
+            |error: reqwest::Error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) };
         let is_on = |key| options.get_config_value(&key).is_some_and(|value| value == "true");
         // An error means that there is a provider already, this one: nothing else installs any.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -36,7 +37,7 @@ impl HttpConnector for Connector {
         if let Some(address) = options.get_config_value(&ClientConfigKey::ProxyUrl) {
             let excludes = options.get_config_value(&ClientConfigKey::ProxyExcludes);
             let excludes = excludes.and_then(|excludes| NoProxy::from_string(&excludes));
-            client = client.proxy(Proxy::all(address).map_err(failed)?.no_proxy(excludes));
+            client = client.proxy(Proxy::all(address).map_err(http_error)?.no_proxy(excludes));
         }
         let client = client
             .user_agent(concat!("sweep/", env!("CARGO_PKG_VERSION")))
@@ -47,15 +48,15 @@ impl HttpConnector for Connector {
             .danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates))
             .redirect(Policy::custom(|attempt| {
                 let host = |url: &Url| url.origin();
-                let first = attempt.previous().first();
-                if first.is_none_or(|first| host(first) != host(attempt.url())) {
-                    let elsewhere = Elsewhere(attempt.url().host_str().unwrap_or("none").to_owned());
-                    return attempt.error(elsewhere);
+                let first_url = attempt.previous().first();
+                if first_url.is_none_or(|first_url| host(first_url) != host(attempt.url())) {
+                    let redirect = Elsewhere(attempt.url().host_str().unwrap_or("none").to_owned());
+                    return attempt.error(redirect);
                 }
                 if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
             }))
             .build()
-            .map_err(failed)?;
+            .map_err(http_error)?;
         Ok(HttpClient::new(client))
     }
 }
@@ -64,8 +65,8 @@ impl HttpConnector for Connector {
 pub(super) fn elsewhere(error: &object_store::Error) -> Option<String> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(elsewhere) = error.downcast_ref::<Elsewhere>() {
-            return Some(elsewhere.to_string());
+        if let Some(redirect) = error.downcast_ref::<Elsewhere>() {
+            return Some(redirect.to_string());
         }
         cause = error.source();
     }

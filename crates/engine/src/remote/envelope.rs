@@ -11,20 +11,20 @@ const WORD: &str = "sweep-record";
 /// No line is longer, in bytes.
 const MAX_LINE_BYTES: u64 = 400;
 
-/// Writes an archive behind its line, to an empty file; in the line is the digest of what `archive` writes, signed if there is
-/// a key.
+/// Writes an archive behind its line, to an empty file. The line has the digest of the bytes that `archive` writes, signed if
+/// there is a key.
 pub(super) fn seal<E: From<io::Error>>(
     file: &mut std::fs::File,
     key: Option<&SecretKey>,
     archive: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let blank = line(&"0".repeat(64), 0, key);
-    file.write_all(blank.as_bytes())?;
+    let blank_line = line(&"0".repeat(64), 0, key);
+    file.write_all(blank_line.as_bytes())?;
     let (digest, bytes) = {
-        let mut counted = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
-        archive(&mut counted)?;
-        counted.flush()?;
-        (counted.hasher.finalize(), counted.bytes)
+        let mut counter = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
+        archive(&mut counter)?;
+        counter.flush()?;
+        (counter.hasher.finalize(), counter.bytes)
     };
     let line = line(digest.to_hex().as_str(), bytes, key);
     file.seek(SeekFrom::Start(0))?;
@@ -38,24 +38,26 @@ pub(super) fn seal<E: From<io::Error>>(
 pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicKey>, String>> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(&mut *file);
-    let mut first = String::new();
-    let read = (&mut reader).take(MAX_LINE_BYTES).read_line(&mut first);
-    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is not a record".into())) };
+    let mut first_line = String::new();
+    let result = (&mut reader).take(MAX_LINE_BYTES).read_line(&mut first_line);
+    let Some(header) = result.ok().and_then(|_| Said::parse(&first_line)) else {
+        return Ok(Err("it is not a record".into()));
+    };
     let mut hasher = blake3::Hasher::new();
-    let found = io::copy(&mut reader, &mut hasher)?;
-    if found != said.bytes {
-        return Ok(Err(format!("it has {found} bytes instead of {}", said.bytes)));
+    let actual_bytes = io::copy(&mut reader, &mut hasher)?;
+    if actual_bytes != header.bytes {
+        return Ok(Err(format!("it has {actual_bytes} bytes instead of {}", header.bytes)));
     }
-    if hasher.finalize().to_hex().as_str() != said.digest {
+    if hasher.finalize().to_hex().as_str() != header.digest {
         return Ok(Err("it is damaged: its digest is wrong".into()));
     }
-    if let Some((key, signature)) = said.signed
-        && !key.has_signed(&claim(2, said.digest, said.bytes), signature)
+    if let Some((key, signature)) = header.signed
+        && !key.has_signed(&claim(2, header.digest, header.bytes), signature)
     {
         return Ok(Err(format!("its signature is not that of {key}")));
     }
-    let signed = said.signed.map(|(key, _)| key);
-    file.seek(SeekFrom::Start(first.len() as u64))?;
+    let signed = header.signed.map(|(key, _)| key);
+    file.seek(SeekFrom::Start(first_line.len() as u64))?;
     Ok(Ok(signed))
 }
 
@@ -99,10 +101,10 @@ struct Counted<W> {
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
+        let count = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.bytes += count as u64;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -116,7 +118,7 @@ mod tests {
 
     fn sealed(key: Option<&SecretKey>) -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
-        seal::<io::Error>(&mut file, key, |to| to.write_all(b"the archive")).unwrap();
+        seal::<io::Error>(&mut file, key, |writer| writer.write_all(b"the archive")).unwrap();
         file
     }
 
@@ -132,8 +134,8 @@ mod tests {
 
     #[test]
     fn what_is_sealed_is_opened() {
-        let own = key();
-        for (key, signed) in [(None, None), (Some(&own), Some(own.public()))] {
+        let own_key = key();
+        for (key, signed) in [(None, None), (Some(&own_key), Some(own_key.public()))] {
             let mut file = sealed(key);
             assert_eq!(open(&mut file).unwrap(), Ok(signed));
             assert_eq!(bytes(&mut file), b"the archive");
@@ -142,39 +144,39 @@ mod tests {
 
     #[test]
     fn no_byte_can_be_changed_and_none_be_missing() {
-        let opened = |bytes: &[u8]| {
+        let open_bytes = |bytes: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(bytes).unwrap();
             open(&mut file).unwrap()
         };
-        let own = key();
-        for whole in [bytes(&mut sealed(None)), bytes(&mut sealed(Some(&own)))] {
-            opened(&whole).unwrap();
-            for at in 0..whole.len() {
-                let mut changed = whole.clone();
-                changed[at] ^= 1;
-                assert!(opened(&changed).is_err(), "byte {at}");
-                assert!(opened(&whole[..at]).is_err(), "{at} bytes");
+        let own_key = key();
+        for archive in [bytes(&mut sealed(None)), bytes(&mut sealed(Some(&own_key)))] {
+            open_bytes(&archive).unwrap();
+            for index in 0..archive.len() {
+                let mut changed_bytes = archive.clone();
+                changed_bytes[index] ^= 1;
+                assert!(open_bytes(&changed_bytes).is_err(), "byte {index}");
+                assert!(open_bytes(&archive[..index]).is_err(), "{index} bytes");
             }
-            opened(&[whole.as_slice(), b"more"].concat()).unwrap_err();
+            open_bytes(&[archive.as_slice(), b"more"].concat()).unwrap_err();
         }
-        opened(&[0xff; 300]).unwrap_err();
+        open_bytes(&[0xff; 300]).unwrap_err();
     }
 
     #[test]
     fn a_signature_is_not_moved_to_another_archive() {
-        let (own, mut other) = (key(), tempfile::tempfile().unwrap());
-        let signed = bytes(&mut sealed(Some(&own)));
-        seal::<io::Error>(&mut other, Some(&key()), |to| to.write_all(b"AnotherOne!")).unwrap();
+        let (own_key, mut other) = (key(), tempfile::tempfile().unwrap());
+        let signed = bytes(&mut sealed(Some(&own_key)));
+        seal::<io::Error>(&mut other, Some(&key()), |writer| writer.write_all(b"AnotherOne!")).unwrap();
         let other = bytes(&mut other);
         let words = |bytes: &[u8]| {
             let line = String::from_utf8(bytes.split(|byte| *byte == b'\n').next().unwrap().to_vec()).unwrap();
             line.split(' ').map(str::to_owned).collect::<Vec<_>>()
         };
-        let (mine, theirs) = (words(&signed), words(&other));
-        let forged = [&theirs[..4], &mine[4..]].concat().join(" ") + "\nAnotherOne!";
+        let (own_words, other_words) = (words(&signed), words(&other));
+        let forged_text = [&other_words[..4], &own_words[4..]].concat().join(" ") + "\nAnotherOne!";
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(forged.as_bytes()).unwrap();
+        file.write_all(forged_text.as_bytes()).unwrap();
         assert!(open(&mut file).unwrap().unwrap_err().contains("signature"));
     }
 }

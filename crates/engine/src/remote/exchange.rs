@@ -17,10 +17,10 @@ impl Exchange for Remote {
     }
 
     fn bring(&self, store: &Store, key: Key) -> Result<bool, String> {
-        let pulled = self.pull(store, &[key], &Arriving::default()).map_err(|error| error.to_string())?;
-        match (pulled.refused.into_iter().next(), pulled.broken) {
+        let summary = self.pull(store, &[key], &Arriving::default()).map_err(|error| error.to_string())?;
+        match (summary.refused.into_iter().next(), summary.broken) {
             (Some((_, reason)), _) | (None, Some(reason)) => Err(reason),
-            (None, None) => Ok(pulled.added > 0),
+            (None, None) => Ok(summary.added > 0),
         }
     }
 

@@ -77,30 +77,30 @@ impl Puller {
 }
 
 /// Messages about a pull in parallel to a run.
-fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
-    let mut notices = refused(pulled);
-    if let Some(reason) = &pulled.broken {
-        let later = "continuing without it; `sweep cache push` uploads the results later";
-        notices.push(Notice { warning: true, text: format!("{}; {later}", clean(reason)) });
+fn notices(remote: &Remote, summary: &Pulled) -> Vec<Notice> {
+    let mut notices = refused(summary);
+    if let Some(reason) = &summary.broken {
+        let hint = "continuing without it; `sweep cache push` uploads the results later";
+        notices.push(Notice { warning: true, text: format!("{}; {hint}", clean(reason)) });
     }
-    if pulled.added > 0 {
-        let text = format!("{} from {}", count(pulled.added, "record"), clean(remote.name()));
+    if summary.added > 0 {
+        let text = format!("{} from {}", count(summary.added, "record"), clean(remote.name()));
         notices.push(Notice { warning: false, text });
     }
     notices
 }
 
 /// A line for each reason for which records are not used.
-pub fn refused(pulled: &Pulled) -> Vec<Notice> {
+pub fn refused(summary: &Pulled) -> Vec<Notice> {
     let mut reasons: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
-    for (key, reason) in &pulled.refused {
+    for (key, reason) in &summary.refused {
         reasons.entry(reason).or_default().push(key);
     }
     let line = |(reason, keys): (&str, Vec<&Key>)| {
-        let (first, reason) = (keys.first().map(|key| key.short()).unwrap_or_default(), clean(reason));
+        let (first_key, reason) = (keys.first().map(|key| key.short()).unwrap_or_default(), clean(reason));
         let text = match keys.len() {
-            1 => format!("the remote's record {first} is not used: {reason}"),
-            several => format!("{several} of the remote's records, {first} among them, are not used: {reason}"),
+            1 => format!("the remote's record {first_key} is not used: {reason}"),
+            number => format!("{number} of the remote's records, {first_key} among them, are not used: {reason}"),
         };
         Notice { warning: true, text }
     };

@@ -38,22 +38,22 @@ pub struct Pushed {
 impl Pusher {
     /// Starts it.
     pub fn new(remote: Arc<Remote>, store: Store) -> io::Result<Self> {
-        let (keys, received) = channel();
+        let (keys, key_receiver) = channel();
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
-            let mut pushed = Pushed::default();
-            for key in received {
+            let mut summary = Pushed::default();
+            for key in key_receiver {
                 // If this upload fails, the next will, too, and waiting for each of them is pointless.
-                let works = pushed.broken.is_none() && !remote.is_given_up();
-                match works.then(|| remote.push(&store, key)) {
-                    Some(Ok(())) => pushed.pushed += 1,
+                let is_working = summary.broken.is_none() && !remote.is_given_up();
+                match is_working.then(|| remote.push(&store, key)) {
+                    Some(Ok(())) => summary.pushed += 1,
                     Some(Err(error)) => {
-                        pushed.broken = Some(error);
-                        pushed.left += 1;
+                        summary.broken = Some(error);
+                        summary.left += 1;
                     }
-                    None => pushed.left += 1,
+                    None => summary.left += 1,
                 }
             }
-            pushed
+            summary
         })?;
         Ok(Self { keys, thread })
     }

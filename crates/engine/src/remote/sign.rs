@@ -83,18 +83,19 @@ impl fmt::Debug for SecretKey {
 impl SecretKey {
     /// Reads it from its file, which only its owner may be able to read.
     pub(super) fn read(path: &Path) -> Result<Self, RemoteError> {
-        let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
-        let unreadable = |error: io::Error| bad(error.to_string());
-        let file = std::fs::File::open(path).map_err(unreadable)?;
-        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+        let key_error = |reason: String| RemoteError::Key(format!("{}: {reason}", path.display()));
+        let read_error = |error: io::Error| key_error(error.to_string());
+        let file = std::fs::File::open(path).map_err(read_error)?;
+        let mode = file.metadata().map_err(read_error)?.permissions().mode();
         if mode & 0o077 != 0 {
-            return Err(bad("others can read this secret key; restrict it with `chmod 600`".to_owned()));
+            return Err(key_error("others can read this secret key; restrict it with `chmod 600`".to_owned()));
         }
         let mut text = String::new();
-        file.take(MAX_KEYS_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+        file.take(MAX_KEYS_BYTES).read_to_string(&mut text).map_err(read_error)?;
         let seed = text.strip_prefix(SECRET).and_then(|seed| BASE64.decode(seed.trim()).ok());
         let pair = seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok());
-        pair.map(Self).ok_or_else(|| bad("this is not a secret key; `sweep cache keygen FILE` creates one".to_owned()))
+        pair.map(Self)
+            .ok_or_else(|| key_error("this is not a secret key; `sweep cache keygen FILE` creates one".to_owned()))
     }
 
     /// Returns the public half.
@@ -112,49 +113,49 @@ impl SecretKey {
 
 /// Creates a key pair: writes the secret half to a new file that only its owner can read, and returns the public half.
 pub fn keygen(path: &Path) -> Result<String, RemoteError> {
-    let failed = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
+    let key_error = |reason: String| RemoteError::Key(format!("{}: {reason}", path.display()));
     let mut seed = [0; SEED];
     let random = SystemRandom::new().fill(&mut seed);
-    random.map_err(|_| failed("the system has no random numbers".to_owned()))?;
-    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| failed(error.to_string()))?;
+    random.map_err(|_| key_error("the system has no random numbers".to_owned()))?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| key_error(error.to_string()))?;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => failed("the file already exists; a key is not replaced".to_owned()),
-        _ => failed(error.to_string()),
+        io::ErrorKind::AlreadyExists => key_error("the file already exists; a key is not replaced".to_owned()),
+        _ => key_error(error.to_string()),
     })?;
     let text = format!("{SECRET}{}\n", BASE64.encode(seed));
     if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
         // An incomplete key file is useless.
         let _ = fs::remove_file(path);
-        return Err(failed(error.to_string()));
+        return Err(key_error(error.to_string()));
     }
     Ok(SecretKey(pair).public().to_string())
 }
 
 impl Trust {
     /// Whom a user trusts.
-    pub(super) fn read(trusting: &Trusting, own: Option<&SecretKey>) -> Result<Self, RemoteError> {
+    pub(super) fn read(trusting: &Trusting, own_key: Option<&SecretKey>) -> Result<Self, RemoteError> {
         let path = match trusting {
             Trusting::Any => return Ok(Self::Any),
             Trusting::Own => {
-                let missing = || RemoteError::Key("`--remote-trust own` needs `--remote-key FILE`".to_owned());
-                return Ok(Self::Keys(vec![own.ok_or_else(missing)?.public()]));
+                let missing_key = || RemoteError::Key("`--remote-trust own` needs `--remote-key FILE`".to_owned());
+                return Ok(Self::Keys(vec![own_key.ok_or_else(missing_key)?.public()]));
             }
             Trusting::Listed(path) => path,
         };
-        let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
+        let key_error = |reason: String| RemoteError::Key(format!("{}: {reason}", path.display()));
         let mut text = String::new();
-        let read = fs::File::open(path).and_then(|file| file.take(MAX_KEYS_BYTES).read_to_string(&mut text));
-        read.map_err(|error| RemoteError::Key(error.to_string()))?;
+        let result = fs::File::open(path).and_then(|file| file.take(MAX_KEYS_BYTES).read_to_string(&mut text));
+        result.map_err(|error| RemoteError::Key(error.to_string()))?;
         let mut keys = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#')) else { continue };
-            let wrong = || bad(format!("line {} does not begin with a public key, `{PUBLIC}…`", index + 1));
-            keys.push(word.parse().map_err(|()| wrong())?);
+            let line_error = || key_error(format!("line {} does not begin with a public key, `{PUBLIC}…`", index + 1));
+            keys.push(word.parse().map_err(|()| line_error())?);
         }
         if keys.is_empty() {
-            return Err(bad("there is no key in it".to_owned()));
+            return Err(key_error("there is no key in it".to_owned()));
         }
         Ok(Self::Keys(keys))
     }
@@ -221,10 +222,10 @@ pub(super) mod tests {
         only.allows(Some(own.public())).unwrap();
         only.allows(Some(other.public())).unwrap_err();
         Trust::read(&Trusting::Own, None).unwrap_err();
-        for (text, why) in [("", "no key"), ("nonsense\n", "line 1"), ("ed25519:AAAA\n", "line 1")] {
+        for (text, reason) in [("", "no key"), ("nonsense\n", "line 1"), ("ed25519:AAAA\n", "line 1")] {
             fs::write(&list, text).unwrap();
             let error = Trust::read(&Trusting::Listed(list.clone()), None).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+            assert!(error.contains(reason), "{error}");
         }
     }
 }

@@ -48,9 +48,9 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
     let batches: Vec<usize> = steps.take_while(|batch| *batch <= sizes.last).collect();
     let mut points: Vec<Point> = Vec::new();
     let mut knee = None;
-    let mut stopped = format!("`last`: {} is the largest requested batch size", sizes.last);
-    for (done, &batch) in batches.iter().enumerate() {
-        let progress = Progress { done: done as u64, total: batches.len() as u64, ..Progress::default() };
+    let mut stop_reason = format!("`last`: {} is the largest requested batch size", sizes.last);
+    for (index, &batch) in batches.iter().enumerate() {
+        let progress = Progress { done: index as u64, total: batches.len() as u64, ..Progress::default() };
         report.progress(progress);
         let outcome = match train(bench, job, batch)? {
             Tried::Fits(outcome) => *outcome,
@@ -58,7 +58,7 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
                 return Err(Failure { kind: FailureKind::Memory, message });
             }
             Tried::TooLarge(message) => {
-                stopped = format!("memory: a batch of {batch} does not fit ({message})");
+                stop_reason = format!("memory: a batch of {batch} does not fit ({message})");
                 break;
             }
         };
@@ -67,33 +67,35 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
             let message = format!("the training with a batch of {batch} did not measure its throughput");
             return Err(Failure { kind: FailureKind::Experiment, message });
         }
-        let gained = points.last().map(|before| tokens_per_s / before.tokens_per_s - 1.0);
+        let gain = points.last().map(|previous_point| tokens_per_s / previous_point.tokens_per_s - 1.0);
         points.push(Point { batch, tokens_per_s, outcome });
-        if let Some(gained) = gained.filter(|gained| *gained < sizes.min_gain) {
+        if let Some(gain) = gain.filter(|gain| *gain < sizes.min_gain) {
             knee = Some(points.len() - 2);
-            let percent = gained * 100.0;
-            stopped =
+            let percent = gain * 100.0;
+            stop_reason =
                 format!("throughput: a batch of {batch} changes throughput by {percent:+.1} % over the previous one");
             break;
         }
     }
-    Ok(describe(&points, knee.unwrap_or(points.len().saturating_sub(1)), stopped))
+    Ok(describe(&points, knee.unwrap_or(points.len().saturating_sub(1)), stop_reason))
 }
 
 /// The result, where `knee` is the place of the knee among the points.
-fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
+fn describe(points: &[Point], knee: usize, stop_reason: String) -> Outcome {
     let mut outcome = Outcome::default();
-    let (Some(first), Some(last), Some(at)) = (points.first(), points.last(), points.get(knee)) else { return outcome };
-    outcome.set(&BatchSize::KNEE, at.batch as f64);
+    let (Some(first), Some(last), Some(knee_point)) = (points.first(), points.last(), points.get(knee)) else {
+        return outcome;
+    };
+    outcome.set(&BatchSize::KNEE, knee_point.batch as f64);
     outcome.set(&BatchSize::LARGEST, last.batch as f64);
-    outcome.set(&BatchSize::TOKENS_PER_S, at.tokens_per_s);
-    outcome.set(&BatchSize::GAIN, at.tokens_per_s / first.tokens_per_s);
+    outcome.set(&BatchSize::TOKENS_PER_S, knee_point.tokens_per_s);
+    outcome.set(&BatchSize::GAIN, knee_point.tokens_per_s / first.tokens_per_s);
     for metric in [&BatchSize::MEMORY_PEAK, &BatchSize::MEMORY_DEVICE_PEAK] {
-        let absent = format!("absent.{}", metric.name);
-        if let Some(value) = at.outcome.value(metric) {
+        let fact_name = format!("absent.{}", metric.name);
+        if let Some(value) = knee_point.outcome.value(metric) {
             outcome.set(metric, value);
-        } else if let Some(reason) = at.outcome.facts.get(&absent) {
-            outcome.facts.insert(absent, reason.clone());
+        } else if let Some(reason) = knee_point.outcome.facts.get(&fact_name) {
+            outcome.facts.insert(fact_name, reason.clone());
         }
     }
     for (curve, metric) in [
@@ -102,65 +104,65 @@ fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
         ("memory", Train::MEMORY_PEAK),
         ("device_memory", Train::MEMORY_DEVICE_PEAK),
     ] {
-        let measured = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.value(&metric)?)));
-        let (at, values): (Vec<_>, Vec<_>) = measured.unzip();
+        let measurements = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.value(&metric)?)));
+        let (at, values): (Vec<_>, Vec<_>) = measurements.unzip();
         if !at.is_empty() {
             outcome.curves.insert(curve.to_owned(), Curve { unit: metric.unit, at, values });
         }
     }
-    outcome.facts.insert("stopped by".into(), stopped);
+    outcome.facts.insert("stopped by".into(), stop_reason);
     outcome
 }
 
 /// Trains with one batch size, in a separate process.
 fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
-    let failed = |error: io::Error| Failure {
+    let process_failure = |error: io::Error| Failure {
         kind: FailureKind::Crash,
         message: format!("the process for a batch of {batch} cannot be run: {error}"),
     };
     let training = training(bench, job, batch);
-    std::fs::create_dir_all(&training.scratch).map_err(failed)?;
-    let line = serde_json::to_vec(&training).map_err(|error| failed(error.into()))?;
+    std::fs::create_dir_all(&training.scratch).map_err(process_failure)?;
+    let line = serde_json::to_vec(&training).map_err(|error| process_failure(error.into()))?;
     let memory = OutOfMemory::now();
-    let mut child = process::Command::new(program().map_err(failed)?)
+    let mut child = process::Command::new(program().map_err(process_failure)?)
         .args(["worker", "--engine", &process::id().to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed)?;
+        .map_err(process_failure)?;
     // The process does nothing before it gets its job, so the limit is set in time.
-    if let (Some(most), Some(pid)) = (bench.sizes.memory, Pid::from_raw(child.id().cast_signed())) {
-        let most = Some(most as u64);
-        let limit = Rlimit { current: most, maximum: most };
-        prlimit(Some(pid), Resource::Data, limit).map_err(|error| failed(error.into()))?;
+    if let (Some(max_bytes), Some(pid)) = (bench.sizes.memory, Pid::from_raw(child.id().cast_signed())) {
+        let max_bytes = Some(max_bytes as u64);
+        let limit = Rlimit { current: max_bytes, maximum: max_bytes };
+        prlimit(Some(pid), Resource::Data, limit).map_err(|error| process_failure(error.into()))?;
     }
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let words = thread::Builder::new().spawn(move || stderr.map_or_else(String::new, last_words));
     let words = words.map_err(|error| {
         let _ = child.kill();
         let _ = child.wait();
-        failed(error)
+        process_failure(error)
     })?;
     if let Some(mut stdin) = stdin {
         // A process that cannot read its job any more has reported its end.
         let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));
     }
-    let mut ended = None;
+    let mut result = None;
     let mut text = String::new();
     if let Some(mut stdout) = stdout {
-        stdout.read_to_string(&mut text).map_err(failed)?;
+        stdout.read_to_string(&mut text).map_err(process_failure)?;
     }
     for message in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match message {
-            Message::Done(outcome) => ended = Some(Ok(outcome)),
-            Message::Failed(failure) => ended = Some(Err(failure)),
+            Message::Done(outcome) => result = Some(Ok(outcome)),
+            Message::Failed(failure) => result = Some(Err(failure)),
             Message::Progress(_) | Message::Note(_) | Message::Alive | Message::Observed(_) | Message::Idle => {}
         }
     }
-    let status = child.wait().map_err(failed)?;
+    let status = child.wait().map_err(process_failure)?;
     let words = words.join().unwrap_or_default();
-    match ended {
+    match result {
         Some(Ok(outcome)) => Ok(Tried::Fits(Box::new(outcome))),
         Some(Err(failure)) => judge(failure, batch),
         None => judge(silent(status, &words, OutOfMemory::now().since(memory)), batch),
@@ -184,10 +186,10 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     }
     let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognized();
     // A backtrace may follow the reason; it is indented except for its title and its last line.
-    let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
-    let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
-    let memory = telling().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
-    let failure = memory.unwrap_or_else(|| crash(telling().next_back().unwrap_or_default()));
+    let is_telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
+    let telling_lines = || words.lines().filter(is_telling).filter(|line| !line.starts_with("stack backtrace"));
+    let memory = telling_lines().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
+    let failure = memory.unwrap_or_else(|| crash(telling_lines().next_back().unwrap_or_default()));
     Failure { message: format!("{status}: {}", failure.message), ..failure }
 }
 
@@ -212,12 +214,12 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
     if let Some(train) = Task::info("train") {
         params.retain(|name, _| train.param(name).is_some());
         // The held-out loss is not needed.
-        let given =
+        let overrides =
             [("batch_size", size), ("iters", iters.clone()), ("log_every", iters), ("eval_batches", Value::Int(1))];
-        params.extend(given.map(|(name, value)| (name.to_owned(), value)));
+        params.extend(overrides.map(|(name, value)| (name.to_owned(), value)));
         params = train.complete(params);
     }
-    // Of its own: a training with another batch is not an earlier attempt at this one.
+    // A folder of its own: a training with another batch is not an earlier attempt at this one.
     let scratch = job.scratch.join(format!("batch-{batch}"));
     Job { task: "train".into(), params, heartbeat: None, scratch, ..job.clone() }
 }
@@ -248,16 +250,16 @@ mod tests {
 
     #[test]
     fn an_abort_for_want_of_memory_is_told_from_others() {
-        let aborted = ExitStatus::from_raw(6);
+        let abort_status = ExitStatus::from_raw(6);
         let words = "thread started\nmemory allocation of 268435456 bytes failed\n";
-        assert_eq!(silent(aborted, words, Some(false)).kind, FailureKind::Memory);
-        let traced = format!(
+        assert_eq!(silent(abort_status, words, Some(false)).kind, FailureKind::Memory);
+        let traced_words = format!(
             "{words}stack backtrace:\n   0: main\n             at ./main.rs:1\nnote: Some details are omitted\n"
         );
-        let failure = silent(aborted, &traced, Some(false));
+        let failure = silent(abort_status, &traced_words, Some(false));
         assert_eq!(failure.kind, FailureKind::Memory);
         assert!(failure.message.ends_with("memory allocation of 268435456 bytes failed"), "{failure}");
-        let failure = silent(aborted, "assertion failed\nstack backtrace:\n   0: main\n", Some(false));
+        let failure = silent(abort_status, "assertion failed\nstack backtrace:\n   0: main\n", Some(false));
         assert_eq!(failure.kind, FailureKind::Crash);
         assert!(failure.message.ends_with("assertion failed"), "{failure}");
         assert_eq!(silent(ExitStatus::from_raw(9), "", Some(true)).kind, FailureKind::Memory);

@@ -84,10 +84,10 @@ fn link_inputs(command: &Command, job: &Job, folder: &Folder) -> Result<(), Fail
     let ignore = Ignore::new(&command.ignore).map_err(input_failure)?;
     for input in &command.inputs {
         let name = input_name(&input.0).unwrap_or_default();
-        let unreadable = |error: io::Error| {
+        let read_error = |error: io::Error| {
             input_failure(format!("the input `{}` cannot be read any more: {error}", input.0.display()))
         };
-        let metadata = input.0.metadata().map_err(unreadable)?;
+        let metadata = input.0.metadata().map_err(read_error)?;
         if command.copy && metadata.is_dir() {
             folder.copy(&input.0, name, &ignore, results_of(job)).map_err(|error| {
                 input_failure(format!(
@@ -123,9 +123,9 @@ fn attempt(
     let (sources, patterns, keeper) = contract.sources(command, job, place.written());
     let launcher = Launcher::of(command, job)?;
     let mut programs = prepare(command, job, place, (&contract, &keeper), launcher.as_ref())?;
-    let following = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
+    let follower = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
-    let spoke = following.spoke();
+    let report_flag = follower.spoke();
     let mut on_word = |word| match word {
         Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
         Some(Word::NoNumber(name, text)) => values.other(name, &text),
@@ -144,24 +144,25 @@ fn attempt(
     let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
     let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
     let observer = tracking.as_ref().and_then(Tracking::hook);
-    let ended = program::run(programs, launcher.as_ref(), observer, on_line, &mut on_word)
+    let exit = program::run(programs, launcher.as_ref(), observer, on_line, &mut on_word)
         .map_err(|error| not_started(command, place, &error))?;
-    if let Some(launcher) = launcher.as_ref().filter(|_| !ended.status.success()) {
+    if let Some(launcher) = launcher.as_ref().filter(|_| !exit.status.success()) {
         launcher.clear();
     }
-    let (gathered, mut keeper) = following.finish().map_err(disk("the reports cannot be read"))?;
-    let (step, total) = gathered.progress();
+    let (reports, mut keeper) = follower.finish().map_err(disk("the reports cannot be read"))?;
+    let (step, total) = reports.progress();
     let facts = Facts {
-        is_success: ended.status.success(),
-        has_reported: spoke.load(Ordering::SeqCst),
+        is_success: exit.status.success(),
+        has_reported: report_flag.load(Ordering::SeqCst),
         is_asked: keeper.is_asked(),
         is_terminated: stop.load(Ordering::SeqCst),
-        says_stopped: gathered.is_stopped(),
+        says_stopped: reports.is_stopped(),
         step,
         total: [total, command.until].into_iter().flatten().min(),
     };
-    let failed = || (!facts.is_success).then(|| describe(command, place, &ended, OutOfMemory::now().since(memory)));
-    if let Some(mut failure) = verdict::stopped(&facts).or_else(failed) {
+    let exit_failure =
+        || (!facts.is_success).then(|| describe(command, place, &exit, OutOfMemory::now().since(memory)));
+    if let Some(mut failure) = verdict::stopped(&facts).or_else(exit_failure) {
         keeper.end();
         if let Some(hint) = tracking.and_then(Tracking::hint) {
             failure.message = format!("{}; {hint}", failure.message);
@@ -174,22 +175,22 @@ fn attempt(
         tracking.end(place.written(), channel)?;
     }
     // Evaluated before the files of the sources are removed.
-    let silence = gathered.silence();
+    let silence = reports.silence();
     let outputs = clean_up(command, place, folder)?;
 
     let mut outcome = Outcome::default();
-    keeper.add_to(&mut outcome, ended.seconds);
+    keeper.add_to(&mut outcome, exit.seconds);
     // Slurm's own processes start those of `srun`.
     if launcher.is_none_or(|launcher| launcher.is_local()) {
-        usage.finish(ended.seconds, &mut outcome);
+        usage.finish(exit.seconds, &mut outcome);
     }
     let lines = values.lines();
     values.add_to(&mut outcome, channel);
     for text in silence {
         channel.note(&text);
     }
-    reported(command, &gathered, &mut outcome, channel);
-    let reported = Reported { sources: gathered.reported(), lines, params_unread };
+    reported(command, &reports, &mut outcome, channel);
+    let reported = Reported { sources: reports.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.artifacts = outputs.into_iter().map(|output| (output.clone(), output)).collect();
     Ok(outcome)
@@ -197,43 +198,43 @@ fn attempt(
 
 /// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
 fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<String>, Failure> {
-    let written = place.finish().map_err(disk("the program's folder cannot be read"))?;
+    let program_files = place.finish().map_err(disk("the program's folder cannot be read"))?;
     // In its own folder, a program has its inputs next to its outputs.
     let inputs = command.inputs.iter().filter(|_| !place.is_project());
     let inputs: Vec<&str> = inputs.filter_map(|input| input_name(&input.0)).collect();
-    let mut found: Vec<String> = Vec::new();
+    let mut paths: Vec<String> = Vec::new();
     for output in &command.outputs {
-        found.extend(written.matching(&output.0, &inputs)?);
+        paths.extend(program_files.matching(&output.0, &inputs)?);
     }
-    let outputs: Vec<&str> = found.iter().map(String::as_str).collect();
+    let outputs: Vec<&str> = paths.iter().map(String::as_str).collect();
     for output in &outputs {
-        written.check(output, &outputs)?;
+        program_files.check(output, &outputs)?;
     }
     // A log that cannot be kept is no reason to lose the result.
     let has_logs = place.is_private() && kept::keep(command, place.written(), &outputs).unwrap_or(false);
-    let stays: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
-    place.hand_over(&stays, folder).map_err(disk("the program's outputs cannot be kept"))?;
-    folder.keep(&stays).map_err(disk("the job's folder cannot be cleaned up"))?;
-    Ok(found)
+    let kept_paths: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
+    place.hand_over(&kept_paths, folder).map_err(disk("the program's outputs cannot be kept"))?;
+    folder.keep(&kept_paths).map_err(disk("the job's folder cannot be cleaned up"))?;
+    Ok(paths)
 }
 
 /// Adds the reports of the program, which take precedence over its lines and its file.
-fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
-    let none = BTreeMap::new();
-    let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&none);
-    let (metrics, missing) = gathered.metrics(collect);
-    for name in missing.iter().filter(|name| !outcome.metrics.contains_key(name.as_str())) {
+fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
+    let empty = BTreeMap::new();
+    let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&empty);
+    let (metrics, missing_names) = reports.metrics(collect);
+    for name in missing_names.iter().filter(|name| !outcome.metrics.contains_key(name.as_str())) {
         channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
     }
     for (name, Metric { value, unit }) in metrics {
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for (name, since) in gathered.diverged(collect) {
+    for (name, since) in reports.diverged(collect) {
         outcome.metrics.remove(&name);
         outcome.set_diverged(&name, since);
     }
-    outcome.curves = gathered.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
+    outcome.curves = reports.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
 }
 
 /// The processes of the program, each with its arguments and its environment.
@@ -277,11 +278,11 @@ fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract)
     for (name, variable) in &command.env {
         match variable {
             Variable::Text(text) => program.env(name, text),
-            Variable::From(from) => program.env(
+            Variable::From(source) => program.env(
                 name,
-                std::env::var_os(from).ok_or_else(|| Failure {
+                std::env::var_os(source).ok_or_else(|| Failure {
                     kind: FailureKind::Input,
-                    message: format!("`{from}`, from which `env` reads `{name}`, is not set where the job runs"),
+                    message: format!("`{source}`, from which `env` reads `{name}`, is not set where the job runs"),
                 })?,
             ),
         };
@@ -305,8 +306,8 @@ fn location(name: &str, folder: &Path) -> PathBuf {
 fn not_started(command: &Command, place: &Place, error: &io::Error) -> Failure {
     let shell = command.shell.as_ref().and_then(|shell| shell.0.first()).map_or("sh", String::as_str);
     let name = command.argv.first().map_or(shell, |name| name.0.as_str());
-    let missing = error.kind() == io::ErrorKind::NotFound && !location(name, place.working()).exists();
-    let message = match (missing, name.contains('/')) {
+    let is_missing = error.kind() == io::ErrorKind::NotFound && !location(name, place.working()).exists();
+    let message = match (is_missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
         (true, true) if place.is_project() => {
             format!("there is no program `{name}` in `{}`, in which the program is to run", place.working().display())
@@ -319,13 +320,13 @@ fn not_started(command: &Command, place: &Place, error: &io::Error) -> Failure {
     Failure { kind: FailureKind::Input, message }
 }
 
-fn describe(command: &Command, place: &Place, ended: &Ended, out_of_memory: Option<bool>) -> Failure {
-    let (kind, how) = describe_status(ended.status, out_of_memory);
-    let rank = ended.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
-    let separator = if ended.complaint.is_empty() { "" } else { ": " };
+fn describe(command: &Command, place: &Place, exit: &Ended, out_of_memory: Option<bool>) -> Failure {
+    let (kind, phrase) = describe_status(exit.status, out_of_memory);
+    let rank = exit.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
+    let separator = if exit.complaint.is_empty() { "" } else { ": " };
     // A shell reports a program that a signal has ended by 128 and its number.
     let is_pipe =
-        command.shell().is_some_and(|shell| shell != Shell::Plain) && ended.status.code() == Some(128 + SIGPIPE);
+        command.shell().is_some_and(|shell| shell != Shell::Plain) && exit.status.code() == Some(128 + SIGPIPE);
     let hint = if is_pipe {
         "; the program after it in a pipeline ended before it had read all (SIGPIPE): let it read the rest, as `sed -n 1p` does and `head -1` does not, or write `|| true` for the part that may fail"
     } else {
@@ -333,8 +334,8 @@ fn describe(command: &Command, place: &Place, ended: &Ended, out_of_memory: Opti
     };
     // A file in the job's folder is named as the program names it, so that the same failure of many jobs reads the same.
     let folder = format!("{}/", place.working().display());
-    let complaint = if place.is_project() { ended.complaint.clone() } else { ended.complaint.replace(&folder, "") };
-    Failure { kind, message: format!("{rank}{how}{separator}{complaint}{hint}") }
+    let complaint = if place.is_project() { exit.complaint.clone() } else { exit.complaint.replace(&folder, "") };
+    Failure { kind, message: format!("{rank}{phrase}{separator}{complaint}{hint}") }
 }
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {
@@ -351,6 +352,6 @@ fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureK
     }
 }
 
-fn disk(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
-    move |error| Failure { kind: FailureKind::Io, message: format!("{what}: {error}") }
+fn disk(context: &'static str) -> impl FnOnce(io::Error) -> Failure {
+    move |error| Failure { kind: FailureKind::Io, message: format!("{context}: {error}") }
 }

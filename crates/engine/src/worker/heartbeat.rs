@@ -21,15 +21,15 @@ pub(super) fn start(job: &Job, channel: &Channel) {
     let channel = channel.clone();
     // A worker samples the resources of its program; this sampling is not work of the program.
     let is_program = job.task == <Command as TaskSpec>::NAME;
-    let used = move || if is_program { children_cpu_seconds(std::process::id()) } else { used() };
+    let cpu_seconds = move || if is_program { children_cpu_seconds(std::process::id()) } else { used() };
     let _ = thread::Builder::new().name("heartbeat".into()).spawn(move || {
-        let mut before = used();
+        let mut last_seconds = cpu_seconds();
         loop {
             thread::sleep(interval);
-            let now = used();
-            let at_work = now - before > AT_WORK;
-            before = now;
-            if at_work && channel.said() + interval <= Instant::now() {
+            let new_seconds = cpu_seconds();
+            let is_at_work = new_seconds - last_seconds > AT_WORK;
+            last_seconds = new_seconds;
+            if is_at_work && channel.said() + interval <= Instant::now() {
                 channel.say(&Message::Alive);
             }
         }
@@ -42,6 +42,6 @@ fn used() -> f64 {
         let time = clock_gettime(clock);
         time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
     };
-    let own = seconds(ClockId::ProcessCPUTime) - seconds(ClockId::ThreadCPUTime);
-    own + children_cpu_seconds(std::process::id())
+    let own_seconds = seconds(ClockId::ProcessCPUTime) - seconds(ClockId::ThreadCPUTime);
+    own_seconds + children_cpu_seconds(std::process::id())
 }

@@ -50,14 +50,15 @@ fn fail_again(failures: usize, scratch: &Path) -> Result<bool, Failure> {
         return Ok(false);
     }
     let path = scratch.join("attempts");
-    let before = fs_err::read_to_string(&path).ok().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+    let past_attempts = fs_err::read_to_string(&path).ok().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
     let io = |error: std::io::Error| Failure { kind: FailureKind::Io, message: error.to_string() };
-    fs_err::write(&path, (before + 1).to_string()).map_err(io)?;
-    Ok(before < failures)
+    fs_err::write(&path, (past_attempts + 1).to_string()).map_err(io)?;
+    Ok(past_attempts < failures)
 }
 
 fn end(end: MockEnd, channel: &mut Channel) -> Result<(), Failure> {
-    let survived = |signal: &str| Err(Failure { kind: FailureKind::Crash, message: format!("it survived {signal}") });
+    let survival_failure =
+        |signal: &str| Err(Failure { kind: FailureKind::Crash, message: format!("it survived {signal}") });
     match end {
         MockEnd::Done => Ok(()),
         MockEnd::Noise => {
@@ -77,23 +78,23 @@ fn end(end: MockEnd, channel: &mut Channel) -> Result<(), Failure> {
         MockEnd::Panic => panic!("it was told to panic"),
         MockEnd::Kill => {
             let _ = kill_process(getpid(), Signal::KILL);
-            survived("SIGKILL")
+            survival_failure("SIGKILL")
         }
         MockEnd::Segfault => {
             // The first only takes away the handler with which Rust reports a stack that is used up.
             let _ = kill_process(getpid(), Signal::SEGV);
             let _ = kill_process(getpid(), Signal::SEGV);
-            survived("SIGSEGV")
+            survival_failure("SIGSEGV")
         }
         MockEnd::DeviceMemory => {
             let message = "CUDA_ERROR_OUT_OF_MEMORY: the device has 80.0 GiB, of which 12.3 MiB are free".into();
             Err(Failure { kind: FailureKind::Backend, message })
         }
         MockEnd::Devour => {
-            let mut held: Vec<Vec<u8>> = Vec::new();
+            let mut buffers: Vec<Vec<u8>> = Vec::new();
             loop {
                 // Written to, so that the kernel has to find the memory.
-                held.push(vec![1; 16 << 20]);
+                buffers.push(vec![1; 16 << 20]);
             }
         }
         MockEnd::Spin => loop {

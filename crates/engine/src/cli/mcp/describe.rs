@@ -174,7 +174,7 @@ fn describe(session: &Session, input: Input) -> Result<Output, Fault> {
             let files = session.project.recipes(&[&session.results]);
             let file = |file: crate::mcp::RecipeFile| File { path: file.path, sweep: file.is_sweep, about: file.about };
             let (files, next) = cursor.take(files.into_iter().map(file));
-            let listed = || Task::ALL.iter().filter(|task| !task.hidden);
+            let listed_tasks = || Task::ALL.iter().filter(|task| !task.hidden);
             let item = |task: &TaskInfo| Item {
                 name: task.name.to_owned(),
                 about: task.about.to_owned(),
@@ -182,7 +182,7 @@ fn describe(session: &Session, input: Input) -> Result<Output, Fault> {
                 accepts: None,
                 default: None,
             };
-            let tasks = (cursor.from == 0).then(|| listed().map(item).collect());
+            let tasks = (cursor.from == 0).then(|| listed_tasks().map(item).collect());
             Ok(Output { files: Some(files), tasks, next, ..Output::default() })
         }
     }
@@ -218,7 +218,7 @@ fn metric(metric: &'static sweep_job::MetricInfo) -> Item {
 }
 
 fn recipes(plan: &Plan) -> Vec<RecipeText> {
-    let one = |study: &Study| {
+    let text_of = |study: &Study| {
         let recipe = &study.recipe;
         let param = |(name, value): (&String, &crate::recipe::Spanned<sweep_job::Value>)| ParamText {
             name: name.clone(),
@@ -239,16 +239,16 @@ fn recipes(plan: &Plan) -> Vec<RecipeText> {
             claims: recipe.claims.iter().map(claim).collect(),
         }
     };
-    plan.studies.iter().map(one).collect()
+    plan.studies.iter().map(text_of).collect()
 }
 
 fn steps(study: &Study) -> Vec<StepText> {
     let steps = study.recipe.steps.iter().zip(&study.steps);
     let steps = steps.map(|(step, jobs)| {
         let axis = |name: &str| {
-            let mut seen = BTreeSet::new();
+            let mut texts = BTreeSet::new();
             let values =
-                jobs.iter().filter_map(|(point, _)| point.get(name)).filter(|value| seen.insert(value.to_string()));
+                jobs.iter().filter_map(|(point, _)| point.get(name)).filter(|value| texts.insert(value.to_string()));
             let mut values: Vec<Value> = values.map(|value| json!(value)).collect();
             let number = values.len();
             values.truncate(VALUES);

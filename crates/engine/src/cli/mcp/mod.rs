@@ -110,9 +110,9 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
     // Paths of recipes and results start from it, also those of the processes that run jobs.
     std::env::set_current_dir(project.root()).map_err(Error::io("cannot open the project's folder"))?;
     Store::open(results)?;
-    let allowed = args.allow_run.iter().map(|path| project.inside(path));
+    let allowed_paths = args.allow_run.iter().map(|path| project.inside(path));
     let runs =
-        allowed.collect::<Result<_, Fault>>().map_err(|fault| Error::Unknown(format!("--allow-run: {fault}")))?;
+        allowed_paths.collect::<Result<_, Fault>>().map_err(|fault| Error::Unknown(format!("--allow-run: {fault}")))?;
     let permissions =
         Permissions { runs, programs: args.allow_programs, executors: args.allow_executors, one_bit: args.one_bit };
     let bounds = Bounds { jobs: args.max_jobs, seconds: args.max_time, gpu_hours: args.max_gpu_hours };
@@ -126,19 +126,19 @@ pub(super) fn mcp(results: &Path, args: &McpArgs) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     };
     let token = token(args.token_file.as_deref(), session.folder())?;
-    let ready = |address: SocketAddr| {
+    let announce = |address: SocketAddr| {
         let _ = print(&format!("http://{address}/mcp\n"));
         say(format_args!("the token that requests must have is in `{}`; Ctrl-C ends the server", token.0.display()));
     };
-    let signal = mcp::serve_http(session, tools_of(args.one_bit), port, &token.1, ready)
+    let signal = mcp::serve_http(session, tools_of(args.one_bit), port, &token.1, announce)
         .map_err(Error::io("cannot serve (another port may be free; `--http 0` takes one that is)"))?;
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })
 }
 
-/// The token, and the file that it is in: a given one, or a new one that only the user can read.
-fn token(given: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), Error> {
+/// The token and its file: a given file, or a new one that only the user can read.
+fn token(token_file: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), Error> {
     const MIN_TOKEN_LENGTH: usize = 16;
-    if let Some(path) = given {
+    if let Some(path) = token_file {
         let text = fs_err::read_to_string(path).map_err(Error::io("cannot read the token"))?;
         let token = text.trim();
         if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {

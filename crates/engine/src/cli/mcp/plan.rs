@@ -78,10 +78,10 @@ fn plan(session: &Session, input: Input) -> Result<Output, Fault> {
         return Err(fault.help("give a difference, such as `loss=0.01`"));
     }
     let cursor = page.cursor()?;
-    let vetted = study.vet(session)?;
-    let (recipe, only) = vetted.arguments();
+    let vetted_study = study.vet(session)?;
+    let (recipe, only) = vetted_study.arguments();
     let args = PlanArgs::of(recipe, only, DesignArgs::of(detect, budget));
-    vetted.with_plan(session, |plan| {
+    vetted_study.with_plan(session, |plan| {
         let output = viewed(&session.results, &args, plan, |view, design| {
             let (jobs, next) = if jobs { cursor.take(view.job_lines()) } else { (Vec::new(), None) };
             let tally = view.tally();

@@ -129,8 +129,8 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
     };
     let delta = match (&change, &input.delta) {
         (Some(change), _) => {
-            let written = change.write(&recipe, input.code_step.as_deref().or(input.step.as_deref()), &store);
-            written.map_err(Error::proposal(input.recipe.clone())).map_err(fault)?
+            let result = change.write(&recipe, input.code_step.as_deref().or(input.step.as_deref()), &store);
+            result.map_err(Error::proposal(input.recipe.clone())).map_err(fault)?
         }
         (None, delta) => vetted(session, delta.as_deref().unwrap_or_default(), &input)?,
     };
@@ -154,14 +154,14 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         is_quiet,
     };
     let name = format!("{}, {}", input.recipe, proposal.delta.display());
-    let known = propose::propose(&proposal, &store, true).map_err(Error::proposal(name)).map_err(fault)?;
-    if input.estimate || known.standing != Standing::Estimate {
-        let answer = if is_quiet { serde_json::to_value(known.one_bit()) } else { serde_json::to_value(known) };
+    let estimate = propose::propose(&proposal, &store, true).map_err(Error::proposal(name)).map_err(fault)?;
+    if input.estimate || estimate.standing != Standing::Estimate {
+        let answer = if is_quiet { serde_json::to_value(estimate.one_bit()) } else { serde_json::to_value(estimate) };
         let answer = answer.map_err(|error| fault(Error::Key(error)))?;
         return Ok(Output { run: None, going_on: false, answer: Some(answer) });
     }
     // The number of sealed seeds follows from the noise. No more starts than the budget allows, however many they are.
-    let jobs = known.cost.open + known.cost.noise + known.cost.pair * known.pairs.unwrap_or(0);
+    let jobs = estimate.cost.open + estimate.cost.noise + estimate.cost.pair * estimate.pairs.unwrap_or(0);
     let number = session.start(Work::Command(command(&proposal, input.backend)), jobs)?;
     let account = || session.account(number).filter(|account| account.ended);
     let Some(account) = session.wait(wait, account) else {
@@ -176,8 +176,8 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
                 .help("ask the user for a larger budget; the same call then goes on, with the same level and seeds"))
         }
         None => {
-            let failed = Fault::new(FaultKind::Failed, format!("the proposal has no verdict: {}", account.says));
-            Err(failed.help("the same call goes on, with the same level and seeds"))
+            let run_fault = Fault::new(FaultKind::Failed, format!("the proposal has no verdict: {}", account.says));
+            Err(run_fault.help("the same call goes on, with the same level and seeds"))
         }
     }
 }
@@ -194,17 +194,17 @@ fn verdict(output: &str) -> Option<Value> {
 fn vetted(session: &Session, path: &str, input: &Input) -> Result<PathBuf, Fault> {
     let recipes = vec![path.to_owned()];
     let (scale, set, axes, only) = (None, Vec::new(), Vec::new(), Vec::new());
-    let vetted = StudyInput { recipes, scale, set, axes, only, backend: input.backend.clone() }.vet(session)?;
-    let place = vetted.paths[0].clone();
+    let study = StudyInput { recipes, scale, set, axes, only, backend: input.backend.clone() }.vet(session)?;
+    let place = study.paths[0].clone();
     if !input.estimate {
         if !session.may_run(&place) {
             return Err(not_allowed(&format!("`{}` would be run", place.display()), "--allow-run PATH"));
         }
-        if let Some(step) = vetted.program.as_ref().filter(|_| !session.permissions.programs) {
+        if let Some(step) = study.program.as_ref().filter(|_| !session.permissions.programs) {
             return Err(not_allowed(&format!("step `{step}` runs a program"), "--allow-programs"));
         }
     }
-    vetted.with_plan(session, |_| Ok(()))?;
+    study.with_plan(session, |_| Ok(()))?;
     Ok(place)
 }
 

@@ -72,9 +72,9 @@ pub(super) fn tool() -> Tool {
 fn query(session: &Session, input: Input) -> Result<Output, Fault> {
     let Input { recipes, scale, set, axes, r#where, select, sort, page } = input;
     let filter = |text: &String| {
-        let wrong =
+        let filter_fault =
             |reason| Fault::new(FaultKind::Arguments, format!("the condition `{text}` cannot be read: {reason}"));
-        Filter::parse(text).map_err(wrong)
+        Filter::parse(text).map_err(filter_fault)
     };
     let filters = r#where.iter().map(filter).collect::<Result<Vec<_>, _>>()?;
     let cursor = page.cursor()?;

@@ -84,36 +84,36 @@ pub(super) fn tool() -> Tool {
 }
 
 fn report(session: &Session, input: Input) -> Result<Output, Fault> {
-    let Input { study, tables: wanted, page } = input;
+    let Input { study, tables: table_names, page } = input;
     let cursor = page.cursor()?;
     study.with_plan(session, |plan| {
         let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
-        let done = Results::read(plan, &store).map_err(|error| fault(error.into()))?;
+        let job_results = Results::read(plan, &store).map_err(|error| fault(error.into()))?;
         let reports: Vec<Report<'_>> =
-            plan.studies.iter().map(|study| Report::new(plan, study, &done, &store)).collect();
+            plan.studies.iter().map(|study| Report::new(plan, study, &job_results, &store)).collect();
         let names: Vec<&str> =
             reports.iter().flat_map(|report| &report.tables).map(|table| table.name.as_str()).collect();
-        if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
-            let missing = Fault::new(FaultKind::NotFound, format!("there is no table `{unknown}`"));
-            let help = suggest(unknown, "tables", names).unwrap_or_else(|| "the recipes have no tables".to_owned());
-            return Err(missing.help(help));
+        if let Some(name) = table_names.iter().find(|name| !names.contains(&name.as_str())) {
+            let not_found = Fault::new(FaultKind::NotFound, format!("there is no table `{name}`"));
+            let help = suggest(name, "tables", names).unwrap_or_else(|| "the recipes have no tables".to_owned());
+            return Err(not_found.help(help));
         }
         let (mut tables, mut pages) = (Vec::new(), Vec::new());
         for report in &reports {
-            // In a folder that is read-only the answer is all there is.
+            // A read-only folder gets no page; the answer is complete without it.
             if let Ok(folder) = report.write(&session.results, render::Page::IfStale) {
                 pages.push(folder.display().to_string());
             }
             tables.extend(report.tables.iter().filter_map(|table| {
-                let shown = wanted.contains(&table.name);
-                let markdown = shown.then(|| render::render(table, Format::Md));
+                let is_shown = table_names.contains(&table.name);
+                let markdown = is_shown.then(|| render::render(table, Format::Md));
                 let (recipe, name) = (report.name().to_owned(), table.name.clone());
-                (shown || wanted.is_empty()).then_some(TableText { recipe, name, markdown })
+                (is_shown || table_names.is_empty()).then_some(TableText { recipe, name, markdown })
             }));
         }
         let verdicts =
             reports.iter().flat_map(|report| report.verdicts.iter().map(|verdict| line(report.name(), verdict)));
-        let (verdicts, next) = if wanted.is_empty() { cursor.take(verdicts) } else { (Vec::new(), None) };
+        let (verdicts, next) = if table_names.is_empty() { cursor.take(verdicts) } else { (Vec::new(), None) };
         Ok(Output { verdicts, tables, pages, next })
     })
 }

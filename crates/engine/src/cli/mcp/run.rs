@@ -41,22 +41,22 @@ pub(super) fn tool() -> Tool {
 }
 
 fn run(session: &Session, input: Input) -> Result<Output, Fault> {
-    let vetted = input.study.vet(session)?;
-    if let Some(path) = vetted.paths.iter().find(|path| !session.may_run(path)) {
+    let vetted_study = input.study.vet(session)?;
+    if let Some(path) = vetted_study.paths.iter().find(|path| !session.may_run(path)) {
         return Err(not_allowed(&format!("`{}` would be run", path.display()), "--allow-run PATH"));
     }
-    if let Some(step) = vetted.program.as_ref().filter(|_| !session.permissions.programs) {
+    if let Some(step) = vetted_study.program.as_ref().filter(|_| !session.permissions.programs) {
         return Err(not_allowed(&format!("step `{step}` runs a program"), "--allow-programs"));
     }
-    let (recipe, only) = vetted.arguments();
+    let (recipe, only) = vetted_study.arguments();
     let args = PlanArgs::of(recipe, only, DesignArgs::of(Vec::new(), None));
-    let planned = vetted.with_plan(session, |plan| {
+    let result = vetted_study.with_plan(session, |plan| {
         viewed(&session.results, &args, plan, |view, _| (view.tally().most(), view.saved(&args, None))).map_err(fault)
     });
-    let (most, saved) = planned?;
-    let saved = serde_json::to_string_pretty(&saved)
+    let (max_jobs, saved_plan) = result?;
+    let saved_plan = serde_json::to_string_pretty(&saved_plan)
         .map_err(|error| fault(Error::io("cannot write the plan")(error.into())))?;
-    let number = session.start(Work::Plan(&saved), most)?;
+    let number = session.start(Work::Plan(&saved_plan), max_jobs)?;
     let account = || session.account(number).filter(|account| account.ended || !account.runs.is_empty());
     session.wait(FOLDER, account);
     session.wait(input.wait_seconds.unwrap_or(10.0), || account().filter(|account| account.ended));

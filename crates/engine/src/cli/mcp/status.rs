@@ -117,8 +117,8 @@ pub(super) enum Target {
 
 impl Left {
     pub(super) fn of(session: &Session) -> Self {
-        let left = session.left();
-        Self { jobs: left.jobs, seconds: left.seconds, gpu_hours: left.gpu_hours }
+        let remaining = session.left();
+        Self { jobs: remaining.jobs, seconds: remaining.seconds, gpu_hours: remaining.gpu_hours }
     }
 }
 
@@ -154,12 +154,12 @@ fn status(session: &Session, input: Input) -> Result<Output, Fault> {
         (None, Some(number)) => Target::Number(number),
         (run, _) => Target::Named(run),
     };
-    let look = || state(session, &target, input.all, cursor);
-    let over = || match look() {
+    let read_state = || state(session, &target, input.all, cursor);
+    let final_output = || match read_state() {
         Ok(output) if !output.state.is_over() => None,
-        end => Some(end),
+        result => Some(result),
     };
-    session.wait(input.wait_seconds.unwrap_or(0.0), over).unwrap_or_else(look)
+    session.wait(input.wait_seconds.unwrap_or(0.0), final_output).unwrap_or_else(read_state)
 }
 
 /// The state of a run.
@@ -183,16 +183,16 @@ pub(super) fn state(session: &Session, target: &Target, all: bool, cursor: Curso
             JobState { job: clean(&job.label).into_owned(), state: word, says }
         })
     };
-    let failed = jobs().filter(|job| job.state == "failed").take(FAILURES).collect();
-    let active = [watch::State::Storing.word(), "retrying"];
-    let (jobs, next) = cursor.take(jobs().filter(|job| all || active.contains(&job.state)));
+    let failures = jobs().filter(|job| job.state == "failed").take(FAILURES).collect();
+    let active_states = [watch::State::Storing.word(), "retrying"];
+    let (jobs, next) = cursor.take(jobs().filter(|job| all || active_states.contains(&job.state)));
     Ok(Output {
         run: Some(folder.name()),
         state: State::of(&snapshot, account.as_ref()),
         says: counts(&snapshot),
         stopped_by: account.as_ref().and_then(|account| account.stopped_by),
         used: account.map(|account| account.usage),
-        failures: failed,
+        failures,
         jobs,
         left: Left::of(session),
         next,

@@ -28,7 +28,7 @@ fn stop(session: &Session, Input { wait_seconds }: Input) -> Result<Output, Faul
         let fault = Fault::new(FaultKind::NotFound, "no run of this server is going on");
         fault.help("`status` shows the latest run")
     })?;
-    let over = || session.account(number).filter(|account| account.ended);
-    session.wait(wait_seconds.unwrap_or(10.0), over);
+    let final_account = || session.account(number).filter(|account| account.ended);
+    session.wait(wait_seconds.unwrap_or(10.0), final_account);
     state(session, &Target::Number(number), false, JOBS)
 }

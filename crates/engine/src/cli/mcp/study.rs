@@ -62,8 +62,8 @@ impl StudyInput {
             Some("cuda") => Ok(BackendArg::Cuda),
             Some("wgpu") => Ok(BackendArg::Wgpu),
             Some("cpu") => Ok(BackendArg::Cpu),
-            Some(other) => {
-                let fault = Fault::new(FaultKind::Arguments, format!("there is no backend `{other}`"));
+            Some(unknown_name) => {
+                let fault = Fault::new(FaultKind::Arguments, format!("there is no backend `{unknown_name}`"));
                 Err(fault.help("backends: `auto`, `cuda`, `wgpu`, `cpu`"))
             }
         }
@@ -134,8 +134,8 @@ impl Vetted {
 }
 
 /// A fault about a missing permission.
-pub(super) fn not_allowed(what: &str, flag: &str) -> Fault {
-    let fault = Fault::new(FaultKind::NotAllowed, format!("{what}, which the user has not allowed"));
+pub(super) fn not_allowed(action: &str, flag: &str) -> Fault {
+    let fault = Fault::new(FaultKind::NotAllowed, format!("{action}, which the user has not allowed"));
     fault.help(format!("the user can start the server with `{flag}`"))
 }
 

@@ -1,4 +1,4 @@
-//! Lines of `sweep plan` about what shared states save.
+//! Lines of `sweep plan` about the time that shared states save.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -57,7 +57,7 @@ pub(super) fn savings(
     entries: &[Entry],
     open: &HashSet<JobId>,
 ) -> Result<Vec<StepSaving>, Error> {
-    let mut found = Vec::new();
+    let mut savings = Vec::new();
     for (step, saving) in plan.savings(open) {
         let time = saving.time(plan, entries, store).map_err(Error::io("cannot read the store"))?;
         let of_jobs = time.as_ref().map(|time| time.of_jobs.clone()).unwrap_or_default();
@@ -65,7 +65,7 @@ pub(super) fn savings(
         let is_training = saving.jobs().all(|stretch| plan.job(stretch.job).task.name == TRAIN);
         let word = if is_training { "iterations" } else { "steps" };
         let (jobs, alone, shared, states) = (saving.continuing(), saving.alone(), saving.shared(), saving.states());
-        found.push(StepSaving {
+        savings.push(StepSaving {
             step,
             jobs,
             alone,
@@ -77,15 +77,15 @@ pub(super) fn savings(
             word,
         });
     }
-    Ok(found)
+    Ok(savings)
 }
 
-/// The jobs that share something, and what: `13 variants × 5 seeds share 10 of 60 iterations`.
+/// The jobs that share states, and the shared steps: `13 variants × 5 seeds share 10 of 60 iterations`.
 fn who(plan: &Plan, saving: &Saving, word: &str) -> String {
     let jobs: Vec<&Stretch> = saving.jobs().collect();
-    let Some((from, end)) = saving.uniform() else {
-        let continuing = saving.continuing();
-        let part = if continuing < jobs.len() { format!("{continuing} of ") } else { String::new() };
+    let Some((start, end)) = saving.uniform() else {
+        let continuing_jobs = saving.continuing();
+        let part = if continuing_jobs < jobs.len() { format!("{continuing_jobs} of ") } else { String::new() };
         return format!("{part}{} continue from shared states", count(jobs.len(), "job"));
     };
     let seed = |stretch: &&Stretch| {
@@ -99,20 +99,20 @@ fn who(plan: &Plan, saving: &Saving, word: &str) -> String {
     } else {
         count(jobs.len(), "job")
     };
-    format!("{who} share {from} of {end} {word}")
+    format!("{who} share {start} of {end} {word}")
 }
 
 impl StepSaving {
     /// Lines for a person.
-    pub(super) fn lines(&self, known: &[State]) -> String {
+    pub(super) fn lines(&self, known_states: &[State]) -> String {
         let Self { step, alone, shared, states, seconds, who, word, .. } = self;
-        let size = if known.is_empty() {
+        let size = if known_states.is_empty() {
             String::new()
         } else {
-            let bytes: u64 = known.iter().map(State::bytes).sum();
-            format!(" of {}", quantity(bytes as f64 / known.len() as f64, Unit::Bytes))
+            let bytes: u64 = known_states.iter().map(State::bytes).sum();
+            format!(" of {}", quantity(bytes as f64 / known_states.len() as f64, Unit::Bytes))
         };
-        let fewer = percent(*alone as f64, *shared as f64);
+        let saving = percent(*alone as f64, *shared as f64);
         let states = count(*states, "shared state");
         let time = match seconds {
             Some(StepSeconds { alone, shared, records }) => format!(
@@ -126,7 +126,7 @@ impl StepSaving {
             None => "no earlier job says how much time that is".to_owned(),
         };
         format!(
-            "{step}: {who}: {fewer:.0} % fewer ({shared} {word} instead of {alone}; {states}{size})\n{}{time}\n",
+            "{step}: {who}: {saving:.0} % fewer ({shared} {word} instead of {alone}; {states}{size})\n{}{time}\n",
             " ".repeat(step.chars().count() + 2)
         )
     }

@@ -91,21 +91,25 @@ impl View<'_> {
     /// The steps that have selected jobs.
     pub(in crate::cli) fn step_lines(&self) -> Vec<StepLine> {
         let mut steps: BTreeMap<(usize, usize), (StepLine, Vec<JobId>)> = BTreeMap::new();
-        let several = self.plan.studies.len() > 1;
+        let has_several = self.plan.studies.len() > 1;
         for (index, study) in self.plan.studies.iter().enumerate() {
             for (place, (step, jobs)) in study.recipe.steps.iter().zip(&study.steps).enumerate() {
                 for (_, id) in jobs.iter().filter(|(_, id)| self.selected.contains(id) && !self.is_reserve(*id)) {
-                    let (line, open) = steps.entry((index, place)).or_default();
-                    let recipe = if several { format!("{}:", study.recipe.name) } else { String::new() };
+                    let (line, open_jobs) = steps.entry((index, place)).or_default();
+                    let recipe = if has_several { format!("{}:", study.recipe.name) } else { String::new() };
                     line.step = format!("{recipe}{}", step.name.value);
                     line.jobs += 1;
-                    if self.cached[id.index()] { line.cached += 1 } else { open.push(*id) }
+                    if self.cached[id.index()] { line.cached += 1 } else { open_jobs.push(*id) }
                 }
             }
         }
-        let lines = steps.into_values().map(|(line, open)| {
-            let why = if open.is_empty() { String::new() } else { self.common_reasons(&open) };
-            StepLine { to_run: open.len(), why: why.replace("`--why` lists them", "`jobs: true` lists them"), ..line }
+        let lines = steps.into_values().map(|(line, open_jobs)| {
+            let reasons = if open_jobs.is_empty() { String::new() } else { self.common_reasons(&open_jobs) };
+            StepLine {
+                to_run: open_jobs.len(),
+                why: reasons.replace("`--why` lists them", "`jobs: true` lists them"),
+                ..line
+            }
         });
         lines.collect()
     }

@@ -21,12 +21,12 @@ pub(super) fn unmeasured(
     plan: &Plan,
     store: &Store,
     standing: &Standing,
-    selected: &HashSet<JobId>,
+    selected_jobs: &HashSet<JobId>,
 ) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     for study in &plan.studies {
         for step in 0..study.steps.len() {
-            lines.extend(of_step(plan, store, standing, selected, (study, step))?);
+            lines.extend(of_step(plan, store, standing, selected_jobs, (study, step))?);
         }
     }
     Ok(lines)
@@ -36,25 +36,26 @@ fn of_step(
     plan: &Plan,
     store: &Store,
     standing: &Standing,
-    selected: &HashSet<JobId>,
+    selected_jobs: &HashSet<JobId>,
     (study, index): (&Study, usize),
 ) -> Result<Vec<String>, Error> {
     let step = &study.recipe.steps[index];
-    let shown = study.recipe.shown().filter(|shown| shown.kind != "figure" && shown.steps.contains(&index));
-    let wanted = shown.flat_map(|shown| shown.metrics.into_iter().map(move |metric| (shown.kind, shown.name, metric)));
-    let wanted: Vec<_> = wanted.filter(|(_, _, metric)| step.task.metric(metric).is_none()).collect();
-    let done = study.steps[index].iter().map(|(_, id)| *id).filter(|id| selected.contains(id));
-    let done = done.filter(|id| standing.cached[id.index()]).take(LOOKED_AT);
+    let outputs = study.recipe.shown().filter(|output| output.kind != "figure" && output.steps.contains(&index));
+    let wanted_metrics =
+        outputs.flat_map(|output| output.metrics.into_iter().map(move |metric| (output.kind, output.name, metric)));
+    let wanted_metrics: Vec<_> = wanted_metrics.filter(|(_, _, metric)| step.task.metric(metric).is_none()).collect();
+    let done_jobs = study.steps[index].iter().map(|(_, id)| *id).filter(|id| selected_jobs.contains(id));
+    let done_jobs = done_jobs.filter(|id| standing.cached[id.index()]).take(LOOKED_AT);
     let stamps: Vec<(Key, Stamp)> =
-        done.filter_map(|id| Some((plan.job(id).key, standing.stamps[id.index()]?))).collect();
-    if !step.task.open_metrics || wanted.is_empty() || stamps.is_empty() {
+        done_jobs.filter_map(|id| Some((plan.job(id).key, standing.stamps[id.index()]?))).collect();
+    if !step.task.open_metrics || wanted_metrics.is_empty() || stamps.is_empty() {
         return Ok(Vec::new());
     }
-    let names: HashSet<&str> = wanted.iter().map(|(_, _, metric)| *metric).collect();
-    let measured = store.measured_by(&stamps, &names)?;
-    let has = |metric: &str| measured.iter().any(|job| job.metrics.get(current_name(metric)).is_some());
+    let names: HashSet<&str> = wanted_metrics.iter().map(|(_, _, metric)| *metric).collect();
+    let measurements = store.measured_by(&stamps, &names)?;
+    let is_measured = |metric: &str| measurements.iter().any(|job| job.metrics.get(current_name(metric)).is_some());
     let mut lines = Vec::new();
-    for (kind, name, metric) in wanted.into_iter().filter(|(_, _, metric)| !has(metric)) {
+    for (kind, name, metric) in wanted_metrics.into_iter().filter(|(_, _, metric)| !is_measured(metric)) {
         let (step, metric) = (&step.name.value, clean(metric));
         lines.push(format!(
             "no job of `{step}` has measured `{metric}`, which {kind} `{name}` shows: `sweep show` has their notices\n"

@@ -29,12 +29,12 @@ impl Read {
     /// Counts a file, before anything of it is read.
     pub(super) fn add(&mut self, name: &Path, bytes: u64) -> Result<(), BundleError> {
         let is_record = name.starts_with("records");
-        let largest = if is_record { MAX_RECORD_BYTES } else { MAX_FILE_BYTES };
-        let what = if is_record { "a record" } else { "a file" };
+        let limit = if is_record { MAX_RECORD_BYTES } else { MAX_FILE_BYTES };
+        let kind = if is_record { "a record" } else { "a file" };
         let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
-        if bytes > largest {
-            let found = format!("`{}` has {}", name.display(), size(bytes));
-            return Err(BundleError::TooLarge(format!("{found}; {what} may have at most {}", size(largest))));
+        if bytes > limit {
+            let statement = format!("`{}` has {}", name.display(), size(bytes));
+            return Err(BundleError::TooLarge(format!("{statement}; {kind} may have at most {}", size(limit))));
         }
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -62,10 +62,10 @@ mod tests {
         let error = |name: &str, bytes| Read::default().add(Path::new(name), bytes).unwrap_err().to_string();
         assert!(error("records/x.json", MAX_RECORD_BYTES + 1).contains("a record may have"));
         assert!(error("sources/x.yaml", MAX_FILE_BYTES + 1).contains("a file may have"));
-        let mut read = Read { files: MAX_FILES, bytes: 0 };
-        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
-        let mut read = Read { files: 0, bytes: MAX_BYTES };
-        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
+        let mut totals = Read { files: MAX_FILES, bytes: 0 };
+        assert!(totals.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
+        let mut totals = Read { files: 0, bytes: MAX_BYTES };
+        assert!(totals.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
         Read::default().add(Path::new("records/x.json"), MAX_RECORD_BYTES).unwrap();
     }
 }

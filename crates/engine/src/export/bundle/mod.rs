@@ -172,15 +172,15 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
         return Ok(Vec::new());
     }
     let jobs: BTreeSet<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-    let mut found = Vec::new();
+    let mut decisions = Vec::new();
     for (key, decision) in store.all_decisions()? {
-        let named = decision.rule.get("step").and_then(|name| name.as_str());
-        let is_own = named.is_none_or(|name| plan.steps().any(|(step, _)| step.name.value == name));
+        let name = decision.rule.get("step").and_then(|name| name.as_str());
+        let is_own = name.is_none_or(|name| plan.steps().any(|(step, _)| step.name.value == name));
         if is_own && decision.members.iter().all(|member| jobs.contains(&member.key)) {
-            found.push((key, serde_json::to_vec(&decision).map_err(io::Error::from)?));
+            decisions.push((key, serde_json::to_vec(&decision).map_err(io::Error::from)?));
         }
     }
-    Ok(found)
+    Ok(decisions)
 }
 
 /// Default limit, in bytes, of the files that jobs read and a bundle contains.
@@ -199,52 +199,52 @@ pub fn write(
     let root = common_folder(sources.iter().map(|(path, _)| path.as_path()));
     let needed = AllNeeded::of(plan, &root);
     let places = Places::new(&root, &needed, store.results());
-    let mut out = Writer { archive: Builder::new(to), files: BTreeMap::new(), places: &places };
+    let mut bundle = Writer { archive: Builder::new(to), files: BTreeMap::new(), places: &places };
     for (path, text) in &sources {
         if let Some((_, name)) = places.source(path) {
-            out.add(&name, text.as_bytes())?;
+            bundle.add(&name, text.as_bytes())?;
         }
     }
     for (path, text) in sampler_files(plan) {
         if let Some((_, name)) = places.source(&normal(&path)) {
-            out.add(&name, &text)?;
+            bundle.add(&name, &text)?;
         }
     }
-    let left_out = out.needed(&needed, &mut Digests::open(store.digests()), most)?;
+    let left_out = bundle.needed(&needed, &mut Digests::open(store.digests()), most)?;
     let mut jobs: Vec<BundledJob> = Vec::new();
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, job) in plan.jobs() {
         let record = store.get(job.key)?;
         let origin = record.as_ref().and_then(|_| store.origin(job.key));
-        let came = origin.as_ref().map(ToString::to_string);
+        let origin_text = origin.as_ref().map(ToString::to_string);
         jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some(), origin });
         let Some(record) = record else { continue };
-        out.add(&format!("records/{}.json", job.key), &without_paths(&record, &places)?.to_text()?)?;
-        for (what, value) in facts(&record).into_iter().chain(came.map(|came| ("from", came))) {
-            environment.entry(what.to_owned()).or_default().insert(value);
+        bundle.add(&format!("records/{}.json", job.key), &without_paths(&record, &places)?.to_text()?)?;
+        for (name, value) in facts(&record).into_iter().chain(origin_text.map(|origin_text| ("from", origin_text))) {
+            environment.entry(name.to_owned()).or_default().insert(value);
         }
     }
     for (job, items) in plan.studies.iter().flat_map(claimed) {
         let (key, file) = (plan.job(job).key, &items.file);
-        // Without its file, a claim is as undecided here as there.
+        // A claim without its file is as undecided in the bundle as in the store.
         if let Ok(content) = fs::read(store.files(key).join(file)) {
-            out.add(&format!("{ITEMS}/{key}/{file}"), &content)?;
+            bundle.add(&format!("{ITEMS}/{key}/{file}"), &content)?;
         }
     }
     if jobs.iter().all(|job| !job.done) {
         return Err(BundleError::NothingDone);
     }
     if jobs.iter().any(|job| !job.done) {
-        out.runs(store.results(), &jobs)?;
+        bundle.runs(store.results(), &jobs)?;
     }
     for (key, text) in decisions(plan, store)? {
-        out.add(&format!("{DECISIONS}/{key}.json"), &text)?;
+        bundle.add(&format!("{DECISIONS}/{key}.json"), &text)?;
     }
     for study in &plan.studies {
-        let (folder, plain) = (&study.recipe.report, study.recipe.plain_report());
-        out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(plain))?;
+        let (folder, plain_report) = (&study.recipe.report, study.recipe.plain_report());
+        bundle.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(plain_report))?;
     }
-    let asked = Asked {
+    let bundled_request = Asked {
         paths: request.paths.iter().map(|path| relative(&normal(path), &root)).collect(),
         set: request.set.to_vec(),
         axes: request.axes.to_vec(),
@@ -254,7 +254,7 @@ pub fn write(
         format: FORMAT,
         sweep: env!("CARGO_PKG_VERSION").to_owned(),
         recipes: plan.studies.iter().map(|study| study.recipe.name.clone()).collect(),
-        request: asked,
+        request: bundled_request,
         backend: plan.jobs().find_map(|(_, job)| job.identity.backend).unwrap_or(Backend::Cpu),
         root: PathBuf::new(),
         above: places.above,
@@ -266,18 +266,18 @@ pub fn write(
         variants: plan.variants.clone(),
         jobs,
         environment,
-        files: std::mem::take(&mut out.files),
+        files: std::mem::take(&mut bundle.files),
     };
     let mut text = serde_json::to_vec_pretty(&contents).map_err(io::Error::from)?;
     text.push(b'\n');
-    out.add(CONTENTS, &text)?;
-    out.archive.into_inner()?.flush()?;
+    bundle.add(CONTENTS, &text)?;
+    bundle.archive.into_inner()?.flush()?;
     Ok(contents)
 }
 
 /// The digests of files by their places.
-fn by_place(needed: Vec<Needed>) -> BTreeMap<PathBuf, String> {
-    needed.into_iter().map(|Needed { place, digest, .. }| (place, digest)).collect()
+fn by_place(files: Vec<Needed>) -> BTreeMap<PathBuf, String> {
+    files.into_iter().map(|Needed { place, digest, .. }| (place, digest)).collect()
 }
 
 /// A record without paths of this machine. Its identity, of which the key is made, has those that the recipe names.
@@ -329,10 +329,10 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Adds the files that jobs read, up to a total of `most` bytes, and returns the files that are left out.
-    fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, most: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
-        let mut left_out = BTreeMap::new();
-        let mut all = 0;
+    /// Adds the files that jobs read, up to a total of `limit` bytes, and returns the files that are left out.
+    fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, limit: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
+        let mut left_out_files = BTreeMap::new();
+        let mut total = 0;
         for needed in needed.iter() {
             let place = &needed.place;
             let files = needed.files(digests).unwrap_or_default();
@@ -340,12 +340,12 @@ impl<W: Write> Writer<'_, W> {
             let bytes: u64 = sizes.iter().sum();
             // A file that was removed after planning is left out, too.
             let fits =
-                u64::saturating_add(all, bytes) <= most && !sizes.iter().any(|size| *size > limits::MAX_FILE_BYTES);
+                u64::saturating_add(total, bytes) <= limit && !sizes.iter().any(|size| *size > limits::MAX_FILE_BYTES);
             if !fits || files.is_empty() || sizes.len() < files.len() {
-                left_out.insert(place.clone(), bytes);
+                left_out_files.insert(place.clone(), bytes);
                 continue;
             }
-            all += bytes;
+            total += bytes;
             for (path, inner) in files {
                 let is_executable = fs::metadata(&path)?.permissions().mode() & 0o100 != 0;
                 let place = if inner.as_os_str().is_empty() { place.clone() } else { place.join(inner) };
@@ -356,7 +356,7 @@ impl<W: Write> Writer<'_, W> {
                 )?;
             }
         }
-        Ok(left_out)
+        Ok(left_out_files)
     }
 
     /// Adds a file without paths of this machine, if it is a text.
@@ -368,16 +368,16 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// Adds the files below a folder, in the order of their names.
-    fn folder(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+    fn folder(&mut self, source: &Path, target: &Path) -> io::Result<()> {
         let mut entries: Vec<PathBuf> =
-            fs::read_dir(from)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+            fs::read_dir(source)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
         entries.sort_unstable();
         for path in entries {
             let Some(name) = path.file_name() else { continue };
             if path.is_dir() {
-                self.folder(&path, &to.join(name))?;
+                self.folder(&path, &target.join(name))?;
             } else {
-                self.add_without_paths(&to.join(name).display().to_string(), fs::read(&path)?)?;
+                self.add_without_paths(&target.join(name).display().to_string(), fs::read(&path)?)?;
             }
         }
         Ok(())
@@ -385,10 +385,10 @@ impl<W: Write> Writer<'_, W> {
 
     /// Adds the reasons of the latest runs for jobs without results, which tables show.
     fn runs(&mut self, results: &Path, jobs: &[BundledJob]) -> io::Result<()> {
-        let open: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
+        let open_keys: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
         for run in RunFolder::all(results).iter().rev().take(MAX_RUNS) {
-            let said = run.events().unwrap_or_default();
-            if said.iter().any(|line| line.key.is_some_and(|key| open.contains(&key))) {
+            let events = run.events().unwrap_or_default();
+            if events.iter().any(|line| line.key.is_some_and(|key| open_keys.contains(&key))) {
                 for name in ["plan.json", "journal.jsonl"] {
                     self.add_without_paths(&format!("runs/{}/{name}", run.name()), fs::read(run.path().join(name))?)?;
                 }
@@ -406,15 +406,15 @@ impl Sum {
 
 /// Unpacks a bundle into an empty folder.
 pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
-    let foreign = |what: String| BundleError::Foreign(what);
-    let mut read = limits::Read::default();
+    let foreign_error = |reason: String| BundleError::Foreign(reason);
+    let mut totals = limits::Read::default();
     archive::each(from, |Item { path, entry, .. }| {
         let inner = path.strip_prefix(TOP).map(Path::to_owned).unwrap_or_default();
-        let plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
-        if inner.as_os_str().is_empty() || !plain || entry.header().entry_type() != EntryType::Regular {
-            return Err(foreign(format!("it holds `{}`", path.display())));
+        let is_plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
+        if inner.as_os_str().is_empty() || !is_plain || entry.header().entry_type() != EntryType::Regular {
+            return Err(foreign_error(format!("it holds `{}`", path.display())));
         }
-        read.add(&inner, entry.size())?;
+        totals.add(&inner, entry.size())?;
         let target = into.join(inner);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
@@ -427,27 +427,27 @@ pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
         }
         Ok(())
     })?;
-    if read.files == 0 {
-        return Err(foreign("it is empty".to_owned()));
+    if totals.files == 0 {
+        return Err(foreign_error("it is empty".to_owned()));
     }
-    let text = fs::read(into.join(CONTENTS)).map_err(|_| foreign(format!("it has no `{CONTENTS}`")))?;
-    let parsed = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| foreign(error.to_string()))?;
-    let format = parsed["format"].as_u64().and_then(|format| u32::try_from(format).ok()).unwrap_or(0);
+    let text = fs::read(into.join(CONTENTS)).map_err(|_| foreign_error(format!("it has no `{CONTENTS}`")))?;
+    let json = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| foreign_error(error.to_string()))?;
+    let format = json["format"].as_u64().and_then(|format| u32::try_from(format).ok()).unwrap_or(0);
     if format > FORMAT {
         return Err(BundleError::TooNew(format));
     }
-    let contents: Contents = serde_json::from_value(parsed).map_err(|error| foreign(error.to_string()))?;
-    Ok(Opened::new(into.to_owned(), contents, read.bytes))
+    let contents: Contents = serde_json::from_value(json).map_err(|error| foreign_error(error.to_string()))?;
+    Ok(Opened::new(into.to_owned(), contents, totals.bytes))
 }
 
 /// The folder that all of these files are in.
 fn common_folder<'p>(mut files: impl Iterator<Item = &'p Path>) -> PathBuf {
     let folder = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut common = files.next().map(folder).unwrap_or_default();
+    let mut ancestor = files.next().map(folder).unwrap_or_default();
     for file in files {
-        while !file.starts_with(&common) && common.pop() {}
+        while !file.starts_with(&ancestor) && ancestor.pop() {}
     }
-    common
+    ancestor
 }
 
 #[cfg(test)]
@@ -489,8 +489,8 @@ mod tests {
             ("sweep-records/x", EntryType::Regular, ""),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let refused = unpack(io::Cursor::new(entry(path, kind, link)), folder.path());
-            assert!(matches!(refused, Err(BundleError::Foreign(_))), "{path}: {refused:?}");
+            let result = unpack(io::Cursor::new(entry(path, kind, link)), folder.path());
+            assert!(matches!(result, Err(BundleError::Foreign(_))), "{path}: {result:?}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{path}");
         }
         let folder = tempfile::tempdir().unwrap();

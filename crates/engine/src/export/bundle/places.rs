@@ -52,7 +52,7 @@ pub(super) struct AllNeeded {
 
 impl AllNeeded {
     pub(super) fn of(plan: &Plan, root: &Path) -> Self {
-        let needed = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| Needed {
+        let needed_file = |(path, (digest, ignored)): (PathBuf, (String, Vec<String>))| Needed {
             place: relative(&path, root),
             path,
             digest,
@@ -63,16 +63,19 @@ impl AllNeeded {
             plan.jobs().flat_map(of_job).map(|((path, digest), ignored)| (normal(&path), (digest, ignored))).collect();
         let code = plan.jobs().filter_map(|(_, job)| job.code.as_ref());
         let mut files = BTreeMap::new();
-        let mut seen = BTreeSet::new();
+        let mut lists = BTreeSet::new();
         // Many jobs share one list.
-        for code in code.filter(|code| seen.insert(std::sync::Arc::as_ptr(code))) {
+        for code in code.filter(|code| lists.insert(std::sync::Arc::as_ptr(code))) {
             // Files of a variant are no files of the project.
             let is_own = |file: &&CodeFile| code.real_path(&file.path) == code.path(&file.path);
-            let present = code.files.iter().filter(|file| file.digest != ABSENT).filter(is_own);
-            files.extend(present.map(|file| (normal(&code.path(&file.path)), (file.digest.clone(), Vec::new()))));
+            let own_files = code.files.iter().filter(|file| file.digest != ABSENT).filter(is_own);
+            files.extend(own_files.map(|file| (normal(&code.path(&file.path)), (file.digest.clone(), Vec::new()))));
         }
         files.retain(|path, _| !inputs.contains_key(path));
-        Self { inputs: inputs.into_iter().map(needed).collect(), code: files.into_iter().map(needed).collect() }
+        Self {
+            inputs: inputs.into_iter().map(needed_file).collect(),
+            code: files.into_iter().map(needed_file).collect(),
+        }
     }
 
     /// All of it.
@@ -82,14 +85,14 @@ impl AllNeeded {
 }
 
 impl Places {
-    /// The places for recipes in this folder, and for what jobs read.
+    /// The places for recipes in this folder, and for the files that jobs read.
     pub(super) fn new(root: &Path, needed: &AllNeeded, results: &Path) -> Self {
         let above = needed.iter().map(|needed| ups(&needed.place)).max().unwrap_or(0);
         let mut hidden: BTreeMap<String, String> = BTreeMap::new();
-        let mut hide = |path: &Path, by: String| {
+        let mut hide = |path: &Path, replacement: String| {
             // The root of the file system reveals nothing private.
             if let Some(text) = path.to_str().filter(|_| path.components().count() > 1) {
-                hidden.entry(text.to_owned()).or_insert(by);
+                hidden.entry(text.to_owned()).or_insert(replacement);
             }
         };
         for needed in needed.iter() {
@@ -99,21 +102,21 @@ impl Places {
             place if place.as_os_str().is_empty() => ".".to_owned(),
             place => place.display().to_string(),
         };
-        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        for folder in [normal(root), real(root)] {
+        let canonical = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        for folder in [normal(root), canonical(root)] {
             hide(&folder, ".".to_owned());
         }
         let results = normal(results);
-        for folder in [results.clone(), real(&results)] {
+        for folder in [results.clone(), canonical(&results)] {
             hide(&folder, "results".to_owned());
         }
         let project = project_of(root);
         hide(&project, place(&project));
-        if let Ok(current) = std::env::current_dir() {
-            hide(&current, place(&current));
+        if let Ok(current_folder) = std::env::current_dir() {
+            hide(&current_folder, place(&current_folder));
         }
         if let Some(home) = std::env::home_dir() {
-            hide(&real(&home), "~".to_owned());
+            hide(&canonical(&home), "~".to_owned());
             hide(&normal(&home), "~".to_owned());
         }
         let mut hidden: Vec<(String, String)> = hidden.into_iter().collect();
@@ -136,9 +139,9 @@ impl Places {
     /// A text in which the paths of this machine are relative to the recipe, `results` or `~`.
     pub(super) fn without_paths(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (path, by) in &self.hidden {
+        for (path, replacement) in &self.hidden {
             if text.contains(path.as_str()) {
-                text = replaced(&text, path, by);
+                text = replaced(&text, path, replacement);
             }
         }
         text
@@ -156,42 +159,42 @@ impl Places {
 }
 
 /// A text with another path in the place of one, and of the folder in longer paths.
-fn replaced(text: &str, path: &str, by: &str) -> String {
+fn replaced(text: &str, path: &str, replacement: &str) -> String {
     // Characters that can be part of a path's component or continue it.
     let is_part = |char: char| char.is_alphanumeric() || "_-.~".contains(char);
-    let mut changed = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(path) {
-        let (before, after) = (&rest[..at], &rest[at + path.len()..]);
-        let begins = !before.chars().next_back().or_else(|| changed.chars().next_back()).is_some_and(is_part);
-        let ends = !after.starts_with(|char: char| is_part(char) && char != '.') && !is_longer(after);
-        changed.push_str(before);
-        rest = after;
-        if !(begins && ends) {
-            changed.push_str(path);
-        } else if let Some(inner) = after.strip_prefix('/').filter(|_| by == ".") {
+    let mut result = String::with_capacity(text.len());
+    let mut remainder = text;
+    while let Some(index) = remainder.find(path) {
+        let (head, tail) = (&remainder[..index], &remainder[index + path.len()..]);
+        let is_beginning = !head.chars().next_back().or_else(|| result.chars().next_back()).is_some_and(is_part);
+        let is_end = !tail.starts_with(|char: char| is_part(char) && char != '.') && !is_longer(tail);
+        result.push_str(head);
+        remainder = tail;
+        if !(is_beginning && is_end) {
+            result.push_str(path);
+        } else if let Some(inner) = tail.strip_prefix('/').filter(|_| replacement == ".") {
             // `./x` is `x`, unless nothing follows.
             if !inner.starts_with(is_part) {
-                changed.push_str("./");
+                result.push_str("./");
             }
-            rest = inner;
+            remainder = inner;
         } else {
-            changed.push_str(by);
+            result.push_str(replacement);
         }
     }
-    changed + rest
+    result + remainder
 }
 
 /// Returns true if a period continues a name: `/a/b.py` is not `/a/b` at the end of a sentence.
-fn is_longer(after: &str) -> bool {
-    after.strip_prefix('.').is_some_and(|after| after.starts_with(|char: char| char.is_alphanumeric()))
+fn is_longer(text: &str) -> bool {
+    text.strip_prefix('.').is_some_and(|text| text.starts_with(|char: char| char.is_alphanumeric()))
 }
 
 /// The name in the bundle of the file at `place`, relative to the folder of the recipes. The bundle has `above` folders above that one.
 pub(super) fn name(above: usize, place: &Path) -> String {
-    let ups = ups(place).min(above);
+    let levels = ups(place).min(above);
     let mut parts = vec![SOURCES.to_owned()];
-    parts.extend(std::iter::repeat_n(ABOVE.to_owned(), above - ups));
+    parts.extend(std::iter::repeat_n(ABOVE.to_owned(), above - levels));
     let inner = place.components().filter(|part| matches!(part, Component::Normal(_)));
     parts.extend(inner.map(|part| part.as_os_str().to_string_lossy().into_owned()));
     parts.join("/")
@@ -210,39 +213,40 @@ impl Needed {
     pub(super) fn files(&self, digests: &mut Digests) -> io::Result<Vec<(PathBuf, PathBuf)>> {
         let tree = digests.tree(&self.path, &self.ignored)?;
         let mut entries = tree.iter().peekable();
-        let mut found = Vec::new();
+        let mut files = Vec::new();
         while let Some((inner, digest)) = entries.next() {
             if digest.is_some() {
                 let path = if inner.as_os_str().is_empty() { self.path.clone() } else { self.path.join(inner) };
-                found.push((path, inner.clone()));
+                files.push((path, inner.clone()));
             } else if !entries.peek().is_some_and(|(next, _)| next.starts_with(inner)) {
                 // The archive has files only, and an empty folder is a part of the input's digest.
                 return Err(io::Error::other("it has an empty folder"));
             }
         }
-        Ok(found)
+        Ok(files)
     }
 }
 
 /// Links the files that a bundle does not have to those of a folder that have the right content.
 pub(super) fn supply<'n>(
-    missing: impl Iterator<Item = (&'n PathBuf, &'n String)>,
-    to: impl Fn(&Path) -> PathBuf,
-    from: &Path,
+    missing_files: impl Iterator<Item = (&'n PathBuf, &'n String)>,
+    target_of: impl Fn(&Path) -> PathBuf,
+    folder: &Path,
 ) -> io::Result<()> {
-    let from = std::path::absolute(from)?;
+    let folder = std::path::absolute(folder)?;
     let mut digests = Digests::default();
-    for (place, digest) in missing {
+    for (place, digest) in missing_files {
         let inner: PathBuf = place.components().filter(|part| matches!(part, Component::Normal(_))).collect();
         let name = place.file_name().map(PathBuf::from).unwrap_or_default();
-        let found = [inner, name].into_iter().map(|name| from.join(name));
-        let found = found.into_iter().find(|path| digests.of(path).is_ok_and(|found| found == *digest));
-        let to = to(place);
-        if let Some(found) = found.filter(|_| !to.exists()) {
-            if let Some(parent) = to.parent() {
+        let candidates = [inner, name].into_iter().map(|name| folder.join(name));
+        let candidate =
+            candidates.into_iter().find(|path| digests.of(path).is_ok_and(|actual_digest| actual_digest == *digest));
+        let target = target_of(place);
+        if let Some(candidate) = candidate.filter(|_| !target.exists()) {
+            if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::os::unix::fs::symlink(found, to)?;
+            fs::os::unix::fs::symlink(candidate, target)?;
         }
     }
     Ok(())
@@ -259,8 +263,8 @@ mod tests {
             ("/home/me/p/data/a", "../data/a", "sources/@/@/@/data/a"),
             ("/data/x", "../../../../data/x", "sources/data/x"),
         ] {
-            let found = relative(Path::new(path), Path::new("/home/me/p/recipes"));
-            assert_eq!((found.as_path(), super::name(4, &found).as_str()), (Path::new(place), name));
+            let relative_path = relative(Path::new(path), Path::new("/home/me/p/recipes"));
+            assert_eq!((relative_path.as_path(), super::name(4, &relative_path).as_str()), (Path::new(place), name));
         }
     }
 

@@ -55,13 +55,13 @@ pub struct Differing {
 
 /// Samples `n` recorded jobs, reproducibly by `seed`.
 pub fn sample(plan: &Plan, store: &Store, n: usize, seed: u64) -> Vec<JobId> {
-    let mut done: Vec<(blake3::Hash, JobId)> = plan
+    let mut recorded_jobs: Vec<(blake3::Hash, JobId)> = plan
         .jobs()
         .filter(|(_, job)| store.contains(job.key))
         .map(|(id, job)| (blake3::hash(format!("{seed} {}", job.key).as_bytes()), id))
         .collect();
-    done.sort_unstable_by_key(|(hash, _)| *hash.as_bytes());
-    let mut jobs: Vec<JobId> = done.into_iter().take(n).map(|(_, id)| id).collect();
+    recorded_jobs.sort_unstable_by_key(|(hash, _)| *hash.as_bytes());
+    let mut jobs: Vec<JobId> = recorded_jobs.into_iter().take(n).map(|(_, id)| id).collect();
     jobs.sort_unstable();
     jobs
 }
@@ -70,39 +70,39 @@ impl Rerun {
     /// Prepares jobs of a bundle's plan. Their input files must be in the bundle, or supplied.
     pub fn new(opened: &Opened, plan: &Plan, wanted: &[JobId]) -> Self {
         let mut digests = Digests::default();
-        let mut left = Vec::new();
+        let mut failures = Vec::new();
         let mut wanted = wanted.to_vec();
         // The inputs of a job, and of the jobs that it needs, must be present.
         wanted.retain(|id| {
-            let missing = plan.with_needs([*id]).into_iter().find_map(|need| {
+            let reason = plan.with_needs([*id]).into_iter().find_map(|need| {
                 let (inputs, ignored) = (plan.inputs_of(need).into_iter(), plan.ignored_by(need));
                 inputs.map(|(path, digest)| (opened.present(&path), digest)).find_map(|(path, digest)| {
-                    let shown = opened.shown(&path);
+                    let shown_path = opened.shown(&path);
                     match digests.of_input(&path, &ignored) {
-                        Ok(found) if found == digest => None,
-                        Ok(_) => Some(format!("the input {shown} has changed")),
+                        Ok(actual_digest) if actual_digest == digest => None,
+                        Ok(_) => Some(format!("the input {shown_path} has changed")),
                         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(format!(
-                            "the input {shown} is not in the bundle; `--inputs DIR` takes it from a folder"
+                            "the input {shown_path} is not in the bundle; `--inputs DIR` takes it from a folder"
                         )),
-                        Err(error) => Some(format!("the input {shown} cannot be read: {error}")),
+                        Err(error) => Some(format!("the input {shown_path} cannot be read: {error}")),
                     }
                 })
             });
-            left.extend(missing.map(|reason| (plan.job(*id).label.to_string(), reason)));
-            left.last().is_none_or(|(label, _)| *label != plan.job(*id).label.to_string())
+            failures.extend(reason.map(|reason| (plan.job(*id).label.to_string(), reason)));
+            failures.last().is_none_or(|(label, _)| *label != plan.job(*id).label.to_string())
         });
         let jobs = plan.with_needs(wanted.iter().copied());
         let places: BTreeMap<usize, usize> = jobs.iter().enumerate().map(|(place, id)| (id.index(), place)).collect();
         let part = plan.part(&jobs, |id, values| {
             for (path, _) in plan.inputs_of(id) {
-                let present = opened.present(&path);
+                let present_path = opened.present(&path);
                 for value in values.values_mut() {
-                    replace(value, &path.display().to_string(), &present);
+                    replace(value, &path.display().to_string(), &present_path);
                 }
             }
         });
         let sample = wanted.iter().filter_map(|id| places.get(&id.index())).map(|place| JobId::new(*place)).collect();
-        Self { plan: part.alone(), sample, left }
+        Self { plan: part.alone(), sample, left: failures }
     }
 }
 
@@ -119,8 +119,8 @@ pub struct Command {
 
 /// The commands of a plan, each once.
 pub fn commands(plan: &Plan) -> Vec<Command> {
-    let mut found: Vec<Command> = Vec::new();
-    let mut known: HashMap<(String, Vec<(String, String)>), usize> = HashMap::new();
+    let mut commands: Vec<Command> = Vec::new();
+    let mut indices: HashMap<(String, Vec<(String, String)>), usize> = HashMap::new();
     for (_, job) in plan.jobs() {
         if job.task.name != "command" {
             continue;
@@ -131,14 +131,14 @@ pub fn commands(plan: &Plan) -> Vec<Command> {
             _ => Vec::new(),
         };
         let command = (typed(&job.values), env);
-        let index = *known.entry(command.clone()).or_insert_with(|| {
+        let index = *indices.entry(command.clone()).or_insert_with(|| {
             let (run, env) = command;
-            found.push(Command { jobs: Vec::new(), run, env });
-            found.len() - 1
+            commands.push(Command { jobs: Vec::new(), run, env });
+            commands.len() - 1
         });
-        found[index].jobs.push(job.label.to_string());
+        commands[index].jobs.push(job.label.to_string());
     }
-    found
+    commands
 }
 
 /// The program of a job as one would type it: its script, or its `argv` with the parameters in their places.
@@ -155,11 +155,11 @@ fn typed(values: &Values) -> String {
 }
 
 /// Puts another path in the place of one.
-fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
+fn replace(value: &mut Value, path: &str, replacement: &std::path::Path) {
     match value {
-        Value::Text(text) if text == path => *text = by.display().to_string(),
-        Value::List(items) => items.iter_mut().for_each(|item| replace(item, path, by)),
-        Value::Map(entries) => entries.values_mut().for_each(|value| replace(value, path, by)),
+        Value::Text(text) if text == path => *text = replacement.display().to_string(),
+        Value::List(items) => items.iter_mut().for_each(|item| replace(item, path, replacement)),
+        Value::Map(entries) => entries.values_mut().for_each(|value| replace(value, path, replacement)),
         _ => {}
     }
 }
@@ -176,7 +176,7 @@ impl Compared {
         self.same == 0 && self.other.is_empty()
     }
 
-    /// Compares what a job has measured.
+    /// Compares the metrics of a job.
     pub fn new(then: &Record, now: &Record, tolerance: f64) -> Self {
         let mut compared = Self::default();
         for (name, Metric { value, unit }) in &then.outcome.metrics {
@@ -184,14 +184,14 @@ impl Compared {
                 compared.left_out.push(clean(name).into_owned());
                 continue;
             }
-            let found = now.outcome.metrics.get(name).map(|metric| metric.value);
+            let new_value = now.outcome.metrics.get(name).map(|metric| metric.value);
             let scale = value.abs().max(f64::MIN_POSITIVE);
-            match found.map(|found| if found == *value { 0.0 } else { (found - value).abs() / scale }) {
+            match new_value.map(|new_value| if new_value == *value { 0.0 } else { (new_value - value).abs() / scale }) {
                 Some(difference) if difference <= tolerance => {
                     compared.same += 1;
                     compared.largest = compared.largest.max(difference);
                 }
-                _ => compared.other.push(Differing { metric: clean(name).into_owned(), then: *value, now: found }),
+                _ => compared.other.push(Differing { metric: clean(name).into_owned(), then: *value, now: new_value }),
             }
         }
         compared

@@ -74,7 +74,7 @@ impl Opened {
         Batches::plan_with(draft, self.contents.backend, &store, &|| self.digests(), &room)
     }
 
-    /// Copies the records and decisions that searches follow from to a store. Whatever is not valid is reported later.
+    /// Copies the records and decisions that searches follow from to a store. Invalid ones are reported later.
     fn lay_out(&self, store: &Store) -> io::Result<()> {
         for job in self.contents.jobs.iter().filter(|job| job.done) {
             let path = self.folder.join("records").join(format!("{}.json", job.key));
@@ -85,8 +85,8 @@ impl Opened {
                 fs::write(folder.join("record.json"), text)?;
             }
         }
-        let kept = self.folder.join(super::DECISIONS);
-        for entry in fs::read_dir(&kept).into_iter().flatten().flatten() {
+        let decisions_folder = self.folder.join(super::DECISIONS);
+        for entry in fs::read_dir(&decisions_folder).into_iter().flatten().flatten() {
             let decision = fs::read(entry.path()).ok().and_then(|text| serde_json::from_slice::<Decision>(&text).ok());
             if let Some(decision) = decision {
                 store.create()?;
@@ -100,15 +100,18 @@ impl Opened {
     fn digests(&self) -> Digests {
         let Contents { inputs, root, code, variants, absolute, read, .. } = &self.contents;
         let digests = if self.is_relative() {
-            let here = inputs.iter().map(|(place, digest)| (self.place(place), digest.clone())).collect();
-            let of = |place: &PathBuf| inputs.get(place).cloned();
-            let hidden = absolute.iter().filter_map(|(path, place)| Some((path.clone(), of(place)?))).collect();
-            Digests::locked(here, self.root(), self.root()).with_hidden(hidden)
+            let digests_by_path = inputs.iter().map(|(place, digest)| (self.place(place), digest.clone())).collect();
+            let digest_of = |place: &PathBuf| inputs.get(place).cloned();
+            let hidden_digests =
+                absolute.iter().filter_map(|(path, place)| Some((path.clone(), digest_of(place)?))).collect();
+            Digests::locked(digests_by_path, self.root(), self.root()).with_hidden(hidden_digests)
         } else {
             Digests::locked(inputs.clone(), self.root(), root.clone())
         };
-        let present = read.keys().map(|place| normal(&self.place(place))).collect();
-        digests.with_present(present).with_manifests(Manifests::locked(code.clone()).with_variants(variants.clone()))
+        let present_paths = read.keys().map(|place| normal(&self.place(place))).collect();
+        digests
+            .with_present(present_paths)
+            .with_manifests(Manifests::locked(code.clone()).with_variants(variants.clone()))
     }
 
     /// True if the paths in the bundle are relative to the recipe.
@@ -124,8 +127,8 @@ impl Opened {
             Ok(inner) if !self.is_relative() => normal(&root.join(inner)),
             Ok(_) => normal(path),
             Err(_) => {
-                let carried = absolute.get(&hidden(path)).map(|place| self.place(place));
-                carried.filter(|carried| carried.exists()).unwrap_or_else(|| normal(path))
+                let input_path = absolute.get(&hidden(path)).map(|place| self.place(place));
+                input_path.filter(|input_path| input_path.exists()).unwrap_or_else(|| normal(path))
             }
         }
     }
@@ -145,8 +148,8 @@ impl Opened {
 
     /// Files that jobs were observed to read, and that are neither in the bundle nor supplied.
     pub fn without_code(&self) -> Vec<String> {
-        let missing = self.contents.read.keys().filter(|place| !self.place(place).exists());
-        missing.map(|place| place.display().to_string()).collect()
+        let missing_files = self.contents.read.keys().filter(|place| !self.place(place).exists());
+        missing_files.map(|place| place.display().to_string()).collect()
     }
 
     /// The path here of a file at a place from the folder of the recipes.
@@ -171,63 +174,64 @@ impl Opened {
 
     /// Recomputes everything, and compares.
     pub fn verify(&self, plan: &Plan) -> Result<Verified, BundleError> {
-        let mut verified = Verified::default();
-        self.files(&mut verified)?;
-        self.jobs(plan, &mut verified);
-        self.records(&mut verified)?;
-        self.reports(plan, &mut verified)?;
-        Ok(verified)
+        let mut verification = Verified::default();
+        self.files(&mut verification)?;
+        self.jobs(plan, &mut verification);
+        self.records(&mut verification)?;
+        self.reports(plan, &mut verification)?;
+        Ok(verification)
     }
 
     /// Checks that every file is unchanged, and that there is no other.
-    fn files(&self, verified: &mut Verified) -> io::Result<()> {
-        let mut found = BTreeSet::new();
-        names(&self.folder, Path::new(""), &mut found)?;
-        found.remove(super::CONTENTS);
+    fn files(&self, verification: &mut Verified) -> io::Result<()> {
+        let mut file_names = BTreeSet::new();
+        names(&self.folder, Path::new(""), &mut file_names)?;
+        file_names.remove(super::CONTENTS);
         for (name, sum) in &self.contents.files {
-            if !found.remove(name) {
-                verified.defects.push(format!("{name} is missing"));
+            if !file_names.remove(name) {
+                verification.defects.push(format!("{name} is missing"));
             } else if Sum::of(&fs::read(self.folder.join(name))?) != *sum {
-                verified.defects.push(format!("{name} has changed since it was bundled: its digest differs"));
+                verification.defects.push(format!("{name} has changed since it was bundled: its digest differs"));
             }
         }
-        verified.defects.extend(found.iter().map(|name| format!("{name} does not belong to the bundle")));
+        verification.defects.extend(file_names.iter().map(|name| format!("{name} does not belong to the bundle")));
         Ok(())
     }
 
     /// Checks that the recipe results in the jobs of the bundle.
-    fn jobs(&self, plan: &Plan, verified: &mut Verified) {
-        let mut said: BTreeMap<&str, _> = self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
+    fn jobs(&self, plan: &Plan, verification: &mut Verified) {
+        let mut listed_keys: BTreeMap<&str, _> =
+            self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
         for (_, job) in plan.jobs() {
             let label = job.label.to_string();
-            match said.remove(label.as_str()) {
-                Some(key) if key == job.key => verified.jobs += 1,
-                Some(key) => verified.defects.push(format!(
+            match listed_keys.remove(label.as_str()) {
+                Some(key) if key == job.key => verification.jobs += 1,
+                Some(key) => verification.defects.push(format!(
                     "{label} has the key {} by its recipe, and {} in the bundle",
                     job.key.short(),
                     key.short()
                 )),
-                None => verified.defects.push(format!("{label} is not in the bundle's list of jobs")),
+                None => verification.defects.push(format!("{label} is not in the bundle's list of jobs")),
             }
         }
-        verified.defects.extend(said.keys().map(|label| format!("{label} is not a job of the recipe")));
+        verification.defects.extend(listed_keys.keys().map(|label| format!("{label} is not a job of the recipe")));
     }
 
     /// Checks that the records are those of the jobs; lays them out as a store has them.
-    fn records(&self, verified: &mut Verified) -> io::Result<()> {
+    fn records(&self, verification: &mut Verified) -> io::Result<()> {
         let store = self.store();
         for job in self.contents.jobs.iter().filter(|job| job.done) {
             let path = self.folder.join("records").join(format!("{}.json", job.key));
             let Ok(text) = fs::read(&path) else {
-                verified.defects.push(format!("{} has no record", job.label));
+                verification.defects.push(format!("{} has no record", job.label));
                 continue;
             };
-            let wrong = match Record::parse(&text, &path, job.key) {
+            let defect = match Record::parse(&text, &path, job.key) {
                 Ok(record) => wrong_key(&record),
                 Err(error) => Some(error.to_string()),
             };
-            if let Some(reason) = wrong {
-                verified.defects.push(format!("the record of {} is invalid: {reason}", job.label));
+            if let Some(reason) = defect {
+                verification.defects.push(format!("the record of {} is invalid: {reason}", job.label));
                 continue;
             }
             let folder = store.folder(job.key);
@@ -237,54 +241,55 @@ impl Opened {
                 origin.write(&folder)?;
             }
             copy_files(&self.folder.join(ITEMS).join(job.key.to_string()), &store.files(job.key))?;
-            verified.records += 1;
+            verification.records += 1;
         }
         Ok(())
     }
 
     /// Checks that tables, figures and verdicts follow from the records.
-    fn reports(&self, plan: &Plan, verified: &mut Verified) -> Result<(), BundleError> {
+    fn reports(&self, plan: &Plan, verification: &mut Verified) -> Result<(), BundleError> {
         let (results, runs) = (self.results(), self.folder.join("runs"));
         if runs.is_dir() {
             fs::create_dir_all(&results)?;
             fs::rename(runs, results.join("runs"))?;
         }
         let store = self.store();
-        let done = Results::read(plan, &store)?;
+        let job_results = Results::read(plan, &store)?;
         for study in &plan.studies {
-            let report = Report::new(plan, study, &done, &store);
-            let computed = report.write(&results, Page::Anew)?;
-            let bundled = self.folder.join("reports").join(&study.recipe.report);
+            let report = Report::new(plan, study, &job_results, &store);
+            let new_folder = report.write(&results, Page::Anew)?;
+            let bundled_folder = self.folder.join("reports").join(&study.recipe.report);
             let mut names = BTreeSet::new();
             for part in ["tables", "figures"] {
-                for folder in [&computed, &bundled] {
+                for folder in [&new_folder, &bundled_folder] {
                     let entries = fs::read_dir(folder.join(part)).into_iter().flatten().flatten();
                     names.extend(entries.map(|entry| Path::new(part).join(entry.file_name())));
                 }
             }
-            if [&computed, &bundled].iter().any(|folder| folder.join("claims.json").is_file()) {
+            if [&new_folder, &bundled_folder].iter().any(|folder| folder.join("claims.json").is_file()) {
                 names.insert(PathBuf::from("claims.json"));
             }
             // A PNG has the same in it as its SVG.
             names.retain(|name| name.extension().is_none_or(|end| end != "png"));
-            let differing: Vec<&PathBuf> =
-                names.iter().filter(|name| !agree(&computed.join(name), &bundled.join(name))).collect();
-            for name in differing.iter().take(MAX_DIFFERING_FILES) {
+            let differing_names: Vec<&PathBuf> =
+                names.iter().filter(|name| !agree(&new_folder.join(name), &bundled_folder.join(name))).collect();
+            for name in differing_names.iter().take(MAX_DIFFERING_FILES) {
                 let name = study.recipe.report.join(name);
-                verified.defects.push(format!("{} does not follow from the records", name.display()));
+                verification.defects.push(format!("{} does not follow from the records", name.display()));
             }
-            if differing.len() > MAX_DIFFERING_FILES {
-                verified.defects.push(format!("and {} more files", differing.len() - MAX_DIFFERING_FILES));
+            if differing_names.len() > MAX_DIFFERING_FILES {
+                verification.defects.push(format!("and {} more files", differing_names.len() - MAX_DIFFERING_FILES));
             }
-            let agreeing = |part: &str, end: &str| {
-                let own =
-                    names.iter().filter(|name| name.starts_with(part) && name.extension().is_some_and(|is| is == end));
-                own.filter(|name| !differing.contains(name)).count()
+            let count_agreeing = |part: &str, end: &str| {
+                let names_of_part = names.iter().filter(|name| {
+                    name.starts_with(part) && name.extension().is_some_and(|extension| extension == end)
+                });
+                names_of_part.filter(|name| !differing_names.contains(name)).count()
             };
-            verified.tables += agreeing("tables", "csv");
-            verified.figures += agreeing("figures", "svg");
-            if !differing.iter().any(|name| name.as_path() == Path::new("claims.json")) {
-                verified.verdicts += report.verdicts.len();
+            verification.tables += count_agreeing("tables", "csv");
+            verification.figures += count_agreeing("figures", "svg");
+            if !differing_names.iter().any(|name| name.as_path() == Path::new("claims.json")) {
+                verification.verdicts += report.verdicts.len();
             }
         }
         Ok(())
@@ -292,42 +297,42 @@ impl Opened {
 }
 
 /// The names of all files below a folder.
-fn names(folder: &Path, inner: &Path, found: &mut BTreeSet<String>) -> io::Result<()> {
+fn names(folder: &Path, inner: &Path, file_names: &mut BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(inner))? {
         let entry = entry?;
         let name = inner.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            names(folder, &name, found)?;
+            names(folder, &name, file_names)?;
         } else {
-            found.insert(name.display().to_string());
+            file_names.insert(name.display().to_string());
         }
     }
     Ok(())
 }
 
 /// True if two files have the same results.
-fn agree(computed: &Path, bundled: &Path) -> bool {
-    match (fs::read_to_string(computed), fs::read_to_string(bundled)) {
+fn agree(new_file: &Path, bundled_file: &Path) -> bool {
+    match (fs::read_to_string(new_file), fs::read_to_string(bundled_file)) {
         (Ok(first), Ok(second)) => {
-            let is_rounded = computed.extension().is_some_and(|end| end == "md" || end == "tex");
+            let is_rounded = new_file.extension().is_some_and(|end| end == "md" || end == "tex");
             let agree = if is_rounded { is_rounding } else { is_close };
-            same(&results_in(computed, first), &results_in(bundled, second), agree)
+            same(&results_in(new_file, first), &results_in(bundled_file, second), agree)
         }
         _ => false,
     }
 }
 
 /// Copies the files below a folder, if there is one.
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    if !from.is_dir() {
+fn copy_files(source: &Path, target: &Path) -> io::Result<()> {
+    if !source.is_dir() {
         return Ok(());
     }
-    let mut found = BTreeSet::new();
-    names(from, Path::new(""), &mut found)?;
-    for name in found {
-        let place = to.join(&name);
-        fs::create_dir_all(place.parent().unwrap_or(to))?;
-        fs::copy(from.join(&name), place)?;
+    let mut file_names = BTreeSet::new();
+    names(source, Path::new(""), &mut file_names)?;
+    for name in file_names {
+        let place = target.join(&name);
+        fs::create_dir_all(place.parent().unwrap_or(target))?;
+        fs::copy(source.join(&name), place)?;
     }
     Ok(())
 }
@@ -381,8 +386,8 @@ fn is_rounding(first: &str, second: &str) -> bool {
         Some(10.0_f64.powi(exponent.parse::<i32>().ok()? - i32::try_from(decimals).ok()?))
     };
     match (first.parse::<f64>(), second.parse::<f64>(), unit(first), unit(second)) {
-        (Ok(one), Ok(other), Some(unit), Some(other_unit)) => {
-            unit.to_bits() != other_unit.to_bits() && (one - other).abs() <= unit.max(other_unit)
+        (Ok(first_number), Ok(second_number), Some(unit), Some(other_unit)) => {
+            unit.to_bits() != other_unit.to_bits() && (first_number - second_number).abs() <= unit.max(other_unit)
         }
         _ => false,
     }

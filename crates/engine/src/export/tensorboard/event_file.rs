@@ -81,7 +81,7 @@ pub(crate) struct Scalar<'a> {
 
 /// Returns the step and the scalars of a record's content. Other or damaged contents have no scalars.
 pub(crate) fn scalars(content: &[u8]) -> (u64, Vec<Scalar<'_>>) {
-    let (mut step, mut found) = (0, Vec::new());
+    let (mut step, mut scalars) = (0, Vec::new());
     for (field, value) in Fields(content) {
         match (field, value) {
             (2, Field::Number(number)) => step = number,
@@ -90,12 +90,12 @@ pub(crate) fn scalars(content: &[u8]) -> (u64, Vec<Scalar<'_>>) {
                     (1, Field::Bytes(value)) => scalar(value),
                     _ => None,
                 });
-                found.extend(values);
+                scalars.extend(values);
             }
             _ => {}
         }
     }
-    (step, found)
+    (step, scalars)
 }
 
 /// `Summary.Value { tag = 1, simple_value = 2, tensor = 8 }`.
@@ -160,9 +160,9 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
+        let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 }
 
@@ -264,17 +264,17 @@ mod tests {
             value("two", tensor(1, |tensor| tensor.bytes(4, &[0; 8]))),
             value("images", |value| value.bytes(5, &[0; 8])),
         ]);
-        let (step, found) = scalars(&event);
-        let found: Vec<(&str, f64)> = found.iter().map(|scalar| (scalar.tag, scalar.value)).collect();
+        let (step, scalar_values) = scalars(&event);
+        let scalar_values: Vec<(&str, f64)> = scalar_values.iter().map(|scalar| (scalar.tag, scalar.value)).collect();
         let expected = [("simple", 0.5), ("float", 1.5), ("packed", 2.5), ("double", 3.5), ("content", 4.5)];
-        assert_eq!((step, found.as_slice()), (300, expected.as_slice()));
+        assert_eq!((step, scalar_values.as_slice()), (300, expected.as_slice()));
     }
 
     #[test]
     fn what_is_damaged_has_no_scalars_and_does_no_harm() {
-        let whole = event(&[value("loss", |value| value.float(2, 0.5))]);
-        for end in 0..whole.len() {
-            scalars(&whole[..end]);
+        let event = event(&[value("loss", |value| value.float(2, 0.5))]);
+        for end in 0..event.len() {
+            scalars(&event[..end]);
         }
         let mut seed = 1_u64;
         for _ in 0..2000 {
@@ -287,12 +287,12 @@ mod tests {
             scalars(&noise);
         }
         let mut file = Vec::new();
-        frame(&mut file, &whole);
+        frame(&mut file, &event);
         let header: [u8; HEADER] = file[..HEADER].try_into().unwrap();
-        assert_eq!(content_length(header), Some(whole.len() as u64));
-        assert!(is_whole(&whole, &file[HEADER + whole.len()..]));
-        let mut broken = header;
-        broken[0] ^= 1;
-        assert_eq!(content_length(broken), None);
+        assert_eq!(content_length(header), Some(event.len() as u64));
+        assert!(is_whole(&event, &file[HEADER + event.len()..]));
+        let mut damaged_header = header;
+        damaged_header[0] ^= 1;
+        assert_eq!(content_length(damaged_header), None);
     }
 }

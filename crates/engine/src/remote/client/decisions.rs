@@ -29,8 +29,8 @@ impl Remote {
     /// The remote does not answer, or its object is damaged or not trusted.
     pub fn decision(&self, store: &Store, key: Key) -> Result<Option<Decision>, RemoteError> {
         let folder = store.beside().map_err(here)?;
-        let fetched = self.runtime.block_on(self.fetch(self.decision_place(key), folder))?;
-        let mut file = match fetched {
+        let answer = self.runtime.block_on(self.fetch(self.decision_place(key), folder))?;
+        let mut file = match answer {
             Fetched::Object(file) => file,
             Fetched::Missing => return Ok(None),
             Fetched::Slow(reason) => return Err(self.refused(key, &reason)),
@@ -40,7 +40,7 @@ impl Remote {
         let mut text = Vec::new();
         file.take(MAX_DECISION_BYTES).read_to_end(&mut text).map_err(here)?;
         let decision = serde_json::from_slice::<Decision>(&text).ok();
-        let decision = decision.filter(|decision| decision.key().is_ok_and(|found| found == key));
+        let decision = decision.filter(|decision| decision.key().is_ok_and(|actual_key| actual_key == key));
         decision.map(Some).ok_or_else(|| self.refused(key, "it is another decision"))
     }
 
@@ -48,12 +48,12 @@ impl Remote {
     /// for all.
     ///
     /// # Errors
-    /// The remote does not answer, or what it has is damaged or not trusted.
+    /// The remote does not answer, or its decision is damaged or not trusted.
     pub fn agree(&self, store: &Store, decision: &Decision) -> Result<Decision, RemoteError> {
-        let invalid = |error: serde_json::Error| here(error.into());
-        let (key, text) = (decision.key().map_err(invalid)?, serde_json::to_vec(decision).map_err(invalid)?);
+        let json_error = |error: serde_json::Error| here(error.into());
+        let (key, text) = (decision.key().map_err(json_error)?, serde_json::to_vec(decision).map_err(json_error)?);
         let mut file = tempfile::tempfile_in(store.beside().map_err(here)?).map_err(here)?;
-        envelope::seal(&mut file, self.key.as_ref(), |to| to.write_all(&text)).map_err(here)?;
+        envelope::seal(&mut file, self.key.as_ref(), |writer| writer.write_all(&text)).map_err(here)?;
         if self.create(&self.decision_place(key), file)? {
             return Ok(decision.clone());
         }
@@ -64,9 +64,9 @@ impl Remote {
     fn create(&self, place: &Path, mut file: File) -> Result<bool, RemoteError> {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(here)?;
-        let put = async {
-            let created = self.objects.put_opts(place, PutPayload::from(text.clone()), PutMode::Create.into()).await;
-            match created {
+        let upload = async {
+            let result = self.objects.put_opts(place, PutPayload::from(text.clone()), PutMode::Create.into()).await;
+            match result {
                 Ok(_) => Ok(true),
                 Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
                 // Not every server supports conditional requests.
@@ -76,9 +76,10 @@ impl Remote {
                 Err(error) => Err(error),
             }
         };
-        let late = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
-        let put = self.runtime.block_on(async { timeout(self.timeout, put).await }).map_err(|_| late())?;
-        put.map_err(|error| self.broken(&error))
+        let timeout_error = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
+        let upload =
+            self.runtime.block_on(async { timeout(self.timeout, upload).await }).map_err(|_| timeout_error())?;
+        upload.map_err(|error| self.broken(&error))
     }
 
     fn refused(&self, key: Key, reason: &str) -> RemoteError {

@@ -53,7 +53,7 @@ impl Contract {
         self.folder.join(PARAMS)
     }
 
-    /// The file in which what was read outlives an attempt.
+    /// The file in which the reports that were read outlive an attempt.
     pub(super) fn state(&self) -> PathBuf {
         self.folder.join("state.json")
     }
@@ -67,13 +67,13 @@ impl Contract {
             series.return_to(step);
         }
         let follower = Box::new(ReportFile::new(self.report()));
-        let (others, patterns) = reads::sources(command, |place| written.join(place), &mut self.earlier);
+        let (other_sources, patterns) = reads::sources(command, |place| written.join(place), &mut self.earlier);
         let mut sources = vec![Source { name: report::REPORT.to_owned(), follower, series }];
-        sources.extend(others);
-        let named = command.metrics.as_ref().and_then(MetricsFrom::series).into_iter().flat_map(BTreeMap::keys);
-        let needed = Arc::new(job.used.iter().chain(named).cloned().collect());
+        sources.extend(other_sources);
+        let metric_names = command.metrics.as_ref().and_then(MetricsFrom::series).into_iter().flat_map(BTreeMap::keys);
+        let needed_names = Arc::new(job.used.iter().chain(metric_names).cloned().collect());
         for source in &mut sources {
-            source.series.need(&needed);
+            source.series.need(&needed_names);
         }
         (sources, patterns, keeper)
     }
@@ -105,10 +105,10 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 pub(super) fn leave(scratch: &Path) {
     let folder = scratch.join(FOLDER);
     let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);
-    let goes_on = entries.any(|entry| entry.file_name() != FOLDER);
+    let has_resume_file = entries.any(|entry| entry.file_name() != FOLDER);
     // The state is the last.
     let files = [REPORT, PARAMS, "state.json"];
-    for file in &files[..if goes_on { 2 } else { 3 }] {
+    for file in &files[..if has_resume_file { 2 } else { 3 }] {
         let _ = fs::remove_file(folder.join(file));
     }
     let _ = fs::remove_dir(folder);

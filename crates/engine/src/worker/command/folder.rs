@@ -46,13 +46,13 @@ impl Folder {
         let Some(pattern) = Pattern::new(output).ok().filter(|_| is_pattern(output)) else {
             return Ok(vec![output.to_owned()]);
         };
-        let mut found = Vec::new();
-        find(&self.path, "", inputs, &pattern, &mut found)
+        let mut paths = Vec::new();
+        find(&self.path, "", inputs, &pattern, &mut paths)
             .map_err(|error| refuse(format!("the files for `{output}` cannot be found: {error}")))?;
-        found.sort();
-        match found.len() {
+        paths.sort();
+        match paths.len() {
             0 => Err(refuse(format!("the program ended without writing a file for its output `{output}`"))),
-            1..=MAX_MATCHES => Ok(found),
+            1..=MAX_MATCHES => Ok(paths),
             count => Err(refuse(format!(
                 "{count} files match the output `{output}`, more than {MAX_MATCHES}: name the folder that contains them instead"
             ))),
@@ -85,22 +85,24 @@ impl Folder {
 
     fn check_tree(&self, path: &Path, outputs: &[&str]) -> Result<(), Unfit> {
         let kind = fs::symlink_metadata(path)?.file_type();
-        let shown = path.strip_prefix(&self.path).unwrap_or(path).display();
+        let relative_path = path.strip_prefix(&self.path).unwrap_or(path).display();
         if kind.is_dir() {
             for entry in fs::read_dir(path)? {
                 self.check_tree(&entry?.path(), outputs)?;
             }
         } else if kind.is_symlink() {
             let target = fs::read_link(path)?;
-            let real = fs::canonicalize(path).ok();
-            let kept = |real: PathBuf| outputs.iter().any(|output| real.starts_with(self.real.join(output)));
+            let real_path = fs::canonicalize(path).ok();
+            let is_kept =
+                |real_path: PathBuf| outputs.iter().any(|output| real_path.starts_with(self.real.join(output)));
             // The folder will be moved, so that only a relative link still leads to the same file.
-            if target.is_absolute() || !real.is_some_and(kept) {
-                let message = format!("the output `{shown}` is a link to `{}`, which is not kept", target.display());
+            if target.is_absolute() || !real_path.is_some_and(is_kept) {
+                let message =
+                    format!("the output `{relative_path}` is a link to `{}`, which is not kept", target.display());
                 return Err(Unfit::Refused(refuse(message)));
             }
         } else if !kind.is_file() {
-            return Err(Unfit::Refused(refuse(format!("the output `{shown}` is neither a file nor a folder"))));
+            return Err(Unfit::Refused(refuse(format!("the output `{relative_path}` is neither a file nor a folder"))));
         }
         Ok(())
     }
@@ -121,31 +123,31 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn all(&mut self, from: &Path, to: &Path, inner: &Path) -> io::Result<()> {
-        let metadata = fs::metadata(from)?;
+    fn all(&mut self, source: &Path, target: &Path, inner: &Path) -> io::Result<()> {
+        let metadata = fs::metadata(source)?;
         if metadata.is_file() {
-            fs::copy(from, to)?;
+            fs::copy(source, target)?;
             let mode = metadata.permissions().mode();
             // The program may write to its own copy.
             return if mode & OWN_FILE == 0 {
-                fs::set_permissions(to, Permissions::from_mode(mode | OWN_FILE))
+                fs::set_permissions(target, Permissions::from_mode(mode | OWN_FILE))
             } else {
                 Ok(())
             };
         }
         let place = (metadata.dev(), metadata.ino());
         if self.around.contains(&place) {
-            return Err(io::Error::other(format!("{} is a link to a folder that contains it", from.display())));
+            return Err(io::Error::other(format!("{} is a link to a folder that contains it", source.display())));
         }
         self.around.push(place);
-        fs::create_dir(to)?;
-        for entry in fs::read_dir(from)? {
+        fs::create_dir(target)?;
+        for entry in fs::read_dir(source)? {
             let name = entry?.file_name();
-            let (from, inner) = (from.join(&name), inner.join(&name));
-            let is_folder = from.is_dir();
-            let is_results = is_folder && fs::canonicalize(&from)? == self.results;
+            let (source, inner) = (source.join(&name), inner.join(&name));
+            let is_folder = source.is_dir();
+            let is_results = is_folder && fs::canonicalize(&source)? == self.results;
             if !is_results && !self.ignore.is_ignored(&inner.to_string_lossy(), is_folder) {
-                self.all(&from, &to.join(&name), &inner)?;
+                self.all(&source, &target.join(&name), &inner)?;
             }
         }
         self.around.pop();
@@ -173,7 +175,7 @@ fn refuse(message: String) -> Failure {
 const MAX_MATCHES: usize = 10_000;
 
 /// Finds the files below a folder whose paths match a pattern. Links are not followed: inputs are links.
-fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, found: &mut Vec<String>) -> io::Result<()> {
+fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, paths: &mut Vec<String>) -> io::Result<()> {
     // A `*` is a part of one name.
     let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
     for entry in fs::read_dir(folder)? {
@@ -186,9 +188,9 @@ fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, found: &
         let path = if inner.is_empty() { name } else { format!("{inner}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            find(&entry.path(), &path, inputs, pattern, found)?;
+            find(&entry.path(), &path, inputs, pattern, paths)?;
         } else if kind.is_file() && pattern.matches_with(&path, options) {
-            found.push(path);
+            paths.push(path);
         }
     }
     Ok(())
@@ -200,7 +202,7 @@ const OWN: u32 = 0o700;
 const OWN_FILE: u32 = 0o200;
 
 /// Removes the entries of a folder that are neither kept nor contain kept entries.
-fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
+fn tidy(folder: &Path, kept_paths: &[PathBuf]) -> io::Result<()> {
     // A program may have made the folder read-only, and then nothing could be removed from it.
     let mode = fs::symlink_metadata(folder)?.permissions().mode();
     if mode & OWN != OWN {
@@ -209,14 +211,14 @@ fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
-        if kept.contains(&path) {
+        if kept_paths.contains(&path) {
             continue;
         }
         let is_folder = entry.file_type()?.is_dir();
         if is_folder {
-            tidy(&path, kept)?;
+            tidy(&path, kept_paths)?;
         }
-        match (is_folder, kept.iter().any(|kept| kept.starts_with(&path))) {
+        match (is_folder, kept_paths.iter().any(|kept_path| kept_path.starts_with(&path))) {
             (_, true) => {}
             (true, false) => fs::remove_dir(&path)?,
             (false, false) => fs::remove_file(&path)?,

@@ -46,35 +46,36 @@ struct Candidate {
 /// Moves the files to the folder [`KEPT`], except those below `outputs`, which are kept anyway. Returns true if files were
 /// moved.
 pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Result<bool> {
-    let kept = folder.join(KEPT);
+    let kept_folder = folder.join(KEPT);
     if outputs.iter().any(|output| Path::new(output).starts_with(KEPT)) {
         return Ok(false);
     }
-    if fs::symlink_metadata(&kept).is_ok() {
+    if fs::symlink_metadata(&kept_folder).is_ok() {
         // The program's own, with a name that is not for it.
         return Ok(false);
     }
     let mut candidates = Vec::new();
-    let named = named(command);
-    let find = Find { folder, outputs, named: &named };
+    let named_paths = named(command);
+    let find = Find { folder, outputs, named: &named_paths };
     find.below(Path::new(""), 0, &mut 0, &mut candidates)?;
     // Files that the command names come first; the others follow by size, the smallest first.
     candidates.sort_by(|a, b| (!a.is_named, a.bytes, &a.name).cmp(&(!b.is_named, b.bytes, &b.name)));
     let (mut named_bytes, mut other_bytes) = (0, 0);
     let secrets = secrets(command);
-    let mut any = false;
+    let mut has_moved = false;
     for Candidate { name, bytes, is_named } in candidates.into_iter().take(MAX_FILES) {
-        let (sum, most) = if is_named { (&mut named_bytes, MAX_NAMED_BYTES) } else { (&mut other_bytes, MAX_BYTES) };
-        if *sum + bytes > most || has_secret(&folder.join(&name), &secrets) {
+        let (sum, max_bytes) =
+            if is_named { (&mut named_bytes, MAX_NAMED_BYTES) } else { (&mut other_bytes, MAX_BYTES) };
+        if *sum + bytes > max_bytes || has_secret(&folder.join(&name), &secrets) {
             continue;
         }
         *sum += bytes;
-        let to = kept.join(&name);
-        fs::create_dir_all(to.parent().unwrap_or(&kept))?;
-        fs::rename(folder.join(&name), to)?;
-        any = true;
+        let target = kept_folder.join(&name);
+        fs::create_dir_all(target.parent().unwrap_or(&kept_folder))?;
+        fs::rename(folder.join(&name), target)?;
+        has_moved = true;
     }
-    Ok(any)
+    Ok(has_moved)
 }
 
 /// The logs among the files of a record that can be read as curves, by their kinds in `reads`.
@@ -85,14 +86,14 @@ pub(crate) fn logs(files: &Path) -> BTreeMap<&'static str, BTreeSet<String>> {
 }
 
 /// Adds the logs below a folder of kept files. A folder that cannot be read has none.
-fn add_logs(kept: &Path, inner: &Path, logs: &mut BTreeMap<&'static str, BTreeSet<String>>) {
-    for entry in fs::read_dir(kept.join(inner)).into_iter().flatten().flatten() {
+fn add_logs(folder: &Path, inner: &Path, logs: &mut BTreeMap<&'static str, BTreeSet<String>>) {
+    for entry in fs::read_dir(folder.join(inner)).into_iter().flatten().flatten() {
         let path = inner.join(entry.file_name());
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            add_logs(kept, &path, logs);
+            add_logs(folder, &path, logs);
             continue;
         }
-        let (kind, place) = match path.extension().and_then(|end| end.to_str()) {
+        let (kind, place) = match path.extension().and_then(|extension| extension.to_str()) {
             _ if is_event_file(&path) => ("tensorboard", inner),
             Some("csv" | "tsv") => ("csv", path.as_path()),
             Some("jsonl" | "ndjson") => ("jsonl", path.as_path()),
@@ -137,11 +138,17 @@ struct Find<'a> {
 
 impl Find<'_> {
     /// Finds the files in a folder and below it. Links, which lead to inputs, are not followed.
-    fn below(&self, inner: &Path, level: usize, seen: &mut usize, found: &mut Vec<Candidate>) -> io::Result<()> {
+    fn below(
+        &self,
+        inner: &Path,
+        level: usize,
+        entry_count: &mut usize,
+        candidates: &mut Vec<Candidate>,
+    ) -> io::Result<()> {
         for entry in fs::read_dir(self.folder.join(inner))? {
             let entry = entry?;
-            *seen += 1;
-            if *seen > MAX_ENTRIES {
+            *entry_count += 1;
+            if *entry_count > MAX_ENTRIES {
                 return Ok(());
             }
             let name = inner.join(entry.file_name());
@@ -152,12 +159,12 @@ impl Find<'_> {
             let kind = entry.file_type()?;
             if kind.is_dir() && level < MAX_LEVELS {
                 // An unreadable folder is no reason to fail.
-                let _ = self.below(&name, level + 1, seen, found);
+                let _ = self.below(&name, level + 1, entry_count, candidates);
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();
                 let is_named = self.is_named(&name);
                 if is_named || (bytes <= MAX_FILE_BYTES && is_log(&name)) {
-                    found.push(Candidate { name, bytes, is_named });
+                    candidates.push(Candidate { name, bytes, is_named });
                 }
             }
         }
@@ -166,12 +173,13 @@ impl Find<'_> {
 
     /// True for a file that `reads` or `metrics` names, and for event files in a folder that `reads` names.
     fn is_named(&self, name: &Path) -> bool {
-        let below = |place: &PathBuf| (place == Path::new(".") || name.starts_with(place)) && is_event_file(name);
-        self.named.iter().any(|place| place == name || below(place))
+        let is_below = |place: &PathBuf| (place == Path::new(".") || name.starts_with(place)) && is_event_file(name);
+        self.named.iter().any(|place| place == name || is_below(place))
     }
 }
 
 fn is_log(name: &Path) -> bool {
-    let ends = name.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end));
-    ends || is_event_file(name)
+    let has_ending =
+        name.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| ENDINGS.contains(&extension));
+    has_ending || is_event_file(name)
 }

@@ -97,8 +97,8 @@ impl Launcher {
         let ranks = command.processes();
         let port = TcpListener::bind(("0.0.0.0", 0)).and_then(|listener| listener.local_addr());
         let port = port.map_err(|error| failure(format!("there is no free port for the processes: {error}")))?.port();
-        let each = (ranks / job.nodes.max(1)).max(1);
-        let (nodes, threads) = (job.nodes.max(1), (job.threads / each).max(1));
+        let ranks_per_node = (ranks / job.nodes.max(1)).max(1);
+        let (nodes, threads) = (job.nodes.max(1), (job.threads / ranks_per_node).max(1));
         // The job's folder is `…/KEY/files`.
         let key = job.dir.parent().and_then(|folder| folder.file_name()).unwrap_or_default().to_string_lossy();
         let name = format!("sweep-{}", key.chars().take(12).collect::<String>());
@@ -117,42 +117,42 @@ impl Launcher {
 
     /// The command that starts all processes of a program.
     pub(super) fn wrap(&self, program: &process::Command) -> process::Command {
-        let mut outer = process::Command::new(if self.with == With::Srun { "srun" } else { "mpirun" });
-        outer.args(self.arguments());
-        let own = if self.launch == Launch::Processes {
+        let mut wrapper = process::Command::new(if self.with == With::Srun { "srun" } else { "mpirun" });
+        wrapper.args(self.arguments());
+        let gpu_setup = if self.launch == Launch::Processes {
             format!("GPUS_OF_NODE=${{CUDA_VISIBLE_DEVICES:-}}{OWN_GPUS}")
         } else {
             String::new()
         };
         let ranks = if self.with == With::Srun { UNDER_SRUN } else { UNDER_MPIRUN };
-        outer.args(["sh", "-c", &[ranks, &own, BECOME_THE_PROGRAM].concat(), "rank"]);
-        outer.arg(program.get_program()).args(program.get_args());
+        wrapper.args(["sh", "-c", &[ranks, &gpu_setup, BECOME_THE_PROGRAM].concat(), "rank"]);
+        wrapper.arg(program.get_program()).args(program.get_args());
         if let Some(folder) = program.get_current_dir() {
-            outer.current_dir(folder);
+            wrapper.current_dir(folder);
         }
         for (name, value) in program.get_envs() {
             match value {
-                Some(value) => outer.env(name, value),
-                None => outer.env_remove(name),
+                Some(value) => wrapper.env(name, value),
+                None => wrapper.env_remove(name),
             };
         }
-        let here = if self.nodes > 1 { host::name() } else { "127.0.0.1".to_owned() };
-        outer.env("MASTER_ADDR", here).env("MASTER_PORT", self.port.to_string());
-        outer.env("WORLD_SIZE", self.ranks.to_string()).env("LOCAL_WORLD_SIZE", self.each().to_string());
-        outer.env("SWEEP_THREADS", self.threads.to_string());
+        let main_address = if self.nodes > 1 { host::name() } else { "127.0.0.1".to_owned() };
+        wrapper.env("MASTER_ADDR", main_address).env("MASTER_PORT", self.port.to_string());
+        wrapper.env("WORLD_SIZE", self.ranks.to_string()).env("LOCAL_WORLD_SIZE", self.each().to_string());
+        wrapper.env("SWEEP_THREADS", self.threads.to_string());
         if std::env::var_os("OMP_NUM_THREADS").is_none() {
-            outer.env("OMP_NUM_THREADS", self.threads.to_string());
+            wrapper.env("OMP_NUM_THREADS", self.threads.to_string());
         }
-        outer
+        wrapper
     }
 
     fn arguments(&self) -> Vec<String> {
-        let (ranks, each) = (self.ranks, self.each());
+        let (ranks, ranks_per_node) = (self.ranks, self.each());
         match self.with {
             With::Srun => vec![
                 format!("--nodes={}", self.nodes),
                 format!("--ntasks={ranks}"),
-                format!("--ntasks-per-node={each}"),
+                format!("--ntasks-per-node={ranks_per_node}"),
                 format!("--cpus-per-task={}", self.threads),
                 format!("--job-name={}", self.name),
                 "--kill-on-bad-exit=1".into(),
@@ -163,14 +163,14 @@ impl Launcher {
             With::OpenMpi => {
                 let mut arguments = vec!["-n".into(), ranks.to_string(), "--tag-output".into()];
                 if self.nodes > 1 {
-                    arguments.extend(["--map-by".into(), format!("ppr:{each}:node")]);
+                    arguments.extend(["--map-by".into(), format!("ppr:{ranks_per_node}:node")]);
                 } else {
                     arguments.push("--oversubscribe".into());
                 }
                 arguments
             }
             With::Mpich => {
-                vec!["-n".into(), ranks.to_string(), "-ppn".into(), each.to_string(), "-prepend-rank".into()]
+                vec!["-n".into(), ranks.to_string(), "-ppn".into(), ranks_per_node.to_string(), "-prepend-rank".into()]
             }
         }
     }
@@ -178,17 +178,17 @@ impl Launcher {
     /// The rank that has written a line, and the line without its label; `None` for a line of the launcher.
     pub(super) fn labeled<'l>(&self, line: &'l [u8]) -> Option<(usize, Cow<'l, [u8]>)> {
         let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.trim().parse::<usize>().ok();
-        let cut = |mark: u8| {
-            let at = line.iter().position(|byte| *byte == mark)?;
-            Some((line.get(..at)?, line.get(at + 1..)?))
+        let split_at_mark = |mark: u8| {
+            let index = line.iter().position(|byte| *byte == mark)?;
+            Some((line.get(..index)?, line.get(index + 1..)?))
         };
         let (rank, rest) = match self.with {
             With::Srun => {
-                let (label, rest) = cut(b':')?;
+                let (label, rest) = split_at_mark(b':')?;
                 (number(label)?, Cow::Borrowed(rest.strip_prefix(b" ").unwrap_or(rest)))
             }
             With::OpenMpi | With::Mpich => {
-                let (label, rest) = cut(b']')?;
+                let (label, rest) = split_at_mark(b']')?;
                 let label = label.strip_prefix(b"[")?;
                 let rank = label.rsplit(|byte| *byte == b',').next().and_then(number)?;
                 let streams = [b"<stdout>:".as_slice(), b"<stderr>:"];
@@ -221,12 +221,14 @@ impl Launcher {
         let ask = |program: &str, arguments: &[&str]| {
             host::ask(process::Command::new(program).args(arguments), MAX_ANSWER_BYTES, Instant::now() + TIMEOUT)
         };
-        let Some(listed) = ask("squeue", &["--steps", "--jobs", &allocation, "--noheader", "--format", "%i %j"]) else {
+        let Some(listing) = ask("squeue", &["--steps", "--jobs", &allocation, "--noheader", "--format", "%i %j"])
+        else {
             return;
         };
-        let listed = String::from_utf8_lossy(&listed.text).into_owned();
-        let own = listed.lines().filter_map(|line| line.trim().split_once(' ').filter(|(_, name)| *name == self.name));
-        for (step, _) in own {
+        let listing = String::from_utf8_lossy(&listing.text).into_owned();
+        let own_steps =
+            listing.lines().filter_map(|line| line.trim().split_once(' ').filter(|(_, name)| *name == self.name));
+        for (step, _) in own_steps {
             let _ = ask("scancel", &["--signal=KILL", step]);
         }
     }
@@ -234,17 +236,17 @@ impl Launcher {
 
 /// A line without a label in it.
 fn without<'l>(line: &'l [u8], label: &[u8]) -> Cow<'l, [u8]> {
-    let mut rest = line;
-    let mut found = Vec::new();
-    while let Some(at) = rest.windows(label.len()).position(|part| part == label) {
-        found.extend_from_slice(&rest[..at]);
-        rest = &rest[at + label.len()..];
+    let mut remainder = line;
+    let mut result = Vec::new();
+    while let Some(index) = remainder.windows(label.len()).position(|part| part == label) {
+        result.extend_from_slice(&remainder[..index]);
+        remainder = &remainder[index + label.len()..];
     }
-    if found.is_empty() && rest.len() == line.len() {
+    if result.is_empty() && remainder.len() == line.len() {
         return Cow::Borrowed(line);
     }
-    found.extend_from_slice(rest);
-    Cow::Owned(found)
+    result.extend_from_slice(remainder);
+    Cow::Owned(result)
 }
 
 /// Slurm's number of the allocation in which this process runs.
@@ -264,11 +266,11 @@ fn mpi() -> Option<With> {
 fn failed_task(line: &str) -> Option<Failed> {
     let rest = line.strip_prefix("srun: error: ")?;
     let (_, tasks) = rest.split_once(": task")?;
-    let (tasks, how) = tasks.strip_prefix('s').unwrap_or(tasks).trim_start().split_once(": ")?;
+    let (tasks, outcome) = tasks.strip_prefix('s').unwrap_or(tasks).trim_start().split_once(": ")?;
     let rank = tasks.split([',', '-']).next()?.parse().ok()?;
-    let code = how.strip_prefix("Exited with exit code ").and_then(|code| code.trim().parse::<i32>().ok());
+    let code = outcome.strip_prefix("Exited with exit code ").and_then(|code| code.trim().parse::<i32>().ok());
     let signal = || {
-        Some(match how.trim_end_matches(" (core dumped)") {
+        Some(match outcome.trim_end_matches(" (core dumped)") {
             "Killed" | "Out Of Memory" => 9,
             "Terminated" => 15,
             "Segmentation fault" => 11,
@@ -279,8 +281,8 @@ fn failed_task(line: &str) -> Option<Failed> {
             _ => return None,
         })
     };
-    let raw = code.map(|code| code << 8).or_else(signal);
-    Some(Failed { rank, status: raw.map(ExitStatus::from_raw) })
+    let raw_status = code.map(|code| code << 8).or_else(signal);
+    Some(Failed { rank, status: raw_status.map(ExitStatus::from_raw) })
 }
 
 #[cfg(test)]
@@ -294,38 +296,38 @@ mod tests {
 
     #[test]
     fn lines_have_the_rank_that_wrote_them() {
-        let of = |with, line: &str| {
-            let found = launcher(with).labeled(line.as_bytes()).map(|(rank, rest)| (rank, rest.to_vec()));
-            found.map(|(rank, rest)| (rank, String::from_utf8(rest).unwrap()))
+        let rank_and_text = |with, line: &str| {
+            let labeled_line = launcher(with).labeled(line.as_bytes()).map(|(rank, rest)| (rank, rest.to_vec()));
+            labeled_line.map(|(rank, rest)| (rank, String::from_utf8(rest).unwrap()))
         };
         let is = |rank, text: &str| Some((rank, text.to_owned()));
-        assert_eq!(of(With::Srun, "3: loss=1: 2"), is(3, "loss=1: 2"));
-        assert_eq!(of(With::Srun, " 3:   indented"), is(3, "  indented"));
-        assert_eq!(of(With::Srun, "11: "), is(11, ""));
-        for own in ["srun: error: n2: task 3: Exited with exit code 3", "12: beyond", "x", "", ":", "-1: x"] {
-            assert_eq!(of(With::Srun, own), None, "{own}");
+        assert_eq!(rank_and_text(With::Srun, "3: loss=1: 2"), is(3, "loss=1: 2"));
+        assert_eq!(rank_and_text(With::Srun, " 3:   indented"), is(3, "  indented"));
+        assert_eq!(rank_and_text(With::Srun, "11: "), is(11, ""));
+        for line in ["srun: error: n2: task 3: Exited with exit code 3", "12: beyond", "x", "", ":", "-1: x"] {
+            assert_eq!(rank_and_text(With::Srun, line), None, "{line}");
         }
-        assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss=1"), is(3, "loss=1"));
-        assert_eq!(of(With::OpenMpi, "[1,11]<stderr>: text"), is(11, " text"));
-        assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss[1,3]<stdout>:=1[1,3]<stdout>:"), is(3, "loss=1"));
-        assert_eq!(of(With::Mpich, "[3] [x] y"), is(3, "[x] y"));
-        for own in ["mpirun noticed", "[host:12] error", "[", "[]", "[1,99]<stdout>:x"] {
-            assert_eq!(of(With::OpenMpi, own), None, "{own}");
+        assert_eq!(rank_and_text(With::OpenMpi, "[1,3]<stdout>:loss=1"), is(3, "loss=1"));
+        assert_eq!(rank_and_text(With::OpenMpi, "[1,11]<stderr>: text"), is(11, " text"));
+        assert_eq!(rank_and_text(With::OpenMpi, "[1,3]<stdout>:loss[1,3]<stdout>:=1[1,3]<stdout>:"), is(3, "loss=1"));
+        assert_eq!(rank_and_text(With::Mpich, "[3] [x] y"), is(3, "[x] y"));
+        for line in ["mpirun noticed", "[host:12] error", "[", "[]", "[1,99]<stdout>:x"] {
+            assert_eq!(rank_and_text(With::OpenMpi, line), None, "{line}");
         }
     }
 
     #[test]
     fn the_first_process_that_failed_is_known() {
-        let raw = |line: &str| {
-            let found = failed_task(line)?;
-            Some((found.rank, found.status.map(ExitStatusExt::into_raw)))
+        let raw_status = |line: &str| {
+            let task = failed_task(line)?;
+            Some((task.rank, task.status.map(ExitStatusExt::into_raw)))
         };
-        assert_eq!(raw("srun: error: n2: task 3: Exited with exit code 5"), Some((3, Some(5 << 8))));
-        assert_eq!(raw("srun: error: n1: tasks 4-5,7: Killed"), Some((4, Some(9))));
-        assert_eq!(raw("srun: error: n1: task 0: Segmentation fault (core dumped)"), Some((0, Some(11))));
-        assert_eq!(raw("srun: error: n1: task 0: Something new"), Some((0, None)));
-        for other in ["srun: error: n1: task x: Killed", "srun: error: n1: tasks", "task 3: Killed", ""] {
-            assert_eq!(raw(other), None, "{other}");
+        assert_eq!(raw_status("srun: error: n2: task 3: Exited with exit code 5"), Some((3, Some(5 << 8))));
+        assert_eq!(raw_status("srun: error: n1: tasks 4-5,7: Killed"), Some((4, Some(9))));
+        assert_eq!(raw_status("srun: error: n1: task 0: Segmentation fault (core dumped)"), Some((0, Some(11))));
+        assert_eq!(raw_status("srun: error: n1: task 0: Something new"), Some((0, None)));
+        for line in ["srun: error: n1: task x: Killed", "srun: error: n1: tasks", "task 3: Killed", ""] {
+            assert_eq!(raw_status(line), None, "{line}");
         }
         let mpi = launcher(With::OpenMpi).failed("  Process name: [[58637,1],7]").unwrap();
         assert_eq!((mpi.rank, mpi.status), (7, None));

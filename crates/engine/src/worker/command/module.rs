@@ -18,8 +18,9 @@ const FINDER: &str = include_str!("module_finder.py");
 /// Lets Python find the module behind everything that `PYTHONPATH` has.
 pub(super) fn offer(job: &Job, program: &mut process::Command) -> io::Result<()> {
     let folder = written(results_of(job))?;
-    let own = program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(ToOwned::to_owned));
-    let mut path = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).unwrap_or_default();
+    let python_path =
+        program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(ToOwned::to_owned));
+    let mut path = python_path.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).unwrap_or_default();
     // An empty part would be the folder in which Python is started.
     if !path.is_empty() {
         path.push(":");
@@ -46,16 +47,16 @@ fn written(results: &Path) -> io::Result<PathBuf> {
         return Ok(folder);
     }
     fs::create_dir_all(&parent)?;
-    let beside = tempfile::Builder::new().prefix(".new").tempdir_in(&parent)?;
+    let temporary = tempfile::Builder::new().prefix(".new").tempdir_in(&parent)?;
     let package = |name: &str| format!("package/{}", name.trim_start_matches("python/"));
     let files = FILES.iter().map(|(name, content)| (package(name), *content));
     for (name, content) in files.chain([("path/sweep/__init__.py".to_owned(), FINDER.as_bytes())]) {
-        let file = beside.path().join(name);
-        fs::create_dir_all(file.parent().unwrap_or(beside.path()))?;
+        let file = temporary.path().join(name);
+        fs::create_dir_all(file.parent().unwrap_or(temporary.path()))?;
         fs::write(file, content)?;
     }
-    fs::set_permissions(beside.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    match fs::rename(beside.path(), &folder) {
+    fs::set_permissions(temporary.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    match fs::rename(temporary.path(), &folder) {
         // Another job has written it meanwhile.
         Err(_) if folder.is_dir() => {}
         result => result?,

@@ -18,12 +18,12 @@ impl ParamsFile {
         let is_first = fs::read_dir(scratch).is_ok_and(|entries| {
             entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == CONTRACT))
         });
-        let begin = || -> io::Result<Self> {
+        let start_watch = || -> io::Result<Self> {
             let inotify = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
             inotify::add_watch(&inotify, path, inotify::WatchFlags::ALL_EVENTS)?;
             Ok(Self(inotify))
         };
-        if is_first { begin().ok() } else { None }
+        if is_first { start_watch().ok() } else { None }
     }
 
     /// True if nothing has happened to the file.
@@ -50,9 +50,9 @@ mod tests {
         assert!(!quiet.is_untouched());
         let other = folder.path().join(CONTRACT).join("other");
         fs::hard_link(&path, &other).unwrap();
-        let renamed = watch().unwrap();
+        let second_watch = watch().unwrap();
         fs::read(&other).unwrap();
-        assert!(!renamed.is_untouched(), "under another name, too");
+        assert!(!second_watch.is_untouched(), "under another name, too");
         fs::write(folder.path().join("checkpoint"), "").unwrap();
         assert!(watch().is_none(), "an earlier attempt may have read it");
     }

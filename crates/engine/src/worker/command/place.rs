@@ -58,10 +58,10 @@ impl Place {
         })?;
         let check = || {
             let place = folder.join("check");
-            let refused = View::check(&place).err().map(|error| error.to_string());
+            let refusal = View::check(&place).err().map(|error| error.to_string());
             // A leftover of the check would be in the way of the view.
             let _ = remove_if_there(&place);
-            refused
+            refusal
         };
         let root = root(&working, job);
         let layer = layer(command, job, &root)?;
@@ -106,7 +106,7 @@ impl Place {
     }
 
     fn view(root: &Path, working: &Path, job: &Job, folder: &Path, layer: &Layer) -> io::Result<View> {
-        // Of an attempt that was killed.
+        // An attempt that was killed may have left it.
         remove_if_there(folder)?;
         // The job's folder is `results/store/staging/KEY/files`.
         let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
@@ -187,15 +187,15 @@ fn layer(command: &Command, job: &Job, project: &Path) -> Result<Layer, Failure>
     })
 }
 
-/// Moves an output, unless it is part of one that was moved before.
-fn take(from: &Path, to: &Path) -> io::Result<()> {
-    if to.symlink_metadata().is_ok() {
+/// Moves an output, unless it is part of an output that was moved before.
+fn take(source: &Path, target: &Path) -> io::Result<()> {
+    if target.symlink_metadata().is_ok() {
         return Ok(());
     }
-    if let Some(folder) = to.parent() {
+    if let Some(folder) = target.parent() {
         fs::create_dir_all(folder)?;
     }
-    fs::rename(from, to)
+    fs::rename(source, target)
 }
 
 /// Removes the marks of an overlay for files that the program has removed.

@@ -114,16 +114,16 @@ pub(in crate::worker) fn is_over() -> bool {
     /// A thread that has sent its last event is about to end, so it is given a moment.
     const TRIES: u32 = 50;
     const RETRY_DELAY: Duration = Duration::from_micros(100);
-    let stops = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
-    let childless = matches!(rustix::process::wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
-    let known = || THREADS + threads::idle_count();
-    let alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= known());
+    let is_stopping = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
+    let is_childless = matches!(rustix::process::wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
+    let known_threads = || THREADS + threads::idle_count();
+    let is_alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= known_threads());
     let mut tries = 0;
-    while !alone() && tries < TRIES {
+    while !is_alone() && tries < TRIES {
         thread::sleep(RETRY_DELAY);
         tries += 1;
     }
-    childless && !stops && tries < TRIES
+    is_childless && !is_stopping && tries < TRIES
 }
 
 fn end_everything() -> ! {
@@ -148,12 +148,12 @@ impl Said {
     /// reported, the rank that last wrote to stderr has probably failed.
     fn of_failed(&mut self) -> (Option<Failed>, String) {
         let rank = self.failed.map(|failed| failed.rank);
-        let own = rank.and_then(|rank| self.last.remove(&Some(rank)));
-        let likely = || {
-            let latest = self.latest.filter(|_| rank.is_none())?;
-            Some(format!("[{latest}] {}", self.last.get(&Some(latest))?))
+        let own_line = rank.and_then(|rank| self.last.remove(&Some(rank)));
+        let likely_complaint = || {
+            let latest_rank = self.latest.filter(|_| rank.is_none())?;
+            Some(format!("[{latest_rank}] {}", self.last.get(&Some(latest_rank))?))
         };
-        let complaint = own.or_else(likely).or_else(|| self.last.remove(&None));
+        let complaint = own_line.or_else(likely_complaint).or_else(|| self.last.remove(&None));
         (self.failed, complaint.unwrap_or_default())
     }
 }
@@ -181,11 +181,11 @@ pub(super) fn run(
     on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
     on_word: &mut dyn FnMut(Option<Word>),
 ) -> io::Result<Ended> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let (sender, receiver) = sync_channel(1024);
     let complaints = Complaints::default();
-    let several = programs.len() > 1;
-    let mut open = 0;
+    let has_several = programs.len() > 1;
+    let mut open_outputs = 0;
     let mut pids = HashMap::new();
     for (rank, mut program) in programs.into_iter().enumerate() {
         follow_worker(&mut program);
@@ -204,41 +204,41 @@ pub(super) fn run(
         pids.extend(i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|pid| (pid, rank)));
         let writer = match launcher {
             Some(launcher) => Writer::All(launcher.clone()),
-            None if several => Writer::Rank(rank),
+            None if has_several => Writer::Rank(rank),
             None => Writer::Alone,
         };
-        open += follow_outputs(child, &writer, &sender, &complaints, on_line.clone())?;
+        open_outputs += follow_outputs(child, &writer, &sender, &complaints, on_line.clone())?;
     }
     threads::start(move || {
         let end = wait_for(pids);
         end_rest();
         let _ = sender.send(Event::Ended(end));
     })?;
-    let mut ended: Option<End> = None;
-    while open > 0 || ended.is_none() {
+    let mut program_end: Option<End> = None;
+    while open_outputs > 0 || program_end.is_none() {
         // Another process may hold an output open, and write to it without end.
-        let until = ended.as_ref().map(|end| end.at + TIMEOUT);
-        let patience = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        let deadline = program_end.as_ref().map(|end| end.at + TIMEOUT);
+        let patience = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
             Ok(Event::Word(word)) => on_word(Some(word)),
             Ok(Event::Output) => on_word(None),
-            Ok(Event::Closed) => open -= 1,
-            Ok(Event::Ended(end)) => ended = Some(end),
+            Ok(Event::Closed) => open_outputs -= 1,
+            Ok(Event::Ended(end)) => program_end = Some(end),
             // A process that cannot be killed holds an output open; its later output is ignored.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    let End { rank, status, at } = ended.ok_or_else(|| io::Error::other("its end was missed"))?;
+    let End { rank, status, at } = program_end.ok_or_else(|| io::Error::other("its end was missed"))?;
     info!(target: log::SPAWN, %status, rank, "program ended");
-    let mut said = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-    let seconds = (at - begun).as_secs_f64();
+    let mut guard = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+    let seconds = (at - start).as_secs_f64();
     if launcher.is_some() && !status.success() {
-        let (failed, complaint) = said.of_failed();
+        let (failed, complaint) = guard.of_failed();
         let status = failed.and_then(|failed| failed.status).unwrap_or(status);
         return Ok(Ended { status, rank: failed.map(|failed| failed.rank), seconds, complaint });
     }
-    let complaint = said.last.remove(&Some(rank)).unwrap_or_default();
-    Ok(Ended { status, rank: several.then_some(rank), seconds, complaint })
+    let complaint = guard.last.remove(&Some(rank)).unwrap_or_default();
+    Ok(Ended { status, rank: has_several.then_some(rank), seconds, complaint })
 }
 
 /// Follows the outputs of a process, and returns their number. Only the first rank's lines are interpreted.
@@ -249,20 +249,20 @@ fn follow_outputs(
     complaints: &Complaints,
     on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
 ) -> io::Result<usize> {
-    let mut open = 0;
+    let mut output_count = 0;
     if let Some(stdout) = child.stdout.take() {
-        let (words, heard) = (sender.clone(), on_line.clone());
+        let (words, hear) = (sender.clone(), on_line.clone());
         let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
             if rank != Some(0) {
                 return;
             }
-            heard(Output::Out, line, is_cut);
+            hear(Output::Out, line, is_cut);
             if let Some(word) = understand(line) {
                 let _ = words.send(Event::Word(word));
             }
         };
         listen(stdout, writer.clone(), sender.clone(), on_line)?;
-        open += 1;
+        output_count += 1;
     }
     if let Some(stderr) = child.stderr.take() {
         let complaints = Arc::clone(complaints);
@@ -276,17 +276,19 @@ fn follow_outputs(
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
                 return;
             }
-            let mut said = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(failed) = launcher.as_ref().filter(|_| rank.is_none()).and_then(|own| own.failed(&text)) {
-                said.failed.get_or_insert(failed);
+            let mut guard = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(failed) =
+                launcher.as_ref().filter(|_| rank.is_none()).and_then(|launcher| launcher.failed(&text))
+            {
+                guard.failed.get_or_insert(failed);
             }
-            said.latest = rank.or(said.latest);
-            said.last.insert(rank, text.trim().chars().take(MAX_STDERR_LENGTH).collect());
+            guard.latest = rank.or(guard.latest);
+            guard.last.insert(rank, text.trim().chars().take(MAX_STDERR_LENGTH).collect());
         };
         listen(stderr, writer.clone(), sender.clone(), on_line)?;
-        open += 1;
+        output_count += 1;
     }
-    Ok(open)
+    Ok(output_count)
 }
 
 /// Ends the program when this worker ends, even if the engine was killed at the same instant. Processes that the
@@ -335,12 +337,12 @@ impl WholeLines {
 fn listen(
     mut output: impl Read + Send + 'static,
     writer: Writer,
-    closed: SyncSender<Event>,
+    sender: SyncSender<Event>,
     mut on_line: impl FnMut(Option<usize>, &[u8], bool) + Send + 'static,
 ) -> io::Result<()> {
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
-        let mut reported = Instant::now();
+        let mut last_report = Instant::now();
         let is_alone = matches!(writer, Writer::Alone);
         let mut log = WholeLines::default();
         let mut lines = Lines::new(is_alone);
@@ -366,28 +368,28 @@ fn listen(
             if is_alone {
                 log.write(&buffer[..count]);
             }
-            if reported.elapsed() >= ACTIVITY_INTERVAL {
-                reported = Instant::now();
-                let _ = closed.try_send(Event::Output);
+            if last_report.elapsed() >= ACTIVITY_INTERVAL {
+                last_report = Instant::now();
+                let _ = sender.try_send(Event::Output);
             }
             lines.feed(&buffer[..count], &mut on_line);
         }
         log.flush();
         lines.end(&mut on_line);
-        let _ = closed.send(Event::Closed);
+        let _ = sender.send(Event::Closed);
     };
     threads::start(follow).map(drop)
 }
 
 /// Waits for the end of all these processes, and reaps any other child that ends meanwhile: this process gets the orphans.
 /// The first failure ends the other processes, which cannot continue. Returns this failure, else the last end.
-fn wait_for(mut open: HashMap<Pid, usize>) -> End {
-    let mut failed: Option<End> = None;
+fn wait_for(mut processes: HashMap<Pid, usize>) -> End {
+    let mut failure: Option<End> = None;
     loop {
         // Without a limit while all is well.
-        let options = if failed.is_some() { WaitOptions::NOHANG } else { WaitOptions::empty() };
-        let ended = match rustix::process::wait(options) {
-            Ok(Some((pid, status))) => open.remove(&pid).map(|rank| {
+        let options = if failure.is_some() { WaitOptions::NOHANG } else { WaitOptions::empty() };
+        let exit = match rustix::process::wait(options) {
+            Ok(Some((pid, status))) => processes.remove(&pid).map(|rank| {
                 let status = ExitStatus::from_raw(status.as_raw());
                 End { rank, status, at: Instant::now() }
             }),
@@ -399,29 +401,29 @@ fn wait_for(mut open: HashMap<Pid, usize>) -> End {
             // No other code waits for this process; if it was reaped elsewhere, it counts as failed.
             Err(_) => {
                 let status = ExitStatus::from_raw(Signal::KILL.as_raw());
-                return failed.unwrap_or(End { rank: 0, status, at: Instant::now() });
+                return failure.unwrap_or(End { rank: 0, status, at: Instant::now() });
             }
         };
-        if let Some(end) = ended {
-            if failed.is_none() && !end.status.success() {
-                for pid in open.keys() {
+        if let Some(end) = exit {
+            if failure.is_none() && !end.status.success() {
+                for pid in processes.keys() {
                     let _ = kill_process(*pid, Signal::TERM);
                 }
-                failed = Some(end);
-            } else if open.is_empty() && failed.is_none() {
+                failure = Some(end);
+            } else if processes.is_empty() && failure.is_none() {
                 return end;
             }
         }
-        if let Some(failed) = failed.take_if(|failed| open.is_empty() || failed.at.elapsed() >= TIMEOUT) {
-            return failed;
+        if let Some(failure) = failure.take_if(|failure| processes.is_empty() || failure.at.elapsed() >= TIMEOUT) {
+            return failure;
         }
     }
 }
 
 /// Ends the processes that the program has left running, and returns once they are gone.
 fn end_rest() {
-    let begun = Instant::now();
-    while begun.elapsed() < TIMEOUT {
+    let start = Instant::now();
+    while start.elapsed() < TIMEOUT {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,
             Ok(None) => {}
@@ -438,14 +440,14 @@ fn end_rest() {
 /// The processes whose parent is this one.
 fn children() -> Vec<Pid> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let own = getpid().as_raw_nonzero().get().to_string();
+    let own_pid = getpid().as_raw_nonzero().get().to_string();
     let child = |name: &str| {
         let pid = Pid::from_raw(name.parse().ok()?)?;
         let stat = std::fs::read(format!("/proc/{name}/stat")).ok()?;
         let stat = String::from_utf8_lossy(&stat);
         // The program's name is in parentheses and may contain anything; then come the state and the parent.
         let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
-        (parent == own).then_some(pid)
+        (parent == own_pid).then_some(pid)
     };
     processes.filter_map(|process| child(process.ok()?.file_name().to_str()?)).collect()
 }

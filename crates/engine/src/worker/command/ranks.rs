@@ -45,8 +45,8 @@ impl Ranks {
 
     /// The GPUs of a process: an equal share.
     fn gpus_of(&self, rank: usize) -> &[String] {
-        let begin = |rank: usize| rank * self.gpus.len() / self.count.max(1);
-        self.gpus.get(begin(rank)..begin(rank + 1)).unwrap_or_default()
+        let start_of = |rank: usize| rank * self.gpus.len() / self.count.max(1);
+        self.gpus.get(start_of(rank)..start_of(rank + 1)).unwrap_or_default()
     }
 }
 
@@ -63,9 +63,9 @@ mod tests {
             threads: 1,
             gpus: gpus.iter().map(ToString::to_string).collect(),
         };
-        let of = |ranks: &Ranks| (0..ranks.count).map(|rank| ranks.gpus_of(rank).join(",")).collect::<Vec<_>>();
-        assert_eq!(of(&ranks(2, &["5", "7"])), ["5", "7"]);
-        assert_eq!(of(&ranks(2, &["0", "1", "2", "3"])), ["0,1", "2,3"]);
-        assert_eq!(of(&ranks(3, &["4"])), ["", "", "4"]);
+        let gpu_lists = |ranks: &Ranks| (0..ranks.count).map(|rank| ranks.gpus_of(rank).join(",")).collect::<Vec<_>>();
+        assert_eq!(gpu_lists(&ranks(2, &["5", "7"])), ["5", "7"]);
+        assert_eq!(gpu_lists(&ranks(2, &["0", "1", "2", "3"])), ["0,1", "2,3"]);
+        assert_eq!(gpu_lists(&ranks(3, &["4"])), ["", "", "4"]);
     }
 }

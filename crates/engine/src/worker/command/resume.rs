@@ -78,25 +78,25 @@ impl Keeper {
     /// Adds the checkpoints that the program has `declared` so far; `is_new` is true if it has reported anything. Returns
     /// the paths that are not in the scratch folder.
     pub(super) fn look(&mut self, declared: &[Checkpoint], is_new: bool) -> Vec<String> {
-        let mut refused = Vec::new();
-        let mut added = false;
+        let mut refused_paths = Vec::new();
+        let mut is_added = false;
         for checkpoint in declared.iter().filter(|checkpoint| !self.declared.contains(checkpoint)) {
             match self.scratch.inside(&checkpoint.path) {
                 Some(path) => {
                     self.attempts.set_time(self.begun.elapsed());
                     self.attempts.add(path, checkpoint.step);
-                    added = true;
+                    is_added = true;
                 }
-                None => refused.push(checkpoint.path.clone()),
+                None => refused_paths.push(checkpoint.path.clone()),
             }
         }
         if declared != self.declared.as_slice() {
             self.declared = declared.to_vec();
         }
-        if added || (is_new && !self.known) || (self.known && self.saved.elapsed() >= SAVES) {
+        if is_added || (is_new && !self.known) || (self.known && self.saved.elapsed() >= SAVES) {
             self.save();
         }
-        refused
+        refused_paths
     }
 
     /// Keeps the time of an attempt that has ended without a result.

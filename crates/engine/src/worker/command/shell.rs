@@ -16,23 +16,23 @@ use sweep_job::{
 pub(super) fn words(command: &Command, script: &str, folder: &Path) -> Result<Vec<String>, Failure> {
     let path = match command.env.get("PATH") {
         Some(Variable::Text(path)) => Some(path.into()),
-        Some(Variable::From(from)) => std::env::var_os(from),
+        Some(Variable::From(variable)) => std::env::var_os(variable),
         None => std::env::var_os("PATH"),
     };
     let path = path.unwrap_or_default();
-    let with = |name: &str, arguments: &[&str]| {
+    let command_line = |name: &str, arguments: &[&str]| {
         std::iter::once(&name).chain(arguments).map(|word| (*word).to_owned()).collect()
     };
     let mut words: Vec<String> = match command.shell() {
         Some(Shell::Given(words)) => words,
-        Some(Shell::Pipefail) if is_there("bash", &path, folder) => with("bash", &Shell::PIPEFAIL),
-        Some(Shell::Pipefail) if knows_pipefail(&path, folder) => with("sh", &Shell::PIPEFAIL),
+        Some(Shell::Pipefail) if is_there("bash", &path, folder) => command_line("bash", &Shell::PIPEFAIL),
+        Some(Shell::Pipefail) if knows_pipefail(&path, folder) => command_line("sh", &Shell::PIPEFAIL),
         Some(Shell::Pipefail) => {
             let message = "`run` has a pipe, and there is no `bash` on the PATH and no `sh` that knows `pipefail`: the failure of its first \
                            part would be missed; install bash, name another shell with `shell`, or accept that with `shell: sh`";
             return Err(Failure { kind: FailureKind::Input, message: message.into() });
         }
-        Some(Shell::Plain) | None => with("sh", &Shell::PLAIN),
+        Some(Shell::Plain) | None => command_line("sh", &Shell::PLAIN),
     };
     words.extend([script.to_owned(), "run".to_owned()]);
     Ok(words)

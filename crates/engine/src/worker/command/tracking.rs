@@ -55,7 +55,7 @@ pub(super) struct Tracking<'a> {
 struct Read {
     stamp: FileStamp,
     by: Option<PathBuf>,
-    /// Digest of what was read, if the program has changed it since.
+    /// Digest of the content that was read, if the program has changed it since.
     digest: Option<String>,
 }
 
@@ -119,9 +119,10 @@ impl<'a> Tracking<'a> {
         let audit = Audit::begin(&staging)?;
         // If the results folder contains the project, results cannot be distinguished from the project.
         let is_apart = |folder: &PathBuf| !project.starts_with(folder);
-        let own: Vec<PathBuf> = [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
+        let own_folders: Vec<PathBuf> =
+            [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
         let store = Some(results).filter(is_apart);
-        let skipped: Vec<PathBuf> = store.iter().chain(&own).cloned().collect();
+        let skipped: Vec<PathBuf> = store.iter().chain(&own_folders).cloned().collect();
         let inputs: Vec<PathBuf> = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
         let kernel = if launcher.is_some_and(|launcher| !launcher.is_local()) {
             Err("a launcher starts its processes on other machines".to_owned())
@@ -131,7 +132,7 @@ impl<'a> Tracking<'a> {
                 // The store has artifacts, which a job may change.
                 inputs: inputs.iter().cloned().chain(store).collect(),
                 skipped: skipped.clone(),
-                own,
+                own: own_folders,
                 layer: layer.clone(),
                 started: Some(audit.started()),
                 digest: content_digest,
@@ -163,35 +164,35 @@ impl<'a> Tracking<'a> {
     /// Reports the files that the program has read. Must be called before the job's folder is cleared.
     pub(super) fn end(mut self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
         let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
-        let mut found = match kernel {
+        let mut reads = match kernel {
             Ok(kernel) => {
-                let seen = kernel.end()?;
-                self.of_kernel(seen, report)?
+                let kernel_report = kernel.end()?;
+                self.of_kernel(kernel_report, report)?
             }
             Err(reason) => match self.of_python(&reason, report)? {
-                Some(found) => found,
+                Some(reads) => reads,
                 None => return Ok(()),
             },
         };
         if let Some(depfile) = &self.command.depfile {
-            found.tool = Tool::Depfile;
-            let listed = depfile::read(&folder.join(&depfile.0)).map_err(|reason| Failure {
+            reads.tool = Tool::Depfile;
+            let dependencies = depfile::read(&folder.join(&depfile.0)).map_err(|reason| Failure {
                 kind: FailureKind::Experiment,
                 message: format!("the file of dependencies `{}` {reason}", depfile.0),
             })?;
-            self.add_listed(&listed, folder, &mut found.files)?;
+            self.add_listed(&dependencies, folder, &mut reads.files)?;
         }
-        let observed = self.observed(found, report)?;
-        report.observed(observed);
+        let observation = self.observed(reads, report)?;
+        report.observed(observation);
         Ok(())
     }
 
-    /// Reports of the kernel, with what Python adds to them.
-    fn of_kernel(&self, seen: Seen, report: &mut dyn Report) -> Result<Found, Failure> {
-        if let Some(hint) = unprivileged(&seen) {
+    /// Reports of the kernel, with additions from Python.
+    fn of_kernel(&self, observation: Seen, report: &mut dyn Report) -> Result<Found, Failure> {
+        if let Some(hint) = unprivileged(&observation) {
             report.note(&hint);
         }
-        let reasons: Vec<&str> = seen.blind.iter().map(|blind| blind.reason()).collect();
+        let reasons: Vec<&str> = observation.blind.iter().map(|gap| gap.reason()).collect();
         if !reasons.is_empty() {
             let reasons = reasons.join(", and ");
             if self.is_strict() {
@@ -199,54 +200,54 @@ impl<'a> Tracking<'a> {
             }
             report.note(&format!("not observed: some files that the program reads, because {reasons}"));
         }
-        if seen.is_cut {
+        if observation.is_cut {
             report.note("not observed: the program looks at more than 200,000 paths of the project");
         }
-        if let Some(lost) = seen.lost.first() {
-            let shown = path_text(self.place(lost));
+        if let Some(lost_path) = observation.lost.first() {
+            let place = path_text(self.place(lost_path));
             report.note(&format!(
-                "not observed: the content of `{shown}` before the program changed it; it is too large"
+                "not observed: the content of `{place}` before the program changed it; it is too large"
             ));
         }
         let python = self.audit.read().map_err(|error| unusable(&error))?;
-        let (facts, listed) = kernel::facts(&seen, &python, &self.layer);
+        let (facts, listed) = kernel::facts(&observation, &python, &self.layer);
         let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
-        let modules = seen.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
+        let modules = observation.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
         Ok(Found {
             tool: Tool::Kernel,
-            files: kernel::files(&seen.files, &python),
+            files: kernel::files(&observation.files, &python),
             facts,
             listed,
             modules: modules.collect(),
-            written: seen.written,
-            made: seen.made,
-            rewritten: seen.rewritten,
-            outside: Some(kernel::outside(&seen.outside)),
+            written: observation.written,
+            made: observation.made,
+            rewritten: observation.rewritten,
+            outside: Some(kernel::outside(&observation.outside)),
         })
     }
 
     /// Reports of Python alone.
     fn of_python(&self, reason: &str, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
-        let mut seen = self.audit.read().map_err(|error| unusable(&error))?;
+        let mut observation = self.audit.read().map_err(|error| unusable(&error))?;
         let is_alone = self.command.depfile.is_none();
         if is_alone {
-            let others = if seen.begun > 0 {
+            let phrase = if observation.begun > 0 {
                 "the files that other programs than Python read"
             } else {
                 "the files that the program reads"
             };
-            report.note(&format!("not observed: {others}, because {reason}; add them to `inputs`"));
+            report.note(&format!("not observed: {phrase}, because {reason}; add them to `inputs`"));
         }
         // Python cannot tell the files of a layer from those of the project.
-        if is_alone && (seen.begun == 0 || self.layer.folder().is_some()) {
+        if is_alone && (observation.begun == 0 || self.layer.folder().is_some()) {
             return Ok(None);
         }
         // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
-        seen.written.retain(|path| !seen.read.get(path).is_some_and(|noted| noted.is_unchanged(path)));
+        observation.written.retain(|path| !observation.read.get(path).is_some_and(|file| file.is_unchanged(path)));
         let mut rewritten = BTreeSet::new();
-        for path in &seen.written {
-            let Some(read) = seen.read.remove(path) else { continue };
-            if read.was_written_first {
+        for path in &observation.written {
+            let Some(entry) = observation.read.remove(path) else { continue };
+            if entry.was_written_first {
                 rewritten.insert(path.clone());
             } else {
                 let place = path_text(self.place(path));
@@ -254,14 +255,14 @@ impl<'a> Tracking<'a> {
             }
         }
         let (facts, listed, made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let audit::Seen { read: files, packages: modules, written, .. } = seen;
+        let audit::Seen { read: files, packages: modules, written, .. } = observation;
         Ok(Some(Found { tool: Tool::Audit, files, facts, listed, modules, written, made, rewritten, outside: None }))
     }
 
-    /// The report on what was found.
-    fn observed(&self, found: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
+    /// The report on the files that the program used.
+    fn observed(&self, reads: Found, report: &mut dyn Report) -> Result<Observed, Failure> {
         let texts = |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path_text(path)).collect();
-        let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = found;
+        let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = reads;
         // Invalid patterns are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
         let counts = |path: &Path| !ignore.covers(&self.project, path);
@@ -277,10 +278,10 @@ impl<'a> Tracking<'a> {
             .into_iter()
             .filter(|(path, _)| !self.is_input(path))
             .map(|(path, names)| {
-                let counted = names.iter().filter(|name| counts(&path.join(name)));
-                let counted: BTreeSet<String> = counted.map(|name| path_text(name)).collect();
-                is_cut |= counted.len() < names.len();
-                (place(&path), counted)
+                let counted_names = names.iter().filter(|name| counts(&path.join(name)));
+                let counted_names: BTreeSet<String> = counted_names.map(|name| path_text(name)).collect();
+                is_cut |= counted_names.len() < names.len();
+                (place(&path), counted_names)
             })
             .collect();
         if is_cut {
@@ -310,25 +311,27 @@ impl<'a> Tracking<'a> {
     /// Adds the files of a list of dependencies.
     fn add_listed(
         &self,
-        listed: &[PathBuf],
+        dependencies: &[PathBuf],
         folder: &Path,
         files: &mut BTreeMap<PathBuf, Noted>,
     ) -> Result<(), Failure> {
-        for path in listed {
-            let Ok(real) = fs::canonicalize(folder.join(path)) else { continue };
-            let Ok(metadata) = fs::metadata(&real) else { continue };
-            if !metadata.is_file() || self.skipped.iter().any(|skipped| real.starts_with(skipped)) {
+        for path in dependencies {
+            let Ok(real_path) = fs::canonicalize(folder.join(path)) else { continue };
+            let Ok(metadata) = fs::metadata(&real_path) else { continue };
+            if !metadata.is_file() || self.skipped.iter().any(|skipped_folder| real_path.starts_with(skipped_folder)) {
                 continue;
             }
-            if metadata.modified().is_ok_and(|modified| modified > self.begun) {
-                let shown = real.display();
+            if metadata.modified().is_ok_and(|time| time > self.begun) {
+                let display = real_path.display();
                 return Err(Failure {
                     kind: FailureKind::Changed,
-                    message: format!("the input `{shown}` changed after it was planned, while the job ran; run again"),
+                    message: format!(
+                        "the input `{display}` changed after it was planned, while the job ran; run again"
+                    ),
                 });
             }
             let read = Read { stamp: FileStamp::of(&metadata), by: None, digest: None };
-            files.entry(real).or_insert(Noted { read, was_written_first: false });
+            files.entry(real_path).or_insert(Noted { read, was_written_first: false });
         }
         Ok(())
     }
@@ -336,38 +339,39 @@ impl<'a> Tracking<'a> {
     /// The files that are not declared inputs, by their paths from the project's folder.
     fn files(
         &self,
-        read: BTreeMap<PathBuf, Noted>,
+        noted_files: BTreeMap<PathBuf, Noted>,
         written: &BTreeSet<PathBuf>,
         report: &mut dyn Report,
     ) -> BTreeMap<String, ObservedFile> {
-        let too_many = read.len() > MAX_FILES;
-        let mut gone = Vec::new();
+        let has_too_many = noted_files.len() > MAX_FILES;
+        let mut missing_paths = Vec::new();
         let mut files = BTreeMap::new();
-        for (path, Noted { read, .. }) in read {
+        for (path, Noted { read, .. }) in noted_files {
             if self.is_input(&path) {
                 continue;
             }
-            if too_many && path.extension().is_none_or(|end| end != "py" && end != "so") {
+            if has_too_many && path.extension().is_none_or(|extension| extension != "py" && extension != "so") {
                 continue;
             }
             let text = path_text(self.place(&path));
             if !self.layer.at(&path).is_file() && !written.contains(&path) {
-                gone.push(text);
+                missing_paths.push(text);
                 continue;
             }
             let by = read.by.as_deref().and_then(|by| by.strip_prefix(&self.project).ok()).map(path_text);
             files.insert(text, ObservedFile { stamp: read.stamp, digest: read.digest, by });
         }
-        if too_many {
+        if has_too_many {
             report.note(&format!(
                 "the program reads more than {MAX_FILES} files of the project, of which only code is tracked: add their \
                  folder to `inputs`"
             ));
         }
-        if let Some(first) = gone.first() {
-            let number = count(gone.len(), "file");
-            report
-                .note(&format!("{number} that the program read do not exist any more and are not tracked: `{first}`"));
+        if let Some(first_path) = missing_paths.first() {
+            let number = count(missing_paths.len(), "file");
+            report.note(&format!(
+                "{number} that the program read do not exist any more and are not tracked: `{first_path}`"
+            ));
         }
         files
     }
@@ -387,10 +391,10 @@ impl<'a> Tracking<'a> {
 }
 
 /// The program without the rights that it has otherwise, in words.
-fn unprivileged(seen: &Seen) -> Option<String> {
-    let first = seen.privileged.first().filter(|_| !rustix::process::geteuid().is_root())?.display();
+fn unprivileged(observation: &Seen) -> Option<String> {
+    let first_program = observation.privileged.first().filter(|_| !rustix::process::geteuid().is_root())?.display();
     Some(format!(
-        "`{first}` runs without the rights of its owner, because it is observed; with `tracks: declared` it has them"
+        "`{first_program}` runs without the rights of its owner, because it is observed; with `tracks: declared` it has them"
     ))
 }
 
@@ -417,21 +421,22 @@ fn unusable(error: &io::Error) -> Failure {
     Failure { kind: FailureKind::Io, message }
 }
 
-fn undeclared(files: &[&String], listed: &[&String]) -> Failure {
-    let named = |paths: &[&String]| {
-        let shown: Vec<String> = paths.iter().take(LISTED).map(|path| shown(path)).collect();
-        let more = if paths.len() > LISTED { format!(" and {} more", paths.len() - LISTED) } else { String::new() };
-        shown.join(", ") + &more
+fn undeclared(files: &[&String], folders: &[&String]) -> Failure {
+    let enumeration = |paths: &[&String]| {
+        let names: Vec<String> = paths.iter().take(LISTED).map(|path| shown(path)).collect();
+        let remainder =
+            if paths.len() > LISTED { format!(" and {} more", paths.len() - LISTED) } else { String::new() };
+        names.join(", ") + &remainder
     };
-    let read = format!("read files that are not declared: {}", named(files));
-    let looked = format!("listed folders that are not declared: {}", named(listed));
-    let what = match (files.is_empty(), listed.is_empty()) {
-        (false, true) => read,
-        (true, _) => looked,
-        (false, false) => format!("{read}; it {looked}"),
+    let read_phrase = format!("read files that are not declared: {}", enumeration(files));
+    let listing_phrase = format!("listed folders that are not declared: {}", enumeration(folders));
+    let action = match (files.is_empty(), folders.is_empty()) {
+        (false, true) => read_phrase,
+        (true, _) => listing_phrase,
+        (false, false) => format!("{read_phrase}; it {listing_phrase}"),
     };
-    let them = if files.len() + listed.len() == 1 { "it" } else { "them" };
-    Failure { kind: FailureKind::Input, message: format!("the program {what}; add {them} to `inputs`") }
+    let pronoun = if files.len() + folders.len() == 1 { "it" } else { "them" };
+    Failure { kind: FailureKind::Input, message: format!("the program {action}; add {pronoun} to `inputs`") }
 }
 
 /// A path of the project for people.

@@ -28,13 +28,13 @@ pub(super) struct Usage {
 
 impl Usage {
     pub(super) fn start() -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let own = std::process::id();
-        let before = waited_cpu_seconds(own);
+        let (stop, stop_receiver) = mpsc::channel::<()>();
+        let own_pid = std::process::id();
+        let before = waited_cpu_seconds(own_pid);
         let sample = move || {
             let (mut peak, mut wait) = (0, FIRST);
-            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                peak = peak.max(tree_memory(own));
+            while stop_receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                peak = peak.max(tree_memory(own_pid));
                 wait = INTERVAL;
             }
             peak
@@ -49,8 +49,8 @@ impl Usage {
         drop(self.stop);
         let Ok(peak @ 1..) = self.thread.join() else { return };
         outcome.set(&Command::MEMORY_PEAK, peak as f64);
-        if let (Some(before), Some(after)) = (self.before, waited_cpu_seconds(std::process::id())) {
-            outcome.set(&Command::UTILIZATION_CPU, (after - before) / seconds / cpus() as f64);
+        if let (Some(start_seconds), Some(end_seconds)) = (self.before, waited_cpu_seconds(std::process::id())) {
+            outcome.set(&Command::UTILIZATION_CPU, (end_seconds - start_seconds) / seconds / cpus() as f64);
         }
     }
 }

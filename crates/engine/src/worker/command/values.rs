@@ -39,10 +39,10 @@ impl<'c> Values<'c> {
         self.lines.insert(name, words::metric(value, unit));
     }
 
-    /// The printed numbers; `None` for one that is not finite.
+    /// The printed numbers; `None` for a number that is not finite.
     pub(super) fn lines(&self) -> BTreeMap<String, Option<Metric>> {
-        let finite = |metric: &Metric| metric.value.is_finite().then_some(*metric);
-        self.lines.iter().map(|(name, metric)| (name.clone(), finite(metric))).collect()
+        let finite_metric = |metric: &Metric| metric.value.is_finite().then_some(*metric);
+        self.lines.iter().map(|(name, metric)| (name.clone(), finite_metric(metric))).collect()
     }
 
     /// Takes a printed text that looks like a number.
@@ -60,32 +60,32 @@ impl<'c> Values<'c> {
             message: format!("the metrics file `{path}` {reason}"),
         })?;
         self.found = numbers.found;
-        let said = |text: String| format!("is {} in `{path}`", shortened(&text, QUOTED));
-        self.others = numbers.others.into_iter().map(|(name, text)| (name, said(text))).collect();
+        let description = |text: String| format!("is {} in `{path}`", shortened(&text, QUOTED));
+        self.others = numbers.others.into_iter().map(|(name, text)| (name, description(text))).collect();
         Ok(())
     }
 
     /// Adds the values to `outcome`, and notes those that are not numbers.
-    pub(super) fn add_to(self, outcome: &mut Outcome, to: &mut impl Report) {
+    pub(super) fn add_to(self, outcome: &mut Outcome, report: &mut impl Report) {
         let remedy = if self.file.is_none() { "; a line has one name, and a number a decimal point" } else { "" };
         for (name, text) in self.others.iter().take(MAX_NOTICES) {
-            to.note(&format!("`{}` {text}, which is no number: ignored{remedy}", clean(name)));
+            report.note(&format!("`{}` {text}, which is no number: ignored{remedy}", clean(name)));
         }
-        let more = self.others.len().saturating_sub(MAX_NOTICES);
-        if more > 0 {
-            to.note(&format!("other values are no numbers, too, {more} at least: ignored"));
+        let remaining = self.others.len().saturating_sub(MAX_NOTICES);
+        if remaining > 0 {
+            report.note(&format!("other values are no numbers, too, {remaining} at least: ignored"));
         }
         let is_file = self.file.is_some();
         for (name, Metric { value, unit }) in if is_file { self.found } else { self.lines } {
             if !value.is_finite() {
                 if !is_file {
-                    to.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
+                    report.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
                 }
                 outcome.metrics.remove(&name);
                 outcome.set_diverged(&name, None);
             }
-            let declared = Task::info("command").and_then(|task| task.metric(&name));
-            outcome.set_open(&name, value, declared.map_or(unit, |metric| metric.unit));
+            let declared_metric = Task::info("command").and_then(|task| task.metric(&name));
+            outcome.set_open(&name, value, declared_metric.map_or(unit, |metric| metric.unit));
         }
     }
 }

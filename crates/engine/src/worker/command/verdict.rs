@@ -1,4 +1,4 @@
-//! The difference between a program that has finished and one that has stopped because it was asked to.
+//! The difference between a finished program and a program that has stopped on request.
 
 use sweep_job::{Failure, FailureKind};
 
@@ -24,15 +24,15 @@ pub(super) struct Facts {
 
 /// The failure of a program that has ended early although it may say that all is well.
 pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
-    let at = match (facts.step, facts.total) {
+    let position = match (facts.step, facts.total) {
         (Some(step), Some(total)) => format!(" at step {step} of {total}"),
         (Some(step), None) => format!(" at step {step}"),
         (None, _) => String::new(),
     };
-    let stopped = |message: String| Some(Failure { kind: FailureKind::Stopped, message });
+    let stop_failure = |message: String| Some(Failure { kind: FailureKind::Stopped, message });
     if facts.says_stopped {
-        let unasked = if facts.is_asked { "" } else { ", and was not asked to" };
-        return stopped(format!("the program stopped{at}{unasked}"));
+        let remark = if facts.is_asked { "" } else { ", and was not asked to" };
+        return stop_failure(format!("the program stopped{position}{remark}"));
     }
     if !facts.is_success || !(facts.is_asked || facts.is_terminated) {
         return None;
@@ -41,9 +41,9 @@ pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
         // Steps count from 0 or from 1.
         return match (facts.step, facts.total) {
             (Some(step), Some(total)) if step.saturating_add(1) >= total => None,
-            (_, Some(_)) => stopped(format!("the program ended{at} after it was asked to stop")),
-            (_, None) => stopped(format!(
-                "the program ended{at} after it was asked to stop; without `total` in its reports it is not known whether it has finished"
+            (_, Some(_)) => stop_failure(format!("the program ended{position} after it was asked to stop")),
+            (_, None) => stop_failure(format!(
+                "the program ended{position} after it was asked to stop; without `total` in its reports it is not known whether it has finished"
             )),
         };
     }
@@ -71,16 +71,20 @@ mod tests {
     #[test]
     fn what_ended_early_is_no_result() {
         let kind = |facts: Facts| stopped(&facts).map(|failure| failure.kind);
-        let spoken = Facts { has_reported: true, is_asked: true, step: Some(8), total: Some(10), ..QUIET };
+        let reported_facts = Facts { has_reported: true, is_asked: true, step: Some(8), total: Some(10), ..QUIET };
         assert_eq!(kind(QUIET), None);
         assert_eq!(kind(Facts { is_asked: true, ..QUIET }), None, "it has not heard of it");
         assert_eq!(kind(Facts { is_terminated: true, ..QUIET }), Some(FailureKind::Crash));
-        assert_eq!(kind(spoken), Some(FailureKind::Stopped));
-        assert_eq!(kind(Facts { total: None, ..spoken }), Some(FailureKind::Stopped));
-        assert_eq!(kind(Facts { step: Some(9), ..spoken }), None, "it has finished anyway");
-        assert_eq!(kind(Facts { step: Some(9), is_terminated: true, ..spoken }), None);
-        assert_eq!(kind(Facts { step: Some(9), says_stopped: true, ..spoken }), Some(FailureKind::Stopped));
-        assert_eq!(kind(Facts { is_asked: false, ..spoken }), None, "without a request, it knows when it is done");
-        assert_eq!(kind(Facts { is_success: false, ..spoken }), None, "it has its own failure");
+        assert_eq!(kind(reported_facts), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { total: None, ..reported_facts }), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { step: Some(9), ..reported_facts }), None, "it has finished anyway");
+        assert_eq!(kind(Facts { step: Some(9), is_terminated: true, ..reported_facts }), None);
+        assert_eq!(kind(Facts { step: Some(9), says_stopped: true, ..reported_facts }), Some(FailureKind::Stopped));
+        assert_eq!(
+            kind(Facts { is_asked: false, ..reported_facts }),
+            None,
+            "without a request, it knows when it is done"
+        );
+        assert_eq!(kind(Facts { is_success: false, ..reported_facts }), None, "it has its own failure");
     }
 }

@@ -30,11 +30,11 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     if !line.contains(&ESCAPE) {
         return Cow::Borrowed(line);
     }
-    let mut out = Vec::with_capacity(line.len());
+    let mut result = Vec::with_capacity(line.len());
     let mut bytes = line.iter().copied();
     while let Some(byte) = bytes.next() {
         if byte != ESCAPE {
-            out.push(byte);
+            result.push(byte);
             continue;
         }
         match bytes.next() {
@@ -57,7 +57,7 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
             _ => {}
         }
     }
-    Cow::Owned(out)
+    Cow::Owned(result)
 }
 
 /// Meaning of a line of standard output; mostly none.
@@ -93,10 +93,10 @@ fn is_metric(name: &str) -> bool {
 /// a line. Dates, times of day, names and sizes of pictures do not look like numbers.
 pub(super) fn looks_like_number(text: &str) -> bool {
     let is_written_otherwise = |char: char| char.is_ascii_digit() || ".,'’_ \u{a0}\u{202f}%".contains(char);
-    let unsigned = text.trim_start_matches(['+', '-', '\u{2212}']);
-    let first = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
-    unsigned.chars().all(is_written_otherwise)
-        || (first.len() < text.len() && leading_number(first).is_some_and(|(_, rest)| rest.is_empty()))
+    let digits = text.trim_start_matches(['+', '-', '\u{2212}']);
+    let first_word = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
+    digits.chars().all(is_written_otherwise)
+        || (first_word.len() < text.len() && leading_number(first_word).is_some_and(|(_, rest)| rest.is_empty()))
 }
 
 /// The numbers in a JSON file, and the values that could have been meant as numbers.
@@ -111,16 +111,16 @@ pub(super) struct Numbers {
 
 /// The numbers in a JSON file. Everything else in it is not for us. The error is a phrase about the file.
 pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
-    let unreadable = |error: std::io::Error| match error.kind() {
+    let read_error = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => "was not written".to_owned(),
         _ => format!("cannot be read: {error}"),
     };
     // Checked first, because opening a pipe would wait for its writer.
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+    if !std::fs::metadata(path).map_err(read_error)?.is_file() {
         return Err("is not a file".into());
     }
     let mut text = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut text)).map_err(unreadable)?;
+    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut text)).map_err(read_error)?;
     if text.len() as u64 > MAX_FILE {
         return Err(format!("is larger than {} MiB", MAX_FILE >> 20));
     }
@@ -141,8 +141,8 @@ fn gather(prefix: &str, entries: &Map<String, Value>, numbers: &mut Numbers) {
         let name = format!("{prefix}{name}");
         if let Some((value, symbol)) = with_unit(value) {
             let unit = Unit::written(symbol).unwrap_or_else(|| {
-                let known = Unit::known();
-                numbers.others.push((name.clone(), format!("in the unknown unit `{symbol}`; known are {known}")));
+                let known_units = Unit::known();
+                numbers.others.push((name.clone(), format!("in the unknown unit `{symbol}`; known are {known_units}")));
                 Unit::One
             });
             numbers.found.insert(name, Metric { value, unit });
@@ -217,7 +217,7 @@ mod tests {
             let text = line.split_once('=').unwrap().1;
             assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
         }
-        let nothing: [&[u8]; 14] = [
+        let other_lines: [&[u8]; 14] = [
             b"",
             b"=",
             b"=1",
@@ -233,7 +233,7 @@ mod tests {
             b"device=cuda:0",
             b"model=gpt2",
         ];
-        for line in nothing {
+        for line in other_lines {
             assert_eq!(understand(line), None, "{}", String::from_utf8_lossy(line));
         }
     }
@@ -256,19 +256,19 @@ mod tests {
     fn numbers_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.json");
-        let read = |text: &str| {
+        let read_text = |text: &str| {
             fs_err::write(&path, text).unwrap();
             read_json(&path)
         };
         let text = r#"{"loss": 1, "memory": {"peak": 2.5, "name": "x", "grad": NaN}, "none": null, "list": [1], "x": Infinity,
             "y": -Infinity, "c": nan, "d": -inf, "e": 1e999, "text": "NaN is a word", "quoted": "5e-4", "word": "Infinity"}"#;
-        let Numbers { found, others } = read(text).unwrap();
-        let finite: Vec<(&str, f64)> = found
+        let Numbers { found, others } = read_text(text).unwrap();
+        let finite_numbers: Vec<(&str, f64)> = found
             .iter()
             .filter(|(_, metric)| metric.value.is_finite())
             .map(|(name, metric)| (name.as_str(), metric.value))
             .collect();
-        assert_eq!(finite, [("loss", 1.0), ("memory.peak", 2.5)]);
+        assert_eq!(finite_numbers, [("loss", 1.0), ("memory.peak", 2.5)]);
         let others: Vec<String> = others.into_iter().map(|(name, text)| format!("{name} {text}")).collect();
         let expected = [
             "c NaN",
@@ -283,9 +283,9 @@ mod tests {
             "y -inf",
         ];
         assert_eq!(others, expected);
-        assert_eq!(read("\u{feff}{\"loss\": 1}").unwrap().found.len(), 1);
+        assert_eq!(read_text("\u{feff}{\"loss\": 1}").unwrap().found.len(), 1);
         for text in ["", "[1]", "{\"loss\": NaNo}", "NaN", "{\"loss\": 0.5", "{\"loss\": 0,5}"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(read_text(text).is_err(), "{text}");
         }
         assert_eq!(read_json(folder.path()), Err("is not a file".into()));
         assert_eq!(read_json(&folder.path().join("x")), Err("was not written".into()));

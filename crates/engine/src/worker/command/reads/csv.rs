@@ -80,7 +80,7 @@ impl Table {
             return sink.once("row", || "a row of the CSV file is too long: skipped".into());
         }
         // After an odd number of quotation marks, the row continues in the next line.
-        if self.begun.iter().fold(false, |open, byte| open != (*byte == b'"')) {
+        if self.begun.iter().fold(false, |is_open, byte| is_open != (*byte == b'"')) {
             return;
         }
         let row = std::mem::take(&mut self.begun);
@@ -96,8 +96,8 @@ impl Table {
         }
         let cells = fields(row, self.separator);
         // A program that adds a column writes the header again.
-        let known = |cell: &String| self.columns.iter().any(|(name, _)| name == cell);
-        if cells.iter().any(known) && cells.iter().all(|cell| Number::parse(cell).is_none()) {
+        let is_column = |cell: &String| self.columns.iter().any(|(name, _)| name == cell);
+        if cells.iter().any(is_column) && cells.iter().all(|cell| Number::parse(cell).is_none()) {
             return self.header(cells, sink);
         }
         self.rows += 1;

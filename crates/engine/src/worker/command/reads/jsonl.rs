@@ -88,7 +88,7 @@ impl State {
         if let Some(step) = step {
             sink.at(step);
         }
-        let own: Vec<&str> = name.filter(|_| !self.counts).map(String::as_str).into_iter().collect();
-        values("", &entries, &own, step, sink);
+        let excluded_names: Vec<&str> = name.filter(|_| !self.counts).map(String::as_str).into_iter().collect();
+        values("", &entries, &excluded_names, step, sink);
     }
 }

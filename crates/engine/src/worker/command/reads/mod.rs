@@ -1,4 +1,4 @@
-//! Followers of what programs write without knowing of `sweep`: `reads:`.
+//! Followers of the files and lines that programs write without knowing of `sweep`: `reads:`.
 
 mod csv;
 mod jsonl;

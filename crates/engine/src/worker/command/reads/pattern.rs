@@ -71,15 +71,15 @@ impl Patterns {
             return;
         }
         let line = String::from_utf8_lossy(line);
-        for heard in &self.0 {
+        for entry in &self.0 {
             if is_cut {
-                heard.is_cut.store(true, Ordering::Relaxed);
+                entry.is_cut.store(true, Ordering::Relaxed);
             }
-            match heard.pattern.find(&line) {
-                Some(found) => heard.add(output, found),
+            match entry.pattern.find(&line) {
+                Some(values) => entry.add(output, values),
                 None if line.trim().is_empty() => {}
                 None => {
-                    heard.others.fetch_add(1, Ordering::Relaxed);
+                    entry.others.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
@@ -88,15 +88,15 @@ impl Patterns {
 
 impl Heard {
     /// Adds a match, once there is room.
-    fn add(&self, output: Output, found: Found) {
-        let begun = Instant::now();
+    fn add(&self, output: Output, values: Found) {
+        let start = Instant::now();
         loop {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            if waiting.len() < MAX_WAITING {
-                return waiting.push((output, found));
+            let mut queue = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if queue.len() < MAX_WAITING {
+                return queue.push((output, values));
             }
-            drop(waiting);
-            if begun.elapsed() > TIMEOUT {
+            drop(queue);
+            if start.elapsed() > TIMEOUT {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 return;
             }
@@ -113,23 +113,23 @@ impl Heard {
 impl Matches {
     /// Returns true if the matches of `output` count. Matches on stderr do not count once stdout has a match.
     fn counts(&mut self, output: Output, sink: &mut Series) -> bool {
-        let shown = self.heard.shown();
+        let pattern_text = self.heard.shown();
         match self.of {
-            Some(of) if of == output => true,
+            Some(chosen_output) if chosen_output == output => true,
             None => {
                 self.of = Some(output);
                 self.before = (output == Output::Err).then(|| sink.clone());
                 true
             }
             Some(Output::Out) => {
-                sink.once("outputs", || both(&shown));
+                sink.once("outputs", || both(&pattern_text));
                 false
             }
             Some(Output::Err) => {
                 // Notices and changes stay.
                 sink.go_back_to(self.before.take().unwrap_or_default());
                 (self.of, self.count) = (Some(output), 0);
-                sink.once("outputs", || both(&shown));
+                sink.once("outputs", || both(&pattern_text));
                 true
             }
         }
@@ -137,7 +137,7 @@ impl Matches {
 
     fn take(&mut self, Found { step, parts }: Found, sink: &mut Series) {
         self.count += 1;
-        let shown = self.heard.shown();
+        let pattern_text = self.heard.shown();
         let step = match step {
             None => self.count,
             Some(Some(Reading::Number(number))) if number.step().is_some() => number.step().unwrap_or_default(),
@@ -147,12 +147,15 @@ impl Matches {
                     Reading::Text(text) | Reading::Cut(_, text) => shortened(text, QUOTED),
                 };
                 return sink.once("step", || {
-                    format!("the step `{step}` that the pattern `{shown}` reads is no integer from 0: line skipped")
+                    format!(
+                        "the step `{step}` that the pattern `{pattern_text}` reads is no integer from 0: line skipped"
+                    )
                 });
             }
             Some(None) => {
-                return sink
-                    .once("step", || format!("the pattern `{shown}` matches a line without its step: line skipped"));
+                return sink.once("step", || {
+                    format!("the pattern `{pattern_text}` matches a line without its step: line skipped")
+                });
             }
         };
         sink.at(step);
@@ -165,7 +168,7 @@ impl Matches {
                 Reading::Cut(part, text) => sink.once(&format!("part of {name}"), || {
                     let (part, text) = (shortened(&part, QUOTED), shortened(&text, QUOTED));
                     format!(
-                        "the pattern `{shown}` reads `{part}` of `{text}` as `{name}`, which is no whole number: no value; `{{{name}}}` stands for a number, and text around it belongs to the pattern"
+                        "the pattern `{pattern_text}` reads `{part}` of `{text}` as `{name}`, which is no whole number: no value; `{{{name}}}` stands for a number, and text around it belongs to the pattern"
                     )
                 }),
             }
@@ -175,14 +178,14 @@ impl Matches {
 
 impl Follower for Matches {
     fn poll(&mut self, sink: &mut Series) -> io::Result<()> {
-        let waiting = std::mem::take(&mut *self.heard.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        for (output, found) in waiting {
+        let matches = std::mem::take(&mut *self.heard.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for (output, values) in matches {
             if self.counts(output, sink) {
-                self.take(found, sink);
+                self.take(values, sink);
             }
         }
-        let lost = self.heard.lost.load(Ordering::Relaxed);
-        if lost > 0 {
+        let lost_count = self.heard.lost.load(Ordering::Relaxed);
+        if lost_count > 0 {
             sink.once("lost", || "output has more matches of the pattern than can be read: some are left out".into());
         }
         if self.heard.is_cut.load(Ordering::Relaxed) {
@@ -194,17 +197,19 @@ impl Follower for Matches {
     }
 
     fn silence(&self, series: &Series) -> Vec<String> {
-        let shown = self.heard.shown();
+        let pattern_text = self.heard.shown();
         if self.of.is_none() {
-            let others = self.heard.others.load(Ordering::Relaxed);
+            let other_lines = self.heard.others.load(Ordering::Relaxed);
             let text = format!(
-                "the pattern `{shown}` of `reads` matches none of the {others} lines of output: no value of it; `sweep logs` shows them"
+                "the pattern `{pattern_text}` of `reads` matches none of the {other_lines} lines of output: no value of it; `sweep logs` shows them"
             );
             return if series.is_silent() { vec![text] } else { Vec::new() };
         }
-        let missing = self.heard.pattern.names().into_iter().filter(|name| !series.has(name));
-        missing
-            .map(|name| format!("the pattern `{shown}` of `reads` matches, but never with a number for `{name}`"))
+        let missing_names = self.heard.pattern.names().into_iter().filter(|name| !series.has(name));
+        missing_names
+            .map(|name| {
+                format!("the pattern `{pattern_text}` of `reads` matches, but never with a number for `{name}`")
+            })
             .collect()
     }
 }

@@ -63,8 +63,9 @@ impl EventFiles {
     }
 
     fn add(&mut self, path: PathBuf) {
-        let below = path.parent().and_then(|folder| folder.strip_prefix(&self.path).ok());
-        let names = below.into_iter().flat_map(Path::components).map(|name| name.as_os_str().to_string_lossy());
+        let relative_folder = path.parent().and_then(|folder| folder.strip_prefix(&self.path).ok());
+        let names =
+            relative_folder.into_iter().flat_map(Path::components).map(|name| name.as_os_str().to_string_lossy());
         let prefix: String = names.filter(|name| !is_of_a_run(name)).flat_map(|name| [name, "/".into()]).collect();
         if let Entry::Vacant(place) = self.files.entry(path) {
             place.insert(EventFile { offset: 0, prefix, damaged: false });
@@ -75,7 +76,7 @@ impl EventFiles {
     fn look(&mut self, sink: &mut Series) -> io::Result<bool> {
         let path = self.path.clone();
         match std::fs::metadata(&path) {
-            Ok(found) if found.is_file() => self.add(path),
+            Ok(metadata) if metadata.is_file() => self.add(path),
             Ok(_) => self.find(&path, 0),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
@@ -94,17 +95,17 @@ impl EventFiles {
                 (file.offset, file.damaged) = (0, false);
             }
         }
-        let mut more = false;
+        let mut has_more = false;
         for (path, file) in &mut self.files {
             match file.read(path, &mut self.series, sink) {
-                Ok(rest) => more |= rest,
+                Ok(has_rest) => has_more |= has_rest,
                 Err(error) => {
-                    let shown = path.display();
-                    sink.once(&shown.to_string(), || format!("`{shown}` cannot be read: {error}"));
+                    let display = path.display();
+                    sink.once(&display.to_string(), || format!("`{display}` cannot be read: {error}"));
                 }
             }
         }
-        Ok(more)
+        Ok(has_more)
     }
 }
 
@@ -152,24 +153,25 @@ impl EventFile {
                 return Ok(false);
             }
             file.read_exact(&mut header)?;
-            let shown = path.display();
+            let display = path.display();
             let Some(size) = content_length(header) else {
                 self.damaged = true;
-                let text = || format!("`{shown}` is damaged from byte {}: the rest is not read", self.offset);
-                sink.once(&shown.to_string(), text);
+                let text = || format!("`{display}` is damaged from byte {}: the rest is not read", self.offset);
+                sink.once(&display.to_string(), text);
                 return Ok(false);
             };
-            let Some(next) = size.checked_add((HEADER + FOOTER) as u64).and_then(|size| size.checked_add(self.offset))
+            let Some(next_offset) =
+                size.checked_add((HEADER + FOOTER) as u64).and_then(|size| size.checked_add(self.offset))
             else {
                 self.damaged = true;
                 return Ok(false);
             };
-            if next > length {
+            if next_offset > length {
                 // Its end is still to be written.
                 return Ok(false);
             }
             if size > MAX_RECORD_LENGTH {
-                file.seek(SeekFrom::Start(next))?;
+                file.seek(SeekFrom::Start(next_offset))?;
             } else {
                 content.resize(usize::try_from(size).unwrap_or(0) + FOOTER, 0);
                 file.read_exact(&mut content)?;
@@ -177,12 +179,12 @@ impl EventFile {
                 if is_whole(event, footer) {
                     self.pass_on(event, path, series, sink);
                 } else {
-                    sink.once(&format!("sum of {shown}"), || {
-                        format!("`{shown}` has a damaged record, which is skipped")
+                    sink.once(&format!("sum of {display}"), || {
+                        format!("`{display}` has a damaged record, which is skipped")
                     });
                 }
             }
-            self.offset = next;
+            self.offset = next_offset;
         }
         Ok(true)
     }
@@ -193,7 +195,7 @@ impl EventFile {
             let name = format!("{}{}", self.prefix, scalar.tag);
             sink.point(step, &name, scalar.value, None);
             match series.get(&name) {
-                Some(known) if known == path => {}
+                Some(known_path) if known_path == path => {}
                 Some(_) => sink.once(&format!("files of {name}"), || {
                     format!("`{name}` is in several event files: its points are put together")
                 }),
@@ -211,7 +213,7 @@ pub(in super::super) fn is_event_file(path: &Path) -> bool {
 }
 
 /// Returns true if the name of a folder only identifies a run by a version or a date, like `version_0` or
-/// `Nov22_11-04-07_host`. Names like `train` and `validation` tell what was measured.
+/// `Nov22_11-04-07_host`. Names like `train` and `validation` tell the data of a measurement.
 fn is_of_a_run(name: &str) -> bool {
     let version = name.strip_prefix("version_").is_some_and(|number| number.chars().all(|char| char.is_ascii_digit()));
     version || name.chars().filter(char::is_ascii_digit).count() >= 4

@@ -2,7 +2,7 @@
 //!
 //! A curve has at most [`MAX_POINTS`] points, in the order of their steps. Up to there it has every step, with the newest of
 //! its values. Beyond, steps are divided into ranges of the same width, a power of two, and of each range the smallest and the
-//! largest value are kept, and of the whole the first and the last. The metric is that of all points, whatever the curve shows.
+//! largest value are kept, and of the whole the first and the last. The metric is that of all points.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
@@ -70,18 +70,18 @@ impl Range {
     }
 
     /// Adds points that were reported after these.
-    fn add(&mut self, newer: &Self) {
-        if newer.low.value < self.low.value {
-            self.low = newer.low;
+    fn add(&mut self, other: &Self) {
+        if other.low.value < self.low.value {
+            self.low = other.low;
         }
-        if newer.high.value > self.high.value {
-            self.high = newer.high;
+        if other.high.value > self.high.value {
+            self.high = other.high;
         }
-        if self.newest().step <= newer.newest().step {
-            self.newest = newer.newest;
+        if self.newest().step <= other.newest().step {
+            self.newest = other.newest;
         }
-        self.sum += newer.sum;
-        self.count += newer.count;
+        self.sum += other.sum;
+        self.count += other.count;
     }
 
     fn newest(&self) -> Point {
@@ -92,7 +92,7 @@ impl Range {
     /// value.
     fn points(&self) -> impl Iterator<Item = Point> {
         let (low, high, newest) = (self.low, self.high, self.newest());
-        let (one, other) = if low.step < high.step {
+        let (first, second) = if low.step < high.step {
             (low, high)
         } else if high.step < low.step {
             (high, low)
@@ -101,7 +101,7 @@ impl Range {
         } else {
             (low, newest)
         };
-        std::iter::once(one).chain((one.step != other.step).then_some(other))
+        std::iter::once(first).chain((first.step != second.step).then_some(second))
     }
 }
 
@@ -130,25 +130,25 @@ impl Points {
         self.first.get_or_insert(point);
         self.last = Some(point);
         let range = Range::new(step >> self.log_width, point);
-        let known = match self.ranges.last() {
+        let position = match self.ranges.last() {
             Some(last) if last.index >= range.index => {
-                self.ranges.binary_search_by_key(&range.index, |known| known.index)
+                self.ranges.binary_search_by_key(&range.index, |candidate| candidate.index)
             }
             _ => Err(self.ranges.len()),
         };
-        match known {
-            Ok(at) => {
-                self.kept -= self.ranges[at].kept();
-                self.ranges[at].add(&range);
-                self.kept += self.ranges[at].kept();
+        match position {
+            Ok(index) => {
+                self.kept -= self.ranges[index].kept();
+                self.ranges[index].add(&range);
+                self.kept += self.ranges[index].kept();
             }
-            Err(at) => {
-                self.ranges.insert(at, range);
+            Err(index) => {
+                self.ranges.insert(index, range);
                 self.kept += 1;
             }
         }
         self.fit();
-        !(is_back && known.is_ok())
+        !(is_back && position.is_ok())
     }
 
     /// The point of the smallest step.
@@ -171,16 +171,16 @@ impl Points {
     /// Doubles the width of the ranges.
     fn widen(&mut self) {
         self.log_width += 1;
-        let mut wide: Vec<Range> = Vec::with_capacity(self.ranges.len());
+        let mut wide_ranges: Vec<Range> = Vec::with_capacity(self.ranges.len());
         for mut range in self.ranges.drain(..) {
             range.index >>= 1;
-            match wide.last_mut().filter(|last| last.index == range.index) {
+            match wide_ranges.last_mut().filter(|last| last.index == range.index) {
                 Some(last) => last.add(&range),
-                None => wide.push(range),
+                None => wide_ranges.push(range),
             }
         }
-        self.kept = wide.iter().map(Range::kept).sum();
-        self.ranges = wide;
+        self.kept = wide_ranges.iter().map(Range::kept).sum();
+        self.ranges = wide_ranges;
     }
 
     /// Removes everything from a step on.
@@ -195,23 +195,23 @@ impl Points {
                 break;
             }
             self.kept -= range.kept();
-            // Of a range that began earlier, only the kept points are known.
-            let mut left = range.points().filter(|point| point.step < step);
-            let Some(first) = left.next() else { continue };
-            let mut rest = Range::new(range.index, first);
-            left.for_each(|point| rest.add(&Range::new(range.index, point)));
-            self.kept += rest.kept();
-            self.ranges.push(rest);
+            // Only the kept points of a range that began earlier are known.
+            let mut kept_points = range.points().filter(|point| point.step < step);
+            let Some(first_point) = kept_points.next() else { continue };
+            let mut remaining_range = Range::new(range.index, first_point);
+            kept_points.for_each(|point| remaining_range.add(&Range::new(range.index, point)));
+            self.kept += remaining_range.kept();
+            self.ranges.push(remaining_range);
             break;
         }
         if self.ranges.is_empty() {
             self.log_width = 0;
         }
-        let before = |point: &Point| point.step < step;
-        self.start = self.start().filter(before);
+        let is_before = |point: &Point| point.step < step;
+        self.start = self.start().filter(is_before);
         self.end = self.ranges.last().and_then(|range| range.points().last()).or(self.start);
-        self.first = self.first.filter(before).or(self.start);
-        self.last = self.last.filter(before).or(self.end);
+        self.first = self.first.filter(is_before).or(self.start);
+        self.last = self.last.filter(is_before).or(self.end);
         (self.broken, self.since) = (false, None);
     }
 
@@ -257,8 +257,8 @@ impl Points {
         if self.broken && !how.ignores_divergence() {
             return None;
         }
-        let extreme = |of: fn(&Range) -> Point, better: fn(f64, f64) -> bool| {
-            let points = self.ranges.iter().map(of);
+        let extreme = |select: fn(&Range) -> Point, better: fn(f64, f64) -> bool| {
+            let points = self.ranges.iter().map(select);
             points.reduce(|best, point| if better(point.value, best.value) { point } else { best })
         };
         match how {
@@ -320,35 +320,35 @@ mod tests {
     #[test]
     fn thinning_keeps_the_ends_and_every_extreme() {
         for (count, spacing) in [(3999, 1), (5000, 1), (100_000, 3), (1_000_000, 1)] {
-            let all: Vec<(u64, f64)> = (1..=count).map(|step| (step * spacing, noise(step))).collect();
-            let thin = points(all.clone());
-            let curve = thin.curve();
+            let all_points: Vec<(u64, f64)> = (1..=count).map(|step| (step * spacing, noise(step))).collect();
+            let curve_points = points(all_points.clone());
+            let curve = curve_points.curve();
             assert!((1000..=MAX_POINTS).contains(&curve.at.len()), "{count}: {}", curve.at.len());
             assert!(curve.at.windows(2).all(|pair| pair[0] < pair[1]));
-            let kept: Vec<(u64, f64)> = curve.at.iter().copied().zip(curve.values.iter().copied()).collect();
-            assert_eq!((kept.first(), kept.last()), (all.first(), all.last()));
+            let kept_points: Vec<(u64, f64)> = curve.at.iter().copied().zip(curve.values.iter().copied()).collect();
+            assert_eq!((kept_points.first(), kept_points.last()), (all_points.first(), all_points.last()));
             // Every range of steps has its own extremes.
             let width = (count * spacing / 500).next_power_of_two();
-            let mut from = 0;
-            while from <= count * spacing {
-                let part = |of: &[(u64, f64)]| {
+            let mut start = 0;
+            while start <= count * spacing {
+                let part = |pairs: &[(u64, f64)]| {
                     let values =
-                        of.iter().filter(|(step, _)| (from..from + width).contains(step)).map(|(_, value)| *value);
+                        pairs.iter().filter(|(step, _)| (start..start + width).contains(step)).map(|(_, value)| *value);
                     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
                         (low.min(value), high.max(value))
                     })
                 };
                 if count <= 100_000 {
-                    assert_eq!(part(&all), part(&kept), "{count}: from {from}");
+                    assert_eq!(part(&all_points), part(&kept_points), "{count}: from {start}");
                 }
-                from += width;
+                start += width;
             }
-            let best = |how| thin.collect(how).map(|point| (point.step, point.value));
-            let low = all.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
-            let high = all.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-            assert_eq!((best(Collect::Min), best(Collect::Max)), (low, high));
-            let mean = all.iter().map(|(_, value)| value).sum::<f64>() / count as f64;
-            assert!((best(Collect::Mean).map_or(f64::NAN, |(_, value)| value) - mean).abs() < 1e-12);
+            let value_of = |how| curve_points.collect(how).map(|point| (point.step, point.value));
+            let low = all_points.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+            let high = all_points.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+            assert_eq!((value_of(Collect::Min), value_of(Collect::Max)), (low, high));
+            let mean = all_points.iter().map(|(_, value)| value).sum::<f64>() / count as f64;
+            assert!((value_of(Collect::Mean).map_or(f64::NAN, |(_, value)| value) - mean).abs() < 1e-12);
         }
     }
 
@@ -362,31 +362,34 @@ mod tests {
         assert_eq!((curve.at.first(), curve.at.last()), (Some(&0), Some(&(u64::MAX - 40_000 + 19_999))));
     }
 
-    /// The points of an attempt, and of a later one that resumed at its first step.
+    /// The points of an attempt, and of a later attempt that resumed at its first step.
     fn resumed(first: impl Iterator<Item = u64>, second: impl Iterator<Item = u64> + Clone) -> Points {
-        let mut all = points(first.map(|step| (step, noise(step))));
-        all.cut(second.clone().min().unwrap_or(u64::MAX));
-        all.add(points(second.map(|step| (step, noise(step)))));
-        all
+        let mut merged_points = points(first.map(|step| (step, noise(step))));
+        merged_points.cut(second.clone().min().unwrap_or(u64::MAX));
+        merged_points.add(points(second.map(|step| (step, noise(step)))));
+        merged_points
     }
 
     #[test]
     fn a_resumed_run_has_the_curve_of_one_in_one_piece() {
-        let whole = points((0..12_000).map(|step| (step, noise(step))));
-        assert_eq!(resumed(0..10_000, 7000..12_000).curve(), whole.curve());
+        let single_run = points((0..12_000).map(|step| (step, noise(step))));
+        assert_eq!(resumed(0..10_000, 7000..12_000).curve(), single_run.curve());
         assert_eq!(resumed(0..100, 0..10).curve().at, (0..10).collect::<Vec<_>>());
-        let all = resumed(0..100, 50..200);
+        let merged_points = resumed(0..100, 50..200);
         let mean = (0..200).map(noise).sum::<f64>() / 200.0;
-        assert!((all.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
+        assert!((merged_points.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
     }
 
     #[test]
     fn steps_out_of_order_count_and_are_sorted() {
-        let all = points([(100, 0.5), (300, 0.9), (200, 0.7)]);
-        let value = |how| all.collect(how).map(|point| (point.step, point.value));
+        let unsorted_points = points([(100, 0.5), (300, 0.9), (200, 0.7)]);
+        let value = |how| unsorted_points.collect(how).map(|point| (point.step, point.value));
         assert_eq!((value(Collect::Max), value(Collect::Min)), (Some((300, 0.9)), Some((100, 0.5))));
         assert_eq!((value(Collect::First), value(Collect::Last)), (Some((100, 0.5)), Some((200, 0.7))));
-        assert_eq!((all.curve().at, all.curve().values), (vec![100, 200, 300], vec![0.5, 0.7, 0.9]));
+        assert_eq!(
+            (unsorted_points.curve().at, unsorted_points.curve().values),
+            (vec![100, 200, 300], vec![0.5, 0.7, 0.9])
+        );
         let backwards = points((0..20_000).rev().map(|step| (step, noise(step))));
         let forwards = points((0..20_000).map(|step| (step, noise(step))));
         assert_eq!(backwards.curve(), forwards.curve());
@@ -394,18 +397,19 @@ mod tests {
 
     #[test]
     fn a_counter_that_restarts_counts_all_its_values() {
-        let mut all = Points::new(Unit::One);
-        let shown: Vec<bool> = (0..9_u32).map(|value| all.push(u64::from(value) % 3, f64::from(value))).collect();
-        assert_eq!(shown, [true, true, true, false, false, false, false, false, false]);
-        let value = |how| all.collect(how).map(|point| point.value);
+        let mut counter_points = Points::new(Unit::One);
+        let shown_flags: Vec<bool> =
+            (0..9_u32).map(|value| counter_points.push(u64::from(value) % 3, f64::from(value))).collect();
+        assert_eq!(shown_flags, [true, true, true, false, false, false, false, false, false]);
+        let value = |how| counter_points.collect(how).map(|point| point.value);
         assert_eq!((value(Collect::Mean), value(Collect::Min), value(Collect::Max)), (Some(4.0), Some(0.0), Some(8.0)));
         assert_eq!((value(Collect::First), value(Collect::Last)), (Some(0.0), Some(8.0)));
-        assert_eq!((all.curve().at, all.curve().values), (vec![0, 1, 2], vec![6.0, 7.0, 8.0]));
+        assert_eq!((counter_points.curve().at, counter_points.curve().values), (vec![0, 1, 2], vec![6.0, 7.0, 8.0]));
         let epochs = (0..3).flat_map(|epoch| (0..10_000).map(move |step| (step, noise(epoch * 10_000 + step))));
-        let many = points(epochs);
+        let epoch_points = points(epochs);
         let mean = (0..30_000).map(noise).sum::<f64>() / 30_000.0;
-        assert!((many.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
-        let curve = many.curve();
+        assert!((epoch_points.collect(Collect::Mean).map_or(f64::NAN, |mean| mean.value) - mean).abs() < 1e-12);
+        let curve = epoch_points.curve();
         assert!(curve.at.len() <= MAX_POINTS && curve.at.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!((curve.at.last(), curve.values.last().copied()), (Some(&9999), Some(noise(29_999))));
     }
@@ -413,28 +417,28 @@ mod tests {
     #[test]
     fn a_state_of_an_earlier_version_is_read() {
         let text = r#"{"unit":"1","log_width":0,"ranges":[{"index":1,"low":{"step":1,"value":5.0},"high":{"step":1,"value":5.0},"sum":5.0,"count":1}],"kept":1,"first":{"step":1,"value":5.0},"last":{"step":1,"value":5.0},"broken":false}"#;
-        let mut read: Points = serde_json::from_str(text).unwrap();
-        read.push(2, 3.0);
-        assert_eq!((read.curve().at, read.curve().values), (vec![1, 2], vec![5.0, 3.0]));
+        let mut loaded_points: Points = serde_json::from_str(text).unwrap();
+        loaded_points.push(2, 3.0);
+        assert_eq!((loaded_points.curve().at, loaded_points.curve().values), (vec![1, 2], vec![5.0, 3.0]));
     }
 
     #[test]
     fn equal_extremes_are_the_first() {
-        let flat = points([(1, 2.0), (2, 1.0), (3, 1.0), (4, 2.0)]);
-        let step = |how| flat.collect(how).map(|point| point.step);
+        let equal_points = points([(1, 2.0), (2, 1.0), (3, 1.0), (4, 2.0)]);
+        let step = |how| equal_points.collect(how).map(|point| point.step);
         assert_eq!((step(Collect::Min), step(Collect::Max)), (Some(2), Some(1)));
     }
 
     #[test]
     fn a_newest_value_that_is_no_number_is_no_last_value() {
-        let diverged = points([(1, 2.0), (2, 1.0), (3, f64::NAN)]);
-        assert_eq!(diverged.collect(Collect::Last), None);
+        let diverged_points = points([(1, 2.0), (2, 1.0), (3, f64::NAN)]);
+        assert_eq!(diverged_points.collect(Collect::Last), None);
         for how in [Collect::Min, Collect::Max, Collect::Mean] {
-            assert_eq!(diverged.collect(how), None, "{how:?}");
+            assert_eq!(diverged_points.collect(how), None, "{how:?}");
         }
-        assert_eq!(diverged.collect(Collect::MinFinite).map(|point| point.value), Some(1.0));
-        assert_eq!(diverged.collect(Collect::First).map(|point| point.value), Some(2.0));
-        let recovered = points([(1, f64::NAN), (2, 1.0)]);
-        assert_eq!(recovered.collect(Collect::Last).map(|point| point.value), Some(1.0));
+        assert_eq!(diverged_points.collect(Collect::MinFinite).map(|point| point.value), Some(1.0));
+        assert_eq!(diverged_points.collect(Collect::First).map(|point| point.value), Some(2.0));
+        let recovered_points = points([(1, f64::NAN), (2, 1.0)]);
+        assert_eq!(recovered_points.collect(Collect::Last).map(|point| point.value), Some(1.0));
     }
 }

@@ -34,38 +34,38 @@ pub(in super::super) fn number(value: &Value) -> Option<f64> {
 
 /// A text in which numbers that JSON does not have are those that it has, or texts.
 fn with_numbers(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 32);
-    let (mut at, mut in_text) = (0, false);
-    while let Some(byte) = text.get(at) {
+    let mut result = Vec::with_capacity(text.len() + 32);
+    let (mut index, mut is_in_text) = (0, false);
+    while let Some(byte) = text.get(index) {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._".contains(byte);
-        if !in_text && is_part(byte) {
-            let end = text[at..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |length| at + length);
-            let word = &text[at..end];
-            at = end;
+        if !is_in_text && is_part(byte) {
+            let end = text[index..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |length| index + length);
+            let word = &text[index..end];
+            index = end;
             // A name without quotation marks is not a number.
             let is_name = text[end..].trim_ascii_start().starts_with(b":");
             match std::str::from_utf8(word).ok().filter(|_| !is_name).and_then(leading_number) {
                 Some((value, "")) => match serde_json::Number::from_f64(value) {
-                    Some(_) if serde_json::from_slice::<Value>(word).is_ok() => out.extend_from_slice(word),
-                    Some(number) => out.extend_from_slice(number.to_string().as_bytes()),
-                    None => out.extend_from_slice(format!("\"\\u0000{value}\"").as_bytes()),
+                    Some(_) if serde_json::from_slice::<Value>(word).is_ok() => result.extend_from_slice(word),
+                    Some(number) => result.extend_from_slice(number.to_string().as_bytes()),
+                    None => result.extend_from_slice(format!("\"\\u0000{value}\"").as_bytes()),
                 },
-                _ => out.extend_from_slice(word),
+                _ => result.extend_from_slice(word),
             }
             continue;
         }
-        out.push(*byte);
-        at += 1;
+        result.push(*byte);
+        index += 1;
         match byte {
-            b'"' => in_text = !in_text,
-            b'\\' if in_text => {
-                out.extend(text.get(at));
-                at += 1;
+            b'"' => is_in_text = !is_in_text,
+            b'\\' if is_in_text => {
+                result.extend(text.get(index));
+                index += 1;
             }
             _ => {}
         }
     }
-    out
+    result
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Appended {
     /// Passes the new lines to `on_line`. Returns true if there may be more already.
     pub(in super::super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
         let Some((length, inode)) = self.state()? else { return Ok(false) };
-        let is_other = self.file.as_ref().is_none_or(|(_, known)| *known != inode);
+        let is_other = self.file.as_ref().is_none_or(|(_, known_inode)| *known_inode != inode);
         if is_other || length < self.offset || self.is_rewritten(length) {
             if self.file.is_some() {
                 on_line(Line::Anew);
@@ -67,8 +67,8 @@ impl Appended {
         }
         file.seek(SeekFrom::Start(self.offset))?;
         self.buffer.resize(1 << 16, 0);
-        let mut left = MAX_AT_ONCE;
-        while left > 0 {
+        let mut remaining_bytes = MAX_AT_ONCE;
+        while remaining_bytes > 0 {
             let count = match file.read(&mut self.buffer) {
                 Ok(0) => return Ok(false),
                 Ok(count) => count,
@@ -76,9 +76,9 @@ impl Appended {
                 Err(error) => return Err(error),
             };
             self.offset += count as u64;
-            let room = HEAD.saturating_sub(self.head.len()).min(count);
-            self.head.extend_from_slice(&self.buffer[..room]);
-            left = left.saturating_sub(count as u64);
+            let head_bytes = HEAD.saturating_sub(self.head.len()).min(count);
+            self.head.extend_from_slice(&self.buffer[..head_bytes]);
+            remaining_bytes = remaining_bytes.saturating_sub(count as u64);
             split(&self.buffer[..count], &mut self.begun, &mut self.too_long, on_line);
         }
         Ok(true)
@@ -130,28 +130,28 @@ impl Appended {
     }
 }
 
-fn split(mut bytes: &[u8], begun: &mut Vec<u8>, too_long: &mut bool, on_line: &mut dyn FnMut(Line<'_>)) {
+fn split(mut bytes: &[u8], partial_line: &mut Vec<u8>, is_too_long: &mut bool, on_line: &mut dyn FnMut(Line<'_>)) {
     while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
         let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
         bytes = rest;
-        if *too_long || begun.len() + line.len() > MAX_LINE_LENGTH {
+        if *is_too_long || partial_line.len() + line.len() > MAX_LINE_LENGTH {
             on_line(Line::TooLong);
-        } else if begun.is_empty() {
+        } else if partial_line.is_empty() {
             on_line(Line::Whole(line));
         } else {
-            begun.extend_from_slice(line);
-            on_line(Line::Whole(begun));
+            partial_line.extend_from_slice(line);
+            on_line(Line::Whole(partial_line));
         }
-        begun.clear();
-        *too_long = false;
+        partial_line.clear();
+        *is_too_long = false;
     }
-    if *too_long || begun.len() + bytes.len() > MAX_LINE_LENGTH {
-        *too_long = true;
-        begun.clear();
+    if *is_too_long || partial_line.len() + bytes.len() > MAX_LINE_LENGTH {
+        *is_too_long = true;
+        partial_line.clear();
         // A long line is no reason to keep its memory.
-        begun.shrink_to(0);
+        partial_line.shrink_to(0);
     } else {
-        begun.extend_from_slice(bytes);
+        partial_line.extend_from_slice(bytes);
     }
 }
 
@@ -205,11 +205,11 @@ fn report(line: &Line<'_>, sink: &mut Series) {
         return;
     }
     let Some(entries) = parse_object(line) else {
-        let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+        let excerpt = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         return sink
-            .once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
+            .once("line", || format!("the report has a line that is no JSON object, which is skipped: {excerpt}"));
     };
-    // Of several processes that report, the first one counts.
+    // The first one of several processes that report counts.
     if entries.get("rank").and_then(Value::as_f64).is_some_and(|rank| rank != 0.0) {
         return;
     }
@@ -269,12 +269,12 @@ pub(in super::super) fn values(
         if prefix.is_empty() && reserved.contains(&name.as_str()) {
             continue;
         }
-        let joined;
+        let full_name;
         let name = if prefix.is_empty() {
             name.as_str()
         } else {
-            joined = format!("{prefix}{name}");
-            joined.as_str()
+            full_name = format!("{prefix}{name}");
+            full_name.as_str()
         };
         let mut add = |value: f64, unit: Option<&str>| match step {
             Some(step) => sink.point(step, name, value, unit),
@@ -288,13 +288,13 @@ pub(in super::super) fn values(
             value => match number(value) {
                 Some(value) => add(value, None),
                 None => {
-                    let what = match value {
+                    let kind = match value {
                         Value::Null => "null",
                         Value::Bool(_) => "a boolean",
                         Value::String(_) => "a text",
                         _ => "a list",
                     };
-                    sink.once(name, || format!("`{name}` is {what}, which is not a number: ignored"));
+                    sink.once(name, || format!("`{name}` is {kind}, which is not a number: ignored"));
                 }
             },
         }

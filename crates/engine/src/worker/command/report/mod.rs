@@ -1,5 +1,5 @@
 //! Reports of a program while it runs: a thread polls followers of files and outputs, each of which feeds a [`Series`],
-//! shows the newest values to the engine, and keeps what was read for a later attempt.
+//! shows the newest values to the engine, and keeps its state for a later attempt.
 
 mod curve;
 mod json;
@@ -35,7 +35,7 @@ pub(super) use self::{
     state::State,
 };
 
-/// Reads what a program leaves while it runs.
+/// Reads the reports of a program while it runs.
 pub(super) trait Follower: Send {
     /// Reads the new data. A source that does not exist yet is not an error.
     fn poll(&mut self, sink: &mut Series) -> io::Result<()>;
@@ -45,7 +45,7 @@ pub(super) trait Follower: Send {
         self.poll(sink)
     }
 
-    /// Notices about what was not read in any attempt, after the program's end; `series` is what was.
+    /// Notices about values that were not read in any attempt, after the program's end; `series` has those that were.
     fn silence(&self, series: &Series) -> Vec<String>;
 }
 
@@ -105,7 +105,7 @@ impl Following {
         keeper: Keeper,
         to: impl Report + Send + 'static,
     ) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
+        let (stop, stop_receiver) = mpsc::channel();
         let spoke = Arc::new(AtomicBool::new(false));
         let now = Instant::now();
         let mut thread = Thread {
@@ -121,7 +121,7 @@ impl Following {
             failed: false,
         };
         let run = move || {
-            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            while stop_receiver.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 thread.look(false);
             }
             thread.look(true);
@@ -145,8 +145,8 @@ impl Following {
 impl<R: Report> Thread<R> {
     fn look(&mut self, is_last: bool) {
         for Source { name, follower, series } in &mut self.sources {
-            let read = if is_last { follower.finish(series) } else { follower.poll(series) };
-            if let Err(error) = read {
+            let result = if is_last { follower.finish(series) } else { follower.poll(series) };
+            if let Err(error) = result {
                 series.once("source", || format!("`{name}` cannot be read: {error}"));
             }
             if is_last {
@@ -163,7 +163,7 @@ impl<R: Report> Thread<R> {
         if changes > self.told.1 && (is_last || self.told.0.elapsed() >= MESSAGES) {
             self.told = (Instant::now(), changes);
             match self.progress() {
-                nothing if nothing == Progress::default() => self.to.alive(),
+                progress if progress == Progress::default() => self.to.alive(),
                 progress => self.to.progress(progress),
             }
         }
@@ -174,16 +174,16 @@ impl<R: Report> Thread<R> {
         }
         // The report itself is read again by a later attempt, so that only other sources need the state between.
         let pause = SAVES.max(self.took * SAVES_PER_TIME);
-        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
-        if due {
-            let begun = Instant::now();
+        let is_due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
+        if is_due {
+            let start = Instant::now();
             self.save();
-            self.took = begun.elapsed();
+            self.took = start.elapsed();
             self.saved = (Instant::now(), changes);
         }
     }
 
-    /// Keeps what was read for a later attempt.
+    /// Keeps the state of the sources for a later attempt.
     fn save(&mut self) {
         if let Err(error) = State::save(&self.state, &self.sources)
             && !std::mem::replace(&mut self.failed, true)
@@ -193,11 +193,12 @@ impl<R: Report> Thread<R> {
     }
 
     fn progress(&self) -> Progress {
-        let known = self.sources.iter().map(|source| source.series.progress());
-        let (step, total) = known.fold((None, None), |(step, total), known| (step.max(known.0), total.or(known.1)));
+        let progresses = self.sources.iter().map(|source| source.series.progress());
+        let (step, total) =
+            progresses.fold((None, None), |(step, total), progress| (step.max(progress.0), total.or(progress.1)));
         let mut series: Vec<Live> = Vec::new();
         for (name, Point { step, value }, unit) in self.sources.iter().flat_map(|source| source.series.newest()) {
-            if series.len() < LIVE_SERIES && series.iter().all(|known| known.name != name) {
+            if series.len() < LIVE_SERIES && series.iter().all(|live| live.name != name) {
                 series.push(Live { name: name.to_owned(), step, value, unit });
             }
         }
@@ -226,8 +227,8 @@ impl Gathered {
 
     /// The values that can become metrics, by source.
     pub(super) fn reported(&self) -> Vec<ReportedSource> {
-        let all = self.0.iter().map(|source| source.series.reported(&source.name));
-        all.filter(|source| source.name != REPORT || *source != ReportedSource::of(REPORT)).collect()
+        let sources = self.0.iter().map(|source| source.series.reported(&source.name));
+        sources.filter(|source| source.name != REPORT || *source != ReportedSource::of(REPORT)).collect()
     }
 
     /// The curves by name.
@@ -243,9 +244,9 @@ impl Gathered {
     pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeMap<String, Option<u64>> {
         let mut diverged = BTreeMap::new();
         for source in self.0.iter().rev() {
-            let reported = source.series.reported(&source.name);
-            diverged.retain(|name: &String, _| !reported.has(name));
-            diverged.extend(reported.diverged(collect).map(|(name, since)| (name.clone(), since)));
+            let reported_source = source.series.reported(&source.name);
+            diverged.retain(|name: &String, _| !reported_source.has(name));
+            diverged.extend(reported_source.diverged(collect).map(|(name, since)| (name.clone(), since)));
         }
         diverged
     }
@@ -253,13 +254,13 @@ impl Gathered {
     /// Notices about sources of which nothing was read, and about names that several sources have.
     pub(super) fn silence(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut source_by_name: BTreeMap<&str, &str> = BTreeMap::new();
         for Source { name: source, follower, series } in &self.0 {
             notes.extend(follower.silence(series));
             for name in series.names() {
-                let first = *known.entry(name).or_insert(source);
-                if first != source {
-                    notes.push(format!("`{name}` is in `{first}` and in `{source}`: the first counts"));
+                let first_source = *source_by_name.entry(name).or_insert(source);
+                if first_source != source {
+                    notes.push(format!("`{name}` is in `{first_source}` and in `{source}`: the first counts"));
                 }
             }
         }
@@ -272,7 +273,7 @@ impl Gathered {
         for source in self.0.iter().rev() {
             source.series.metrics(collect, &mut metrics);
         }
-        let missing = collect.keys().filter(|name| !self.0.iter().any(|source| source.series.has(name)));
-        (metrics, missing.cloned().collect())
+        let missing_names = collect.keys().filter(|name| !self.0.iter().any(|source| source.series.has(name)));
+        (metrics, missing_names.cloned().collect())
     }
 }

@@ -103,17 +103,22 @@ impl Series {
 
     /// Returns to the values of `before`; the notices stay.
     pub(in super::super) fn go_back_to(&mut self, before: Self) {
-        let now = std::mem::take(self);
-        *self = Self { notes: now.notes, said: now.said, changes: now.changes + 1, ..before };
+        let current_values = std::mem::take(self);
+        *self = Self {
+            notes: current_values.notes,
+            said: current_values.said,
+            changes: current_values.changes + 1,
+            ..before
+        };
     }
 
     /// Notices that can only be made at the end of the attempt.
     pub(in super::super) fn end(&mut self, source: &str) {
-        let (now, before) = self.points;
-        if now < before {
-            let lost = before - now;
+        let (new_count, old_count) = self.points;
+        if new_count < old_count {
+            let lost_count = old_count - new_count;
             self.note(&format!(
-                "`{source}` was written anew, and {lost} of the values that it had do not count any more: append to it"
+                "`{source}` was written anew, and {lost_count} of the values that it had do not count any more: append to it"
             ));
         }
     }
@@ -121,23 +126,23 @@ impl Series {
     /// The points of all attempts.
     pub(super) fn whole(&self) -> Cow<'_, Self> {
         let Some(earlier) = &self.earlier else { return Cow::Borrowed(self) };
-        let mut whole = Self { earlier: None, ..self.clone() };
+        let mut merged = Self { earlier: None, ..self.clone() };
         let Self { mut curves, mut order, .. } = (**earlier).clone();
-        if let Some(least) = self.least {
-            cut(&mut curves, &mut order, least);
+        if let Some(first_step) = self.least {
+            cut(&mut curves, &mut order, first_step);
         }
-        for name in std::mem::take(&mut whole.order) {
-            let Some(points) = whole.curves.remove(&name) else { continue };
+        for name in std::mem::take(&mut merged.order) {
+            let Some(points) = merged.curves.remove(&name) else { continue };
             match curves.get_mut(&name) {
-                Some(known) => known.add(points),
+                Some(earlier_points) => earlier_points.add(points),
                 None => {
                     curves.insert(name.clone(), points);
                     order.push(name);
                 }
             }
         }
-        (whole.curves, whole.order) = (curves, order);
-        Cow::Owned(whole)
+        (merged.curves, merged.order) = (curves, order);
+        Cow::Owned(merged)
     }
 
     /// True if nothing was read of the source, in no attempt.
@@ -162,7 +167,7 @@ impl Series {
     pub(in super::super) fn point_in(&mut self, step: u64, name: &str, value: f64, unit: Unit) {
         self.changes += 1;
         self.step = Some(step);
-        self.least = Some(self.least.map_or(step, |least| least.min(step)));
+        self.least = Some(self.least.map_or(step, |first_step| first_step.min(step)));
         self.points.0 += 1;
         if !value.is_finite() {
             self.once(name, || format!("`{name}` is {value} at step {step}, which is not a number: no point"));
@@ -178,15 +183,15 @@ impl Series {
             self.curves.insert(name.to_owned(), Points::new(unit));
         }
         let Some(points) = self.curves.get_mut(name) else { return };
-        let known = points.unit;
-        if !points.push(step, unit.convert(value, known)) {
+        let curve_unit = points.unit;
+        if !points.push(step, unit.convert(value, curve_unit)) {
             self.once(&format!("step of {name}"), || {
                 format!(
                     "`{name}` has another value at step {step}: its curve shows the newest of a step, `metrics` counts all"
                 )
             });
         }
-        if !unit.is_like(known) {
+        if !unit.is_like(curve_unit) {
             self.once(&format!("unit of {name}"), || format!("`{name}` changes its unit: the first one counts"));
         }
     }
@@ -224,13 +229,13 @@ impl Series {
     /// Adds a checkpoint, complete on disk.
     pub(in super::super) fn checkpoint(&mut self, path: &str) {
         self.changes += 1;
-        self.checkpoints.retain(|known| known.path != path);
+        self.checkpoints.retain(|checkpoint| checkpoint.path != path);
         let earlier = self.earlier.iter().flat_map(|earlier| &earlier.curves);
         let reached = earlier.chain(&self.curves).filter_map(|(name, points)| Some((name.clone(), points.end()?.step)));
         let reached = reached.collect();
         self.checkpoints.push(Checkpoint { path: path.to_owned(), step: self.step, reached });
-        let old = self.checkpoints.len().saturating_sub(MAX_CHECKPOINTS);
-        self.checkpoints.drain(..old);
+        let surplus = self.checkpoints.len().saturating_sub(MAX_CHECKPOINTS);
+        self.checkpoints.drain(..surplus);
     }
 
     /// Notes that the program ends early because it was asked to.
@@ -264,7 +269,7 @@ impl Series {
 
     /// Returns `value`, written with `unit`, in the unit that `name` implies.
     fn measured(&mut self, name: &str, value: f64, unit: Option<&str>) -> Metric {
-        let written = unit.map(|symbol| {
+        let parsed_unit = unit.map(|symbol| {
             Unit::written(symbol).unwrap_or_else(|| {
                 self.once(&format!("unit of {name}"), || {
                     format!("`{name}` has the unknown unit `{symbol}`; known are {}", Unit::known())
@@ -272,15 +277,16 @@ impl Series {
                 Unit::One
             })
         });
-        Metric { value, unit: written.unwrap_or(Unit::One) }.named(name)
+        Metric { value, unit: parsed_unit.unwrap_or(Unit::One) }.named(name)
     }
 
     /// True if a series or a value with a new name can be added to the known ones.
-    fn has_room<'n>(&self, name: &str, known: impl Iterator<Item = &'n String>) -> bool
+    fn has_room<'n>(&self, name: &str, known_names: impl Iterator<Item = &'n String>) -> bool
     where
         Self: 'n,
     {
-        self.needed.contains(name) || known.filter(|known| !self.needed.contains(*known)).count() < MAX_NAMES
+        self.needed.contains(name)
+            || known_names.filter(|known_name| !self.needed.contains(*known_name)).count() < MAX_NAMES
     }
 
     fn leave_out(&mut self, name: &str) {
@@ -294,21 +300,24 @@ impl Series {
     fn is_name(&mut self, name: &str) -> bool {
         let fits = !name.trim().is_empty() && name.len() <= MAX_NAME_LENGTH && !name.chars().any(char::is_control);
         if !fits {
-            let shown: String = name.chars().take(40).collect();
+            let excerpt: String = name.chars().take(40).collect();
             self.once("name of a series", || {
-                let shown = shown.escape_debug();
-                format!("`{shown}` is no name of a series: 1 to {MAX_NAME_LENGTH} bytes without control characters")
+                let excerpt = excerpt.escape_debug();
+                format!("`{excerpt}` is no name of a series: 1 to {MAX_NAME_LENGTH} bytes without control characters")
             });
         }
         fits
     }
 
-    /// Removes what earlier attempts reported after the newest checkpoint of this step.
+    /// Removes the reports of earlier attempts after the newest checkpoint of this step.
     pub(in super::super) fn return_to(&mut self, step: u64) {
-        let Some(checkpoint) = self.checkpoints.iter().rfind(|known| known.step == Some(step)).cloned() else { return };
+        let Some(checkpoint) = self.checkpoints.iter().rfind(|checkpoint| checkpoint.step == Some(step)).cloned()
+        else {
+            return;
+        };
         let Some(earlier) = &mut self.earlier else { return };
         for (name, points) in &mut earlier.curves {
-            points.cut(checkpoint.reached.get(name).map_or(0, |last| last.saturating_add(1)));
+            points.cut(checkpoint.reached.get(name).map_or(0, |last_step| last_step.saturating_add(1)));
         }
         cut(&mut earlier.curves, &mut earlier.order, step.saturating_add(1));
     }
@@ -337,43 +346,43 @@ impl Series {
     pub(in super::super) fn newest(&self) -> impl Iterator<Item = (&str, super::Point, Unit)> {
         let is_loss = |name: &&String| name.rsplit(['/', '.', '_']).next() == Some("loss");
         let earlier = self.earlier.as_deref();
-        let old =
+        let earlier_names =
             earlier.into_iter().flat_map(|earlier| &earlier.order).filter(|name| !self.curves.contains_key(*name));
-        let (losses, others): (Vec<_>, Vec<_>) = self.order.iter().chain(old).partition(is_loss);
-        losses.into_iter().chain(others).filter_map(move |name| {
+        let (losses, other_names): (Vec<_>, Vec<_>) = self.order.iter().chain(earlier_names).partition(is_loss);
+        losses.into_iter().chain(other_names).filter_map(move |name| {
             let points = self.curves.get(name).or_else(|| earlier?.curves.get(name))?;
             Some((name.as_str(), points.last()?, points.unit))
         })
     }
 
     /// Adds the curves to an outcome's.
-    pub(in super::super) fn curves(&self, to: &mut BTreeMap<String, Curve>) {
-        let whole = self.whole();
-        let curves = whole.curves.iter().map(|(name, points)| (name.clone(), points.curve()));
-        to.extend(curves.filter(|(_, curve)| !curve.at.is_empty() && curve.at.len() <= MAX_POINTS));
+    pub(in super::super) fn curves(&self, outcome_curves: &mut BTreeMap<String, Curve>) {
+        let merged = self.whole();
+        let curves = merged.curves.iter().map(|(name, points)| (name.clone(), points.curve()));
+        outcome_curves.extend(curves.filter(|(_, curve)| !curve.at.is_empty() && curve.at.len() <= MAX_POINTS));
     }
 
     /// Adds the metrics: final values, and of every other series the value that `collect` names, the newest without.
-    pub(in super::super) fn metrics(&self, collect: &BTreeMap<String, Collect>, to: &mut BTreeMap<String, Metric>) {
+    pub(in super::super) fn metrics(&self, collect: &BTreeMap<String, Collect>, target: &mut BTreeMap<String, Metric>) {
         for (name, points) in &self.whole().curves {
-            let how = collect.get(name).copied().unwrap_or(Collect::Last);
-            to.remove(name);
-            let Some(point) = points.collect(how) else { continue };
-            to.insert(name.clone(), Metric { value: point.value, unit: points.unit });
-            if matches!(how, Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite) {
-                to.insert(format!("{name}.step"), Metric { value: point.step as f64, unit: Unit::Count });
+            let mode = collect.get(name).copied().unwrap_or(Collect::Last);
+            target.remove(name);
+            let Some(point) = points.collect(mode) else { continue };
+            target.insert(name.clone(), Metric { value: point.value, unit: points.unit });
+            if matches!(mode, Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite) {
+                target.insert(format!("{name}.step"), Metric { value: point.step as f64, unit: Unit::Count });
             }
         }
         for (name, Final { value, unit }) in &self.finals {
-            to.remove(name);
-            to.extend(value.map(|value| (name.clone(), Metric { value, unit: *unit })));
+            target.remove(name);
+            target.extend(value.map(|value| (name.clone(), Metric { value, unit: *unit })));
         }
     }
 
     /// The values that can become metrics, as those of the source with this name.
     pub(in super::super) fn reported(&self, source: &str) -> ReportedSource {
-        let whole = self.whole();
-        let series = whole.curves.iter().map(|(name, points)| {
+        let merged = self.whole();
+        let series = merged.curves.iter().map(|(name, points)| {
             let point = |how| points.collect(how).map(|point| (point.step, point.value));
             let aggregates = Aggregates {
                 unit: points.unit,
@@ -388,14 +397,14 @@ impl Series {
             (name.clone(), aggregates)
         });
         let metric = |Final { value, unit }: &Final| value.map(|value| Metric { value, unit: *unit });
-        let finals = self.finals.iter().map(|(name, last)| (name.clone(), metric(last)));
+        let finals = self.finals.iter().map(|(name, final_value)| (name.clone(), metric(final_value)));
         ReportedSource { name: source.to_owned(), series: series.collect(), finals: finals.collect() }
     }
 
     /// True if a series or a final value has this name.
     pub(in super::super) fn has(&self, name: &str) -> bool {
-        let has = |series: &Self| series.curves.contains_key(name) || series.finals.contains_key(name);
-        has(self) || self.earlier.as_deref().is_some_and(has)
+        let has_name = |series: &Self| series.curves.contains_key(name) || series.finals.contains_key(name);
+        has_name(self) || self.earlier.as_deref().is_some_and(has_name)
     }
 
     /// The names of its series and final values.

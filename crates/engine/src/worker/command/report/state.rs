@@ -24,8 +24,8 @@ impl State {
     /// Loads the state that an earlier attempt has left, and adds the lines that the attempt wrote to `report` after that;
     /// returns an empty state if the file at `path` is missing or unreadable.
     pub(in super::super) fn load(path: &Path, report: &Path) -> Self {
-        let kept = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let mut state: Self = kept.unwrap_or_default();
+        let saved_state = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let mut state: Self = saved_state.unwrap_or_default();
         // The report is read as a whole: points that the state already has are replaced by the same points.
         let mut series = std::mem::take(state.series.entry(REPORT.to_owned()).or_default()).resume();
         if ReportFile::new(report.to_owned()).finish(&mut series).is_ok() {

@@ -73,10 +73,10 @@ impl Noted {
 }
 
 impl Audit {
-    /// Writes the module below a folder that is removed with the job. Of an earlier job that folder has nothing but the
-    /// same files.
-    pub(super) fn begin(beside: &Path) -> io::Result<Self> {
-        let audit = Self { folder: beside.join(TRACKING) };
+    /// Writes the module below a folder that is removed with the job. It may contain the same files of
+    /// an earlier job.
+    pub(super) fn begin(folder: &Path) -> io::Result<Self> {
+        let audit = Self { folder: folder.join(TRACKING) };
         fs::create_dir_all(&audit.folder)?;
         fs::write(audit.folder.join(OBSERVER), MODULE)?;
         fs::write(audit.reads(), "")?;
@@ -102,14 +102,15 @@ impl Audit {
         inputs: &[PathBuf],
         is_aid: bool,
     ) {
-        let own =
+        let python_path =
             program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
-        let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
+        let earlier_path =
+            python_path.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
         let mut path = self.folder.clone().into_os_string();
         // An empty part would be the folder in which Python is started.
-        if let Some(before) = before {
+        if let Some(earlier_path) = earlier_path {
             path.push(":");
-            path.push(before);
+            path.push(earlier_path);
         }
         let lines = |paths: &[PathBuf]| {
             paths.iter().map(PathBuf::as_path).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new("\n"))
@@ -129,11 +130,11 @@ impl Audit {
 
 /// Understands a report. Lines that are torn, or that something else has written, are left out.
 fn parse(text: &[u8]) -> Seen {
-    let mut seen = Seen::default();
+    let mut observation = Seen::default();
     for line in text.split(|byte| *byte == b'\n') {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
         match fields.as_slice() {
-            [b"begin", _] => seen.begun += 1,
+            [b"begin", _] => observation.begun += 1,
             [b"read", size, mtime, inode, path, by] => {
                 let stamp = || {
                     let text = |field: &[u8]| str::from_utf8(field).ok().map(str::to_owned);
@@ -146,46 +147,46 @@ fn parse(text: &[u8]) -> Seen {
                     continue;
                 }
                 let by = (!by.is_empty()).then(|| PathBuf::from(unescaped(by)));
-                let was_written_first = seen.written.contains(&path);
-                let noted = Noted { read: Read { stamp, by, digest: None }, was_written_first };
-                let known = seen.read.entry(path).or_insert(noted);
-                // Read again with another content: no digest would be that of what was read.
-                if known.read.stamp != stamp {
-                    known.read.stamp = FileStamp { inode: 0, ..stamp };
+                let was_written_first = observation.written.contains(&path);
+                let new_entry = Noted { read: Read { stamp, by, digest: None }, was_written_first };
+                let entry = observation.read.entry(path).or_insert(new_entry);
+                // Read again with another content: no digest would be that of the content that was read.
+                if entry.read.stamp != stamp {
+                    entry.read.stamp = FileStamp { inode: 0, ..stamp };
                 }
             }
             [b"write", path] => {
-                seen.written.insert(PathBuf::from(unescaped(path)));
+                observation.written.insert(PathBuf::from(unescaped(path)));
             }
             [b"by", path, by] if !by.is_empty() => {
                 if let Ok(path) = fs::canonicalize(PathBuf::from(unescaped(path))) {
                     let by = PathBuf::from(unescaped(by));
-                    seen.importers.entry(path).or_insert_with(|| fs::canonicalize(&by).unwrap_or(by));
+                    observation.importers.entry(path).or_insert_with(|| fs::canonicalize(&by).unwrap_or(by));
                 }
             }
             [b"lists", folder] => {
                 if let Ok(folder) = fs::canonicalize(PathBuf::from(unescaped(folder))) {
-                    *seen.listed.entry(folder).or_default() += 1;
+                    *observation.listed.entry(folder).or_default() += 1;
                 }
             }
             [b"path", folder] => {
-                seen.on_path.extend(fs::canonicalize(PathBuf::from(unescaped(folder))));
+                observation.on_path.extend(fs::canonicalize(PathBuf::from(unescaped(folder))));
             }
-            [b"wants", module] => seen.wanted.extend(word(module)),
+            [b"wants", module] => observation.wanted.extend(word(module)),
             [b"wants", module, folder] => {
                 if let Ok(folder) = fs::canonicalize(PathBuf::from(unescaped(folder))) {
-                    seen.wanted_in.entry(folder).or_default().extend(word(module));
+                    observation.wanted_in.entry(folder).or_default().extend(word(module));
                 }
             }
             [b"package", folder, module] => {
                 if let Ok(module) = str::from_utf8(module) {
-                    seen.packages.insert((PathBuf::from(unescaped(folder)), module.to_owned()));
+                    observation.packages.insert((PathBuf::from(unescaped(folder)), module.to_owned()));
                 }
             }
             _ => {}
         }
     }
-    seen
+    observation
 }
 
 /// The name of a module. A name that is not a word could not be separated from others in a list.
@@ -196,16 +197,16 @@ fn word(module: &[u8]) -> Option<String> {
 
 /// The packages that modules belong to, with their versions. Modules without a package are left out.
 pub(super) fn packages(modules: &BTreeSet<(PathBuf, String)>) -> BTreeMap<String, Package> {
-    let mut by_folder: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
+    let mut modules_by_folder: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
     for (folder, module) in modules {
-        by_folder.entry(folder).or_default().insert(module);
+        modules_by_folder.entry(folder).or_default().insert(module);
     }
-    let mut found = BTreeMap::new();
-    for (folder, mut modules) in by_folder {
+    let mut packages = BTreeMap::new();
+    for (folder, mut modules) in modules_by_folder {
         let versions = installed(folder);
         let mut add = |name: String| {
             if let Some(version) = versions.get(&name) {
-                found.insert(name, Package { version: version.clone(), folder: path_text(folder) });
+                packages.insert(name, Package { version: version.clone(), folder: path_text(folder) });
             }
         };
         modules.retain(|module| {
@@ -220,39 +221,39 @@ pub(super) fn packages(modules: &BTreeSet<(PathBuf, String)>) -> BTreeMap<String
             add(name);
         }
     }
-    found
+    packages
 }
 
 /// The packages in a folder that have installed one of these modules, by their lists of files.
 fn owners(folder: &Path, modules: &BTreeSet<&str>) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut open = modules.clone();
-    let Ok(entries) = fs::read_dir(folder) else { return found };
+    let mut package_names = BTreeSet::new();
+    let mut open_modules = modules.clone();
+    let Ok(entries) = fs::read_dir(folder) else { return package_names };
     for entry in entries.filter_map(Result::ok) {
-        if open.is_empty() {
+        if open_modules.is_empty() {
             break;
         }
         let Some((name, _)) = entry.file_name().to_str().and_then(named) else { continue };
         let text = |file: &str| {
             let path = entry.path().join(file);
-            let short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_LIST_LENGTH);
-            if short { fs::read_to_string(&path).unwrap_or_default() } else { String::new() }
+            let is_short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_LIST_LENGTH);
+            if is_short { fs::read_to_string(&path).unwrap_or_default() } else { String::new() }
         };
-        let (tops, files) = (text("top_level.txt"), text("RECORD"));
+        let (top_names, files) = (text("top_level.txt"), text("RECORD"));
         let of_file = |line: &str| {
             let path = line.split(',').next().unwrap_or_default().to_owned();
-            let first = path.split('/').next().unwrap_or_default().to_owned();
-            if path.contains('/') { first } else { first.split('.').next().unwrap_or_default().to_owned() }
+            let first_part = path.split('/').next().unwrap_or_default().to_owned();
+            if path.contains('/') { first_part } else { first_part.split('.').next().unwrap_or_default().to_owned() }
         };
-        let own: BTreeSet<String> =
-            tops.lines().map(|line| line.trim().to_owned()).chain(files.lines().map(of_file)).collect();
-        let before = open.len();
-        open.retain(|module| !own.contains(*module));
-        if open.len() < before {
-            found.insert(name);
+        let own_modules: BTreeSet<String> =
+            top_names.lines().map(|line| line.trim().to_owned()).chain(files.lines().map(of_file)).collect();
+        let count_before = open_modules.len();
+        open_modules.retain(|module| !own_modules.contains(*module));
+        if open_modules.len() < count_before {
+            package_names.insert(name);
         }
     }
-    found
+    package_names
 }
 
 #[cfg(test)]
@@ -266,12 +267,12 @@ mod tests {
         let text = b"begin\t7\nread\t3\t5\t9\t/p/a\\nb\\\\.py\t/p/train.py\ngarbage\nread\tx\t5\t9\t/p/c\t\n\
             write\t/p/out\nread\t1\t1\t1\t/p/out\t\npackage\t/v/site-packages\tyaml\nread\t3\t5\t9\trelative\t\n\
             read\t1\t2\t3\t/p/\xff.py\t\nread\t3\t5";
-        let seen = parse(text);
-        assert_eq!(seen.begun, 1);
-        let paths: Vec<&[u8]> = seen.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
+        let observation = parse(text);
+        assert_eq!(observation.begun, 1);
+        let paths: Vec<&[u8]> = observation.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
         assert_eq!(paths, [b"/p/a\nb\\.py".as_slice(), b"/p/out", b"/p/\xff.py"]);
-        assert!(seen.read[Path::new("/p/out")].was_written_first);
-        assert_eq!(seen.packages.len(), 1);
+        assert!(observation.read[Path::new("/p/out")].was_written_first);
+        assert_eq!(observation.packages.len(), 1);
         assert_eq!(parse(b"").begun, 0);
     }
 
@@ -289,9 +290,9 @@ mod tests {
             fs::write(site.join(name).join(file), text).unwrap();
         }
         let modules = ["numpy", "yaml", "dateutil", "nobodys"].map(|name| (site.to_owned(), name.to_owned()));
-        let found = packages(&modules.into());
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|(name, package)| (name.as_str(), package.version.as_str())).collect();
-        assert_eq!(found, [("numpy", "2.1.0"), ("python-dateutil", "2.9"), ("pyyaml", "6.0")]);
+        let packages_of_modules = packages(&modules.into());
+        let packages_of_modules: Vec<(&str, &str)> =
+            packages_of_modules.iter().map(|(name, package)| (name.as_str(), package.version.as_str())).collect();
+        assert_eq!(packages_of_modules, [("numpy", "2.1.0"), ("python-dateutil", "2.9"), ("pyyaml", "6.0")]);
     }
 }

@@ -35,66 +35,66 @@ pub(super) fn read(path: &Path) -> Result<Vec<PathBuf>, String> {
 /// `\:` stand for the character; `$$` is `$`; of several targets before one colon none is a prerequisite. A backslash before
 /// any other character stands for itself, as compilers write it.
 fn parse(text: &[u8]) -> Result<Vec<PathBuf>, String> {
-    let (mut found, mut word): (Vec<PathBuf>, Vec<u8>) = (Vec::new(), Vec::new());
-    let (mut after_colon, mut rules) = (false, 0);
+    let (mut prerequisites, mut word): (Vec<PathBuf>, Vec<u8>) = (Vec::new(), Vec::new());
+    let (mut is_after_colon, mut rules) = (false, 0);
     let mut targets = 0;
-    let mut at = 0;
-    let mut finish = |word: &mut Vec<u8>, after_colon: bool, targets: &mut usize| {
+    let mut index = 0;
+    let mut finish = |word: &mut Vec<u8>, is_after_colon: bool, targets: &mut usize| {
         if word.is_empty() {
             return;
         }
         let path = PathBuf::from(OsString::from_vec(std::mem::take(word)));
-        if after_colon {
-            found.push(path);
+        if is_after_colon {
+            prerequisites.push(path);
         } else {
             *targets += 1;
         }
     };
     let text = [text, b"\n"].concat();
-    while let Some(byte) = text.get(at).copied() {
-        let next = text.get(at + 1).copied();
-        match (byte, next) {
+    while let Some(byte) = text.get(index).copied() {
+        let next_byte = text.get(index + 1).copied();
+        match (byte, next_byte) {
             (b'\\', Some(b'\n')) => {
-                finish(&mut word, after_colon, &mut targets);
-                at += 1;
+                finish(&mut word, is_after_colon, &mut targets);
+                index += 1;
             }
-            (b'\\', Some(b'\r')) if text.get(at + 2) == Some(&b'\n') => {
-                finish(&mut word, after_colon, &mut targets);
-                at += 2;
+            (b'\\', Some(b'\r')) if text.get(index + 2) == Some(&b'\n') => {
+                finish(&mut word, is_after_colon, &mut targets);
+                index += 2;
             }
             (b'\\', Some(escaped @ (b' ' | b'#' | b':'))) => {
                 word.push(escaped);
-                at += 1;
+                index += 1;
             }
             (b'$', Some(b'$')) => {
                 word.push(b'$');
-                at += 1;
+                index += 1;
             }
             (b'#', _) if word.is_empty() => {
-                while text.get(at + 1).is_some_and(|byte| *byte != b'\n') {
-                    at += 1;
+                while text.get(index + 1).is_some_and(|byte| *byte != b'\n') {
+                    index += 1;
                 }
             }
-            (b':', Some(b' ' | b'\t' | b'\n' | b'\r' | b'\\') | None) if !after_colon => {
-                finish(&mut word, after_colon, &mut targets);
+            (b':', Some(b' ' | b'\t' | b'\n' | b'\r' | b'\\') | None) if !is_after_colon => {
+                finish(&mut word, is_after_colon, &mut targets);
                 if targets == 0 {
                     return Err("has a rule without a target".into());
                 }
-                (after_colon, rules) = (true, rules + 1);
+                (is_after_colon, rules) = (true, rules + 1);
             }
             (b'\n', _) => {
-                finish(&mut word, after_colon, &mut targets);
-                if !after_colon && targets > 0 {
+                finish(&mut word, is_after_colon, &mut targets);
+                if !is_after_colon && targets > 0 {
                     return Err("is not in Makefile format: a line has no `:`".into());
                 }
-                (after_colon, targets) = (false, 0);
+                (is_after_colon, targets) = (false, 0);
             }
-            (b' ' | b'\t' | b'\r', _) => finish(&mut word, after_colon, &mut targets),
+            (b' ' | b'\t' | b'\r', _) => finish(&mut word, is_after_colon, &mut targets),
             (byte, _) => word.push(byte),
         }
-        at += 1;
+        index += 1;
     }
-    if rules == 0 { Err("has no rule `TARGET: FILE …`".into()) } else { Ok(found) }
+    if rules == 0 { Err("has no rule `TARGET: FILE …`".into()) } else { Ok(prerequisites) }
 }
 
 #[cfg(test)]

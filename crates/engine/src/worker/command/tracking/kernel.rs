@@ -1,4 +1,4 @@
-//! The kernel's reports of what a program and all its children do with files.
+//! The kernel's reports of the file accesses of a program and all its children.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,11 +28,11 @@ impl Kernel {
     /// Begins the observation; the error is the reason why it cannot begin.
     pub(super) fn begin(options: Options) -> Result<Self, String> {
         observation::check()?;
-        let begin = || -> io::Result<Self> {
+        let start = || -> io::Result<Self> {
             let (hook, supervisor) = sweep_observer::observe(options)?;
             Ok(Self { hook, thread: threads::start(move || supervisor.run())? })
         };
-        begin().map_err(|error| format!("the observer cannot be started: {error}"))
+        start().map_err(|error| format!("the observer cannot be started: {error}"))
     }
 
     /// Returns this observation for programs that must not start without it.
@@ -57,46 +57,46 @@ impl Kernel {
 }
 
 /// Returns the files that were read. Files whose size or times alone were queried count like the others.
-pub(super) fn files(seen: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
-    let noted = |(path, file): (&PathBuf, &File)| {
-        // Read again with another content: no digest would be that of what was read.
+pub(super) fn files(observed_files: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
+    let entry_of = |(path, file): (&PathBuf, &File)| {
+        // Read again with another content: no digest would be that of the content that was read.
         let inode = if file.is_changed { 0 } else { file.stamp.inode };
         let stamp = FileStamp { size: file.stamp.size, mtime: file.stamp.mtime, inode };
         let digest = file.digest.clone().filter(|_| !file.is_changed);
         let read = Read { stamp, by: python.importers.get(path).cloned(), digest };
         (path.clone(), Noted { read, was_written_first: false })
     };
-    seen.iter().map(noted).collect()
+    observed_files.iter().map(entry_of).collect()
 }
 
 /// The programs and libraries outside of the project, by their paths in the form of a record.
-pub(super) fn outside(seen: &BTreeMap<PathBuf, sweep_observer::Outside>) -> BTreeMap<String, Outside> {
-    let one = |(path, used): (&PathBuf, &sweep_observer::Outside)| {
-        let stamp = FileStamp { size: used.stamp.size, mtime: used.stamp.mtime, inode: used.stamp.inode };
-        (path_text(path), Outside { stamp, is_started: used.is_started })
+pub(super) fn outside(observed_files: &BTreeMap<PathBuf, sweep_observer::Outside>) -> BTreeMap<String, Outside> {
+    let entry_of = |(path, file): (&PathBuf, &sweep_observer::Outside)| {
+        let stamp = FileStamp { size: file.stamp.size, mtime: file.stamp.mtime, inode: file.stamp.inode };
+        (path_text(path), Outside { stamp, is_started: file.is_started })
     };
-    seen.iter().map(one).collect()
+    observed_files.iter().map(entry_of).collect()
 }
 
 /// Properties of other paths, and the folders that the program itself listed. Python's import system lists each folder of
 /// its path: there, only the modules that it looked for count.
 pub(super) fn facts(
-    seen: &Seen,
+    observation: &Seen,
     python: &audit::Seen,
     layer: &Layer,
 ) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<PathBuf>>) {
-    let mut listed = BTreeMap::new();
+    let mut listings = BTreeMap::new();
     let mut facts = BTreeMap::new();
-    for (folder, of_folder) in &seen.listed {
-        let Some(names) = &of_folder.names else { continue };
+    for (folder, listing) in &observation.listed {
+        let Some(names) = &listing.names else { continue };
         let by_imports = python.listed.get(folder).copied().unwrap_or(0);
-        if of_folder.opens > by_imports {
-            listed.insert(folder.clone(), names.iter().map(PathBuf::from).collect());
+        if listing.opens > by_imports {
+            listings.insert(folder.clone(), names.iter().map(PathBuf::from).collect());
         } else {
             facts.insert(folder.clone(), fact::of_modules(folder, layer, python.wanted_in(folder)));
         }
     }
-    for (path, property) in &seen.facts {
+    for (path, property) in &observation.facts {
         let text = match property {
             Fact::Absent => crate::record::ABSENT.to_owned(),
             Fact::File => fact::FILE.to_owned(),
@@ -106,7 +106,8 @@ pub(super) fn facts(
         facts.entry(path.clone()).or_insert(text);
     }
     // A folder exists if any path in it exists.
-    let inside: BTreeSet<&Path> = seen.files.keys().chain(listed.keys()).flat_map(|path| path.ancestors()).collect();
-    facts.retain(|path, text| !(text == fact::FOLDER && inside.contains(path.as_path())));
-    (facts, listed)
+    let ancestors: BTreeSet<&Path> =
+        observation.files.keys().chain(listings.keys()).flat_map(|path| path.ancestors()).collect();
+    facts.retain(|path, text| !(text == fact::FOLDER && ancestors.contains(path.as_path())));
+    (facts, listings)
 }
