@@ -54,6 +54,11 @@ impl Pending {
         Ok(pending)
     }
 
+    /// The store.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The job.
     pub fn key(&self) -> Key {
         self.key
@@ -99,15 +104,15 @@ impl Pending {
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
     pub fn commit(self, record: Record) -> Result<Record, StoreError> {
-        self.store(record, false)
+        self.write(record, false)
     }
 
     /// The same for a record whose files are those of another record, whose digests it has.
     pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
-        self.store(record, true)
+        self.write(record, true)
     }
 
-    fn store(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
+    fn write(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
         let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
         let _committing = span.enter();
         let syncs = Arc::clone(&self.store.syncs);

@@ -155,7 +155,12 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         match message {
             Message::Done(outcome) => ended = Some(Ok(outcome)),
             Message::Failed(failure) => ended = Some(Err(failure)),
-            Message::Progress(_) | Message::Note(_) | Message::Alive | Message::Observed(_) | Message::Idle => {}
+            Message::Progress(_)
+            | Message::Note(_)
+            | Message::Alive
+            | Message::Observed(_)
+            | Message::Agreed(_)
+            | Message::Idle => {}
         }
     }
     let status = child.wait().map_err(failed)?;
