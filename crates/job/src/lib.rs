@@ -6,6 +6,7 @@
 //! only serde below it.
 
 mod backend;
+mod beginning;
 mod ignore;
 mod lab;
 mod metric;
@@ -23,6 +24,7 @@ mod value;
 mod values;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use beginning::{Agreement, Beginning, Trial};
 pub use ignore::{IGNORED, Ignore};
 pub use lab::Lab;
 pub use metric::{MetricInfo, Precision};

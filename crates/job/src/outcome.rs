@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, mem};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MetricInfo, Metrics, Reported, Unit};
+use crate::{Beginning, MetricInfo, Metrics, Reported, Unit};
 
 /// The result of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Outcome {
     /// The reports of a program, from which its metrics can be taken again. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Box<Reported>>,
+    /// The first steps of a program, if its result can be adopted after a change of the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beginning: Option<Box<Beginning>>,
 }
 
 /// The first word of the reason why a metric that diverged has no value.

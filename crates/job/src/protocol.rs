@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Backend, Observed, Outcome, Unit, Values};
+use crate::{Agreement, Backend, Observed, Outcome, Trial, Unit, Values};
 
 /// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
 /// during a run.
@@ -47,6 +47,9 @@ pub struct Job {
     /// Names of metrics and curves that recipes use: a task that cannot keep all keeps these.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub used: BTreeSet<String>,
+    /// Request to compare its first steps with those of an earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Box<Trial>>,
 }
 
 fn one() -> usize {
@@ -65,6 +68,8 @@ pub enum Message {
     Alive,
     /// Files that the job has read, before the end.
     Observed(Observed),
+    /// The first steps agree with those of an earlier run, whose result holds; the end follows, with an empty result.
+    Agreed(Agreement),
     /// The end, with a result.
     Done(Outcome),
     /// The end, without one.

@@ -22,7 +22,7 @@ use sweep_job::Unit;
 pub use self::choices::Choice;
 pub(super) use self::choices::add_choices;
 use self::judge::Judge;
-use super::{evidence::Source, units::SEED};
+use super::{adopted, evidence::Source, units::SEED};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
@@ -217,6 +217,9 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     }
     if let Some(whole) = over_all_seeds(claim, source) {
         let _ = write!(verdict.because, "; {whole}");
+    }
+    if let Some(adopted) = adopted::note(selected_jobs(claim, source.study).map(|(_, job)| job), source.measured) {
+        let _ = write!(verdict.because, "; {adopted}");
     }
     // The claim may be about other hardware, too; that does not hide that it is about other sizes.
     if let Some(reason) = scale::too_small(claim, source) {

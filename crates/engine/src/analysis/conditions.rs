@@ -199,6 +199,7 @@ mod tests {
             host: "a".to_owned(),
             sweep: "0.0.0".to_owned(),
             origin: None,
+            adopted: None,
             under: None,
             remarks: Remarks::default(),
         };

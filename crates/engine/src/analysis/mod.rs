@@ -13,6 +13,7 @@
 
 mod absence;
 pub mod adaptive_seeds;
+mod adopted;
 mod aggregate;
 mod alike;
 pub mod best;
@@ -85,6 +86,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
         };
         let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
         made.notes.extend(environments.note(&jobs, measured));
+        made.notes.extend(adopted::note(jobs.iter().copied(), measured));
         made.notes.extend(origins::notes(jobs.into_iter(), measured));
         made
     };

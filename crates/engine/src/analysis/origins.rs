@@ -50,6 +50,7 @@ mod tests {
             host: "here".to_owned(),
             sweep: "0.0.0".to_owned(),
             origin,
+            adopted: None,
             under: None,
             remarks: Remarks::default(),
         };

@@ -8,6 +8,9 @@
 //! A needed job counts by its files: if it runs again and leaves the same files, a job that needs it has the result
 //! that it had (early cutoff).
 
+mod adoption;
+mod earlier;
+
 use std::{
     cell::RefCell,
     cmp::Reverse,
@@ -26,9 +29,11 @@ use crate::{
     host::{self, threads},
     plan::{Digests, Job, JobId, ListId, Manifests, Plan},
     record::{Deferred, Identity, Key, MeasuredAgain, Needs, Product, ReadSet, Record, waits},
-    run::{EarlierResults, RunFolder},
+    run::RunFolder,
     store::{Entry, Store, StoreError},
 };
+
+pub use self::earlier::earlier_results;
 
 /// Measurements that were taken again.
 #[derive(Debug)]
@@ -111,8 +116,8 @@ struct Origins<'a> {
 /// The results of a job that other jobs can use.
 struct Products {
     outcome: Outcome,
-    /// Digest of the artifacts; `None` without any.
-    artifacts: Option<Key>,
+    /// Digest of the artifacts; without any, the key of the job that ran.
+    stand_in: Key,
 }
 
 impl Products {
@@ -122,7 +127,7 @@ impl Products {
         let files: Vec<_> = record.files.iter().filter(|(path, _)| is_artifact(path)).collect();
         let names = &record.outcome.artifacts;
         let artifacts = if files.is_empty() { None } else { Key::of_json(&(names, files)).ok() };
-        Self { artifacts, outcome: record.outcome }
+        Self { stand_in: artifacts.unwrap_or(record.origin()), outcome: record.outcome }
     }
 }
 
@@ -149,7 +154,7 @@ impl Origins<'_> {
 impl Needs for Origins<'_> {
     /// The digest of the job's artifacts. A job without artifacts may have unknown effects, so its own key is used.
     fn stand_in(&self, key: Key) -> Key {
-        self.products(key, |products| products.artifacts).unwrap_or_else(|| self.origin(key))
+        self.products(key, |products| Some(products.stand_in)).unwrap_or_else(|| self.origin(key))
     }
 
     fn result(&self, deferred: &Deferred) -> String {
@@ -330,6 +335,8 @@ struct Recall<'s> {
     known: Known<'s>,
     manifests: Manifests,
     digests: Digests,
+    /// All records by their labels, read at the first request.
+    by_label: Option<HashMap<String, Vec<Rc<Entry>>>>,
 }
 
 impl<'s> Recall<'s> {
@@ -340,7 +347,7 @@ impl<'s> Recall<'s> {
                 && (entry.identity.task == Command::NAME || !entry.identity.needs.is_empty())
         };
         let known = Known::new(store, &index(store)?, is_wanted)?;
-        Ok(Self { store, known, manifests: store.manifests(), digests: Digests::open(store.digests()) })
+        Ok(Self { store, known, manifests: store.manifests(), digests: Digests::open(store.digests()), by_label: None })
     }
 
     /// The record from which that of a job follows.
@@ -348,7 +355,7 @@ impl<'s> Recall<'s> {
         if job.task.name != Command::NAME && job.identity.needs.is_empty() {
             return Ok(None);
         }
-        let Self { store, known, manifests, digests } = self;
+        let Self { store, known, manifests, digests, .. } = self;
         let label = job.label.to_string();
         // Points with equal files are points all the same: each runs, unless it has run.
         let is_own =
@@ -366,37 +373,6 @@ impl<'s> Recall<'s> {
     fn is_made(&mut self, adoption: &Adoption<'_>) {
         let origin = self.known.origins.origin(adoption.from.key);
         self.known.origins.known.insert(adoption.job.key, origin);
-    }
-}
-
-/// The results of earlier jobs that hold for a job, once the jobs that it needs have run again.
-struct Earlier<'s> {
-    store: &'s Store,
-    /// Read at the first request.
-    recall: Option<Recall<'s>>,
-}
-
-/// The results of the earlier jobs of a store.
-pub fn earlier_results(store: &Store) -> Box<dyn EarlierResults + '_> {
-    Box::new(Earlier { store, recall: None })
-}
-
-impl EarlierResults for Earlier<'_> {
-    fn holds(&mut self, plan: &Plan, id: JobId) -> Result<bool, StoreError> {
-        let (job, store) = (plan.job(id), self.store);
-        if self.recall.is_none() {
-            let tasks = plan.jobs().map(|(_, job)| job.task.name).collect();
-            self.recall = Some(Recall::new(store, &tasks)?);
-        }
-        let Some(recall) = &mut self.recall else { return Ok(false) };
-        // Needed jobs may have new records, so missing results are looked up again.
-        recall.known.origins.results.borrow_mut().retain(|_, products| products.is_some());
-        let Some(adoption) = recall.find(job)? else { return Ok(false) };
-        let is_made = adoption.make(store)?.is_some();
-        if is_made {
-            recall.is_made(&adoption);
-        }
-        Ok(is_made)
     }
 }
 

@@ -17,12 +17,13 @@ use super::{
 };
 use crate::{
     analysis::search::{DecidedJobs, DecidedState},
+    batches::earlier_results,
     error::{Error, Exit},
     format::{clean, count, quoted},
     plan::{JobId, Plan, means},
     query::explain::{Cause, Explainer, Explanation, is_content, news},
     recipe::Place,
-    record::{Environment, Key, Record, without_keys},
+    record::{Adopted, Environment, Key, Record, without_keys},
     run::{History, describe_gpu},
     store::Store,
 };
@@ -58,6 +59,9 @@ pub(super) struct Explained {
     /// The environment in which its record was made, if it has a record and the program was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     environment: Option<Environment>,
+    /// The comparison by which its record was adopted after a change of the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adopted: Option<Box<Adopted>>,
     /// The explanation for people.
     pub(super) lines: Vec<String>,
 }
@@ -129,6 +133,7 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
         causes: Vec::new(),
         then: Vec::new(),
         environment: None,
+        adopted: None,
         lines: Vec::new(),
     };
     let choice = chosen(plan, id).map(|choice| format!("  {choice}"));
@@ -141,6 +146,7 @@ pub(super) fn explained(plan: &Plan, store: &Store, name: &str) -> Result<Explai
             format!("  its environment: {short_text}; `--environment` lists all of it")
         }));
         let Record { key, label, provenance, .. } = record;
+        output.adopted = provenance.adopted;
         output.record = Some(Compared { key, job: label, started: provenance.started });
     } else if let Some((DecidedState::Stopped, reason)) = decided_jobs.of(id) {
         output.state = "stopped";
@@ -171,8 +177,7 @@ fn of_record(record: &Record, label: &str, decision_reason: Option<&str>, choice
     let (label, host) = (clean(label), clean(&provenance.host));
     let age = ago(provenance.started);
     let mut lines = vec![format!("{label} is cached: record {} was made {age} on {host} in {time}", key.short())];
-    let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
-    lines.extend(measured.map(|sentence| format!("  {}", clean(&sentence))));
+    lines.extend(provenance.sources().iter().map(|sentence| format!("  {}", clean(sentence))));
     lines.extend(choice);
     lines.extend(decision_reason.map(|reason| format!("  {}", clean(reason))));
     let gpu = provenance.conditions.as_ref().and_then(|conditions| conditions.gpu.as_ref());
@@ -200,6 +205,15 @@ fn without_record(
     let lines = &mut output.lines;
     lines.push(format!("{label} {verb_phrase}: no record has its key {}", job.key.short()));
     describe(plan, &explanation, lines);
+    if let (Some(policy), Some(code)) = (job.policy.adopt, &job.code)
+        && let Some(adoptable) = earlier_results(store).adoptable(plan, id, code)?
+    {
+        let from = adoptable.record.key.short();
+        let after = policy.after;
+        lines.push(format!(
+            "  if its steps up to {after} are bit-identical to those of record {from}, it adopts that record"
+        ));
+    }
     if job.shares_gpu() {
         let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
         lines.extend(describe_gpu(job, &history.gpus).map(|part| format!("  it shares a GPU: {part}")));

@@ -161,8 +161,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
         ),
         format!("  in {}", folder.display()),
     ];
-    let sentences = provenance.measured.iter().flat_map(|measured| measured.sentences());
-    lines.extend(sentences.map(|sentence| format!("  {sentence}")));
+    lines.extend(provenance.sources().into_iter().map(|sentence| format!("  {sentence}")));
     // The lines above describe the machine of origin.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
     if record.identity.task == Command::NAME && record.read.is_none() {

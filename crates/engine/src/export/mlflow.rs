@@ -209,6 +209,7 @@ fn tags_of(record: &Record) -> impl Iterator<Item = (String, String)> {
         ("sweep.version", Some(provenance.sweep.clone())),
         ("sweep.host", Some(provenance.host.clone())),
         ("sweep.threads", Some(provenance.threads.to_string())),
+        ("sweep.adopted", provenance.adopted.as_ref().map(|adopted| adopted.sentences().join("; "))),
         ("sweep.device", device.map(|device| format!("{} ({})", device.name, device.backend.name()))),
     ];
     let tags = tags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));

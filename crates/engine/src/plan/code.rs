@@ -173,11 +173,7 @@ impl Manifests {
             Value::List(items) => items,
             _ => &[],
         });
-        let is_script = |path: &&str| {
-            let end = Path::new(path).extension();
-            end.is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known))
-        };
-        let scripts = inputs.iter().filter_map(Value::as_text).filter(is_script);
+        let scripts = inputs.iter().filter_map(Value::as_text).filter(|path| is_script(Path::new(path)));
         let folder = values.get("project").and_then(Value::as_text);
         let mut places = Vec::new();
         for path in folder.into_iter().chain(scripts) {
@@ -476,6 +472,11 @@ impl Manifests {
     }
 }
 
+/// True if a path is that of a script, by its extension.
+pub(crate) fn is_script(path: &Path) -> bool {
+    path.extension().is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known))
+}
+
 /// Returns the file of a set in the folder `sets`; `None` if `id` is not a digest.
 pub(crate) fn set_file(sets: &Path, id: &str) -> Option<PathBuf> {
     let is_digest = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -499,5 +500,6 @@ pub(crate) fn state_now(digests: &mut Digests, path: &Path) -> String {
     }
 }
 
+mod adopted;
 #[cfg(test)]
 mod tests;

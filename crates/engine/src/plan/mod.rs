@@ -70,7 +70,7 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{digest_now, set_file, state_now},
+    code::{digest_now, is_script, set_file, state_now},
     digest::{Tree, content_digest, digest_of, hidden, normal, relative},
     effects::{Layout, LayoutError},
     environment::ENVIRONMENTS,

@@ -36,8 +36,8 @@ pub use self::{
     condition::{Condition, Filter},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Extent, Family, Figure, GpuMemory, Interactions, Items, KeptStates, Least, MetricRule,
+        Adaptive, AdoptPolicy, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm,
+        Effects, Expectation, Extent, Family, Figure, GpuMemory, Interactions, Items, KeptStates, Least, MetricRule,
         MetricTraits, Metrics, Missing, Need, Notify, Occasion, OfStep, Order, PaperRow, Policy, Racing, Replication,
         ResourceCount, Resources, Rules, Rungs, Search, Side, StatePolicy, Statement, Statistic, Suggest, Table,
         TableKind, UnitOf,

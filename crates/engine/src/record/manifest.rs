@@ -192,6 +192,18 @@ impl ReadSet {
         Self { environment, ..self }
     }
 
+    /// The same with the files, packages and other paths of a later run of the job, which take precedence.
+    #[must_use]
+    pub(crate) fn joined(mut self, later: Self) -> Self {
+        self.files.extend(later.files);
+        self.packages.extend(later.packages);
+        self.facts.extend(later.facts);
+        self.own.left.extend(later.own.left);
+        self.own.made.extend(later.own.made);
+        self.environment = self.environment.or(later.environment);
+        self
+    }
+
     /// Reads a set; `None` if the text is no set of this version with this identifier.
     pub fn parse(text: &[u8], id: &str) -> Option<Self> {
         let set: Self = serde_json::from_slice(text).ok()?;

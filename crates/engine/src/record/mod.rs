@@ -10,6 +10,7 @@
 //! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and `environment.rs`
 //! the programs and libraries that it used outside of its project.
 
+mod adopted;
 mod alike;
 mod conditions;
 mod deferred;
@@ -27,16 +28,8 @@ mod remarks;
 
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
-pub(crate) use self::{
-    alike::Needs,
-    deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
-    environment::shown_id,
-    files::of_folder,
-    key::{digest_name, input_paths},
-    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, UNKNOWN, code_digest, path_text, text_path},
-    remarks::is_about_machine,
-};
 pub use self::{
+    adopted::Adopted,
     conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
     environment::{Environment, Part},
@@ -48,4 +41,13 @@ pub use self::{
     prefix::Prefixes,
     record::{LogPart, MeasuredAgain, Provenance, RECORD_FORMAT, Record, RecordError, Started},
     remarks::Remarks,
+};
+pub(crate) use self::{
+    alike::Needs,
+    deferred::{Deferred, check, is_open, preview, taken, waits, without_keys},
+    environment::shown_id,
+    files::of_folder,
+    key::{digest_name, input_paths},
+    manifest::{ABSENT, ELSEWHERE, FILE_ELSEWHERE, Line, Observation, UNKNOWN, code_digest, path_text, text_path},
+    remarks::{depends_on_machine, is_about_machine},
 };

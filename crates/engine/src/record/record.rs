@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Device, Outcome, Task, Values, current_name};
 
-use crate::record::{Conditions, Digest, Identity, Key, Milestones};
+use crate::record::{Adopted, Conditions, Digest, Identity, Key, Milestones};
 
 /// The latest version of [`Record`]'s JSON. 1: all units are base units. 2: metrics may have multiples of them.
 pub const RECORD_FORMAT: u32 = 2;
@@ -79,6 +79,9 @@ pub struct Provenance {
     /// The record that the metrics were taken from again; `None` if the job ran for this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<MeasuredAgain>>,
+    /// The record whose result was adopted after a change of the code; `None` if the job ran to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Box<Adopted>>,
     /// Notices of the job, such as values that are no numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -123,6 +126,14 @@ impl MeasuredAgain {
     }
 }
 
+impl Provenance {
+    /// Returns sentences without their ends about a result whose job did not run to its end for this record.
+    pub fn sources(&self) -> Vec<String> {
+        let measured = self.measured.iter().flat_map(|measured| measured.sentences());
+        measured.chain(self.adopted.iter().flat_map(|adopted| adopted.sentences())).collect()
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
@@ -161,9 +172,11 @@ pub enum RecordError {
 }
 
 impl Record {
-    /// Key of the record of the job that ran: its own, unless its metrics were taken from another record.
+    /// Key of the record of the job that ran: its own, unless its metrics were taken from another record or it was adopted.
     pub fn origin(&self) -> Key {
-        self.provenance.measured.as_ref().map_or(self.key, |measured| measured.from)
+        let Provenance { measured, adopted, .. } = &self.provenance;
+        let measured = measured.as_ref().map(|measured| measured.from);
+        measured.or_else(|| Some(adopted.as_ref()?.from)).unwrap_or(self.key)
     }
 
     /// The earliest format that an outcome can have.
@@ -289,6 +302,7 @@ pub(crate) mod tests {
                 milestones: Milestones::default(),
                 log: None,
                 measured: None,
+                adopted: None,
                 notices: Vec::new(),
             },
         }

@@ -59,7 +59,7 @@ fn is_measured(task: Option<&TaskInfo>, name: &str, unit: Unit) -> bool {
 
 /// True if a metric depends on the machine: times, rates and sizes; of declared metrics also fractions and ratios of
 /// these, and the number of allocations, which depends on the turns that threads take.
-fn depends_on_machine(task: Option<&TaskInfo>, name: &str, unit: Unit) -> bool {
+pub(crate) fn depends_on_machine(task: Option<&TaskInfo>, name: &str, unit: Unit) -> bool {
     let is_declared = task.is_none_or(|task| task.metric(name).is_some());
     unit.is_timing() || unit.base() == Unit::Bytes || (is_declared && is_about_machine(name))
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use sweep_job::{Failure, FailureKind, Observed, Outcome, Unit, Values};
 use tracing::warn;
 
-use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease, writes::Writing};
+use super::{engine::Comparing, local::Worker, reads::Reads, scratch::Scratch, slots::Lease, writes::Writing};
 use crate::{
     format::{count, duration, quantity},
     host::{
@@ -48,6 +48,8 @@ pub(super) struct Attempt {
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
     pub(super) observed: Option<Observed>,
+    /// The earlier run that its program is compared with.
+    pub(super) comparing: Option<Box<Comparing>>,
     /// The attempt's notices.
     pub(super) notices: Vec<String>,
     /// `sweep`'s part of its scratch folder.

@@ -5,6 +5,7 @@ mod beside;
 mod gpus;
 mod sharing;
 mod start;
+mod trial;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,6 +22,7 @@ use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp};
 pub(super) use self::{
     beside::{NotStored, Stored},
     gpus::Sample,
+    trial::Comparing,
 };
 
 use super::{
@@ -93,6 +95,8 @@ pub(super) struct LocalExecutor<'a, 'o> {
     has_unseen_writer: bool,
     /// Jobs that ran again because a file was edited while they ran; such a run does not count as an attempt.
     repeated: BTreeSet<usize>,
+    /// Jobs whose earlier result was removed while it was to be adopted.
+    unadoptable: BTreeSet<usize>,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
     /// Results of earlier jobs, which may hold for jobs whose needed jobs have run again.
@@ -208,6 +212,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             attempts: BTreeMap::new(),
             has_unseen_writer: false,
             repeated: BTreeSet::new(),
+            unadoptable: BTreeSet::new(),
             gpus: Gpus::new(plan, &history.gpus),
             earlier: earlier_results(store),
             surroundings: OnceLock::new(),
@@ -290,6 +295,11 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             }
             Message::Alive | Message::Idle => {}
             Message::Observed(observed) => running.observed = Some(observed),
+            Message::Agreed(agreement) => {
+                if let Some(comparing) = &mut running.comparing {
+                    comparing.agree(agreement);
+                }
+            }
             Message::Done(outcome) => running.outcome = Some(Ok(outcome)),
             Message::Failed(failure) => running.outcome = Some(Err(failure)),
         }

@@ -12,7 +12,7 @@
 //! One job: `engine/start.rs` claims it and starts its worker, `engine/sharing.rs` takes the machine for it, `engine/gpus.rs`
 //! samples GPU memory, `engine/absence.rs` leaves out time in which the engine was stopped, and `engine/beside.rs` does slow
 //! work outside of the loop. `attempt.rs` is one attempt, `scratch.rs` what is kept for the next, `states.rs` what longer
-//! jobs begin with, `local.rs` its worker process, `listen.rs` reads the worker's messages, `reads.rs` compares its inputs
+//! jobs begin with, `adoption.rs` with `engine/trial.rs` the earlier result that a program is compared with, `local.rs` its worker process, `listen.rs` reads the worker's messages, `reads.rs` compares its inputs
 //! with its key, and `environment.rs` has its environment.
 //!
 //! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` describe the conditions under which a job ran,
@@ -24,6 +24,7 @@
 //! job specifications of `job_specs.rs`, and `exchange.rs` is the store through which jobs go to machines without a shared
 //! folder.
 
+mod adoption;
 pub mod allocation;
 mod arriving;
 mod at_once;
@@ -65,6 +66,7 @@ use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device, tasks::launched};
 
 pub use self::{
+    adoption::Adoptable,
     arriving::{Arriving, Notice},
     at_once::AtOnce,
     event::{Observer, RunEvent, Summary},
@@ -84,7 +86,7 @@ pub use self::{
 pub(crate) use self::{
     attempt::killed,
     job_specs::{names as job_names, write_one as write_job_spec},
-    scratch::{Attempts, Scratch},
+    scratch::{ABOUT, Attempts, Scratch},
     writes::unescaped,
 };
 use self::{
@@ -93,7 +95,7 @@ use self::{
     state::RunState,
 };
 use crate::{
-    plan::{Job, JobId, Plan},
+    plan::{Code, Job, JobId, Plan},
     recipe::{GpuMemory, ResourceCount, Resources},
     record::Key,
     store::{Store, StoreError},
@@ -131,6 +133,13 @@ pub trait EarlierResults {
     /// # Errors
     /// The store cannot be read or written.
     fn holds(&mut self, plan: &Plan, id: JobId) -> Result<bool, StoreError>;
+
+    /// The latest record of a job that its program, with earlier code, made of the same parameters and inputs. `code` is the
+    /// code that the program finds now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn adoptable(&mut self, plan: &Plan, id: JobId, code: &Code) -> Result<Option<Adoptable>, StoreError>;
 }
 
 /// Opens the earlier results of a store.

@@ -193,6 +193,11 @@ impl Reads {
         self.code.as_ref()?.site.layer.folder()
     }
 
+    /// The code that its program finds.
+    pub(crate) fn code(&self) -> Option<&Code> {
+        self.code.as_deref()
+    }
+
     /// True if there are no inputs.
     pub(crate) fn is_empty(&self) -> bool {
         let no_code =

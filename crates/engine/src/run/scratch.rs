@@ -29,7 +29,7 @@ const REPORTED: &str = "state.json";
 /// The state of another job with which this one began.
 const STARTED: &str = "started.json";
 /// The file that the Python module writes beside a checkpoint.
-const ABOUT: &str = "sweep.json";
+pub(crate) const ABOUT: &str = "sweep.json";
 /// Number of declared checkpoints that are remembered: if the newest is missing, an earlier one may be there.
 const MAX_CHECKPOINTS: usize = 16;
 

@@ -5,8 +5,11 @@ use std::{io, path::Path, sync::Arc};
 use fs_err as fs;
 use sweep_job::Tool;
 
-use super::{Claim, Origin, Record, Store, StoreError};
-use crate::record::{Key, ReadSet};
+use super::{Claim, Origin, Pending, Record, Store, StoreError, remove_if_there};
+use crate::{
+    host,
+    record::{Key, ReadSet},
+};
 
 impl Store {
     /// Stores a record that follows from the record `from`, with the same files and the same observation. `false` if the job
@@ -31,6 +34,31 @@ impl Store {
         }
         pending.commit_linked(record)?;
         Ok(true)
+    }
+}
+
+impl Pending {
+    /// Stores a record that is adopted from the record `from`, with its files. `None` if these are not there any more.
+    pub(crate) fn commit_adopted(self, record: Record, from: Key) -> Result<Option<Record>, StoreError> {
+        let (store, dir) = (self.store().clone(), self.dir());
+        if !store.contains(from) {
+            return Ok(None);
+        }
+        // The program that was compared has left nothing that counts.
+        remove_if_there(&dir)?;
+        fs::create_dir_all(&dir)?;
+        host::failpoints::point("adopt: before the files")?;
+        let files = store.files(from);
+        match if record.files.is_empty() { Ok(()) } else { link(&files, &dir) } {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            linked => linked?,
+        }
+        host::failpoints::point("adopt: files linked")?;
+        if let Some(origin) = store.origin(from) {
+            // A signature of the other record does not cover this one.
+            self.came_from(&Origin { signed: None, ..origin })?;
+        }
+        Ok(Some(self.commit_linked(record)?))
     }
 }
 

@@ -50,7 +50,8 @@ pub struct Entry {
     pub bytes: u64,
     /// Identity, from which the key is made.
     pub identity: Identity,
-    /// Record of the job that ran, if the metrics of this one were taken from it again, and the time of that.
+    /// Record of the job that ran, if the metrics of this one were taken from it again or if it was adopted, and the time of
+    /// that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<(Key, Timestamp)>,
     /// True if the job's program did not open the file with its parameters.
@@ -71,7 +72,11 @@ impl From<&Record> for Entry {
             seconds: provenance.seconds,
             bytes,
             identity,
-            measured: provenance.measured.as_ref().map(|measured| (measured.from, measured.at)),
+            measured: match (&provenance.measured, &provenance.adopted) {
+                (Some(measured), _) => Some((measured.from, measured.at)),
+                (None, Some(adopted)) => Some((adopted.from, adopted.at)),
+                (None, None) => None,
+            },
             params_unread: outcome.reported.as_ref().is_some_and(|reported| reported.params_unread),
         }
     }
@@ -101,6 +106,9 @@ pub struct Measured {
     /// Origin of the record, if another machine made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// The record whose result this one was adopted from, after a change of the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Key>,
     /// Conditions on which comparisons depend. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under: Option<Box<Under>>,
@@ -130,6 +138,7 @@ impl From<&Record> for Measured {
             host: provenance.host.clone(),
             sweep: provenance.sweep.clone(),
             origin: None,
+            adopted: provenance.adopted.as_ref().map(|adopted| adopted.from),
             under: Under::of(record),
             remarks: Remarks::of(&record.outcome, &record.identity.task),
         }
@@ -202,17 +211,31 @@ impl Line for Measured {
             #[serde(default)]
             origin: Option<Origin>,
             #[serde(default)]
+            adopted: Option<Key>,
+            #[serde(default)]
             under: Option<Box<Under>>,
             remarks: Remarks,
         }
 
         let entry = names.and_then(|names| {
             let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
-            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks } =
-                line;
+            let Borrowed {
+                metrics,
+                key,
+                started,
+                seconds,
+                backend,
+                device,
+                host,
+                sweep,
+                origin,
+                adopted,
+                under,
+                remarks,
+            } = line;
             let metrics = metrics.into_iter().filter(|(name, _)| names.contains(name));
             let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
-            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under, remarks })
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, adopted, under, remarks })
         });
         // A name with something in it that JSON escapes is understood so.
         entry.or_else(|| whole(line))

@@ -54,6 +54,11 @@ impl Pending {
         Ok(pending)
     }
 
+    /// The store.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The job.
     pub fn key(&self) -> Key {
         self.key
@@ -99,15 +104,15 @@ impl Pending {
 
     /// Writes the record, with the digests of its files. Afterwards the job is done, even if the machine crashes.
     pub fn commit(self, record: Record) -> Result<Record, StoreError> {
-        self.store(record, false)
+        self.write(record, false)
     }
 
     /// Writes a record like [`Pending::commit`], with the files of another record, whose digests it has.
     pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
-        self.store(record, true)
+        self.write(record, true)
     }
 
-    fn store(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
+    fn write(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
         let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
         let _guard = span.enter();
         let syncs = Arc::clone(&self.store.syncs);

@@ -157,7 +157,12 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         match message {
             Message::Done(outcome) => result = Some(Ok(outcome)),
             Message::Failed(failure) => result = Some(Err(failure)),
-            Message::Progress(_) | Message::Note(_) | Message::Alive | Message::Observed(_) | Message::Idle => {}
+            Message::Progress(_)
+            | Message::Note(_)
+            | Message::Alive
+            | Message::Observed(_)
+            | Message::Agreed(_)
+            | Message::Idle => {}
         }
     }
     let status = child.wait().map_err(process_failure)?;

@@ -2,7 +2,7 @@
 //!
 //! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` makes the files
 //! that it is given, `tracking.rs` has what it reads, `report/` and `reads/` follow what it writes (each source is a
-//! `Follower` that feeds a `Series`), `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics` have
+//! `Follower` that feeds a `Series`), `trial.rs` compares the first steps with those of an earlier run, `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics` have
 //! changed, and `params_file.rs` observes whether it opens the file with its parameters.
 
 mod again;
@@ -21,6 +21,7 @@ mod report;
 mod resume;
 mod shell;
 mod tracking;
+mod trial;
 mod usage;
 mod values;
 mod verdict;
@@ -37,7 +38,7 @@ use std::{
 
 use signal_hook::consts::SIGPIPE;
 use sweep_job::{
-    Failure, FailureKind, Ignore, Job, Metric, Outcome, Report as _, Reported, Variable,
+    Agreement, Failure, FailureKind, Ignore, Job, Message, Metric, Outcome, Report as _, Reported, Variable,
     tasks::{Command, MetricsFrom, Shell, input_name},
 };
 
@@ -56,6 +57,7 @@ use self::{
     report::{Following, Gathered},
     resume::Keeper,
     tracking::Tracking,
+    trial::Comparison,
     usage::Usage,
     values::Values,
     verdict::Facts,
@@ -123,7 +125,8 @@ fn attempt(
     let (sources, patterns, keeper) = contract.sources(command, job, place.written());
     let launcher = Launcher::of(command, job)?;
     let mut programs = prepare(command, job, place, (&contract, &keeper), launcher.as_ref())?;
-    let follower = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
+    let comparison = job.trial.as_deref().map(|trial| Comparison::new(trial, &job.scratch));
+    let follower = Following::start(sources, contract.state(), command.until, (keeper, comparison), channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
     let report_flag = follower.spoke();
     let mut on_word = |word| match word {
@@ -149,7 +152,10 @@ fn attempt(
     if let Some(launcher) = launcher.as_ref().filter(|_| !exit.status.success()) {
         launcher.clear();
     }
-    let (reports, mut keeper) = follower.finish().map_err(disk("the reports cannot be read"))?;
+    let (reports, mut keeper, comparison) = follower.finish().map_err(disk("the reports cannot be read"))?;
+    if let Some(agreement) = comparison.as_ref().and_then(Comparison::agreed) {
+        return adopt(agreement, tracking, place, folder, channel);
+    }
     let (step, total) = reports.progress();
     let facts = Facts {
         is_success: exit.status.success(),
@@ -186,14 +192,31 @@ fn attempt(
     }
     let lines = values.lines();
     values.add_to(&mut outcome, channel);
-    for text in silence {
+    for text in silence.into_iter().chain(comparison.as_ref().and_then(Comparison::silence)) {
         channel.note(&text);
     }
     reported(command, &reports, &mut outcome, channel);
     let reported = Reported { sources: reports.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
+    outcome.beginning = comparison.map(|comparison| Box::new(comparison.beginning(&outcome.curves)));
     outcome.artifacts = outputs.into_iter().map(|output| (output.clone(), output)).collect();
     Ok(outcome)
+}
+
+/// Ends the job of a program that was ended because an earlier result holds. What the program has written is not kept.
+fn adopt(
+    agreement: &Agreement,
+    tracking: Option<Tracking<'_>>,
+    place: &Place,
+    folder: &Folder,
+    channel: &mut Channel,
+) -> Result<Outcome, Failure> {
+    if let Some(tracking) = tracking {
+        tracking.end(place.written(), channel)?;
+    }
+    folder.keep(&[]).map_err(disk("the job's folder cannot be cleaned up"))?;
+    channel.say(&Message::Agreed(agreement.clone()));
+    Ok(Outcome::default())
 }
 
 /// Checks the outputs of a program, and removes all other files but the logs from which metrics can be taken again.
@@ -234,7 +257,7 @@ fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channe
         outcome.metrics.remove(&name);
         outcome.set_diverged(&name, since);
     }
-    outcome.curves = reports.curves().into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
+    outcome.curves = reports.curves();
 }
 
 /// The processes of the program, each with its arguments and its environment.

@@ -5,6 +5,7 @@
 #[macro_use]
 mod messages;
 
+mod adoption;
 mod aggregates;
 mod aliases;
 mod answers;

@@ -42,6 +42,7 @@ fn measured(plan: &Plan, seeds: usize, difference: f64, draws: &mut Draws) -> BT
             host: "a machine".to_owned(),
             sweep: "a test".to_owned(),
             origin: None,
+            adopted: None,
             under: None,
             remarks: Remarks::default(),
         };

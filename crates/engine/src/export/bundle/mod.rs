@@ -298,6 +298,8 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
         facts.push(("device", format!("{} ({})", device.name, device.backend.name())));
         facts.push(("driver", device.driver.clone()));
     }
+    let adopted = provenance.adopted.iter().flat_map(|adopted| adopted.sentences());
+    facts.extend(adopted.map(|sentence| ("adopted", format!("{}: {sentence}", record.label))));
     facts.retain(|(_, value)| !value.is_empty());
     facts
 }

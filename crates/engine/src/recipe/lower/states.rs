@@ -1,10 +1,12 @@
-//! `states`: the states that jobs leave for longer jobs to continue from. `states` is not part of a key.
+//! `states`: the states that jobs leave for longer jobs to continue from; and `adopt`: the earlier results that hold after a
+//! change of the code. Neither is part of a key.
 
 use serde::{Deserialize, Serialize};
+use sweep_job::{TaskInfo, TaskSpec as _, tasks::Command};
 
 use super::Lower;
 use crate::recipe::{
-    keys::{Flag, Mapping as _, Word, mapping},
+    keys::{Flag, Mapping as _, Whole, Word, mapping},
     node::Node,
 };
 
@@ -28,6 +30,13 @@ pub enum KeptStates {
     Last,
     /// The states of all jobs that end before the end of the whole.
     Rungs,
+}
+
+/// Adoption of earlier results after a change of the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdoptPolicy {
+    /// The step up to which a program must repeat the earlier run.
+    pub after: u64,
 }
 
 impl StatePolicy {
@@ -58,7 +67,36 @@ mapping! {
     }
 }
 
+mapping! {
+    /// The keys of `adopt`.
+    struct AdoptKeys = "adopt" {
+        /// The step up to which a program must repeat the earlier run, bit for bit.
+        ///
+        /// Choose a step after which an unintended change would have shown: after the first update of the weights, the first
+        /// evaluation and the first epoch, if these have code of their own.
+        after [required]: Whole = Whole { range: 1..=1_000_000_000, of: "steps" },
+    }
+}
+
 impl Lower<'_> {
+    /// Reads `adopt: { after }` of a step with this task.
+    pub(super) fn adopt(&mut self, node: &Node, task: &TaskInfo, is_exclusive: bool) -> Option<AdoptPolicy> {
+        let keys = AdoptKeys::read_or_empty(self, node, "`adopt`");
+        if self.is_missing(node, "after", &keys.after) {
+            let help = "write `adopt: { after: 40 }`: after 40 equal steps the earlier result holds";
+            self.problem(node.span, "`adopt` has no `after`", "after how many equal steps?", help);
+        }
+        if is_exclusive {
+            let message = "the step is exclusive, so that its times count, but `adopt` keeps those of earlier code";
+            self.problem(node.span, message, "times of earlier code", "remove `adopt`, or `exclusive: true`");
+        }
+        if task.name != Command::NAME {
+            let message = format!("`adopt` is for programs, whose code is observed, but the step uses `{}`", task.name);
+            self.problem(node.span, message, "not a program", "remove `adopt`");
+        }
+        Some(AdoptPolicy { after: keys.after.value?.into() })
+    }
+
     /// Reads `states: { share, keep }`.
     pub(super) fn states(&mut self, node: &Node) -> StatePolicy {
         let keys = StateKeys::read_or_empty(self, node, "`states`");

@@ -14,7 +14,7 @@ use super::{
     replicates,
     resources::ResourceKeys,
     search::SearchKeys,
-    states::{StateKeys, StatePolicy},
+    states::{AdoptKeys, AdoptPolicy, StateKeys, StatePolicy},
 };
 use crate::recipe::{
     Condition, Dimension, Known, Names, Reference, Scope, Selection, Step, Template, check_references,
@@ -55,6 +55,9 @@ pub struct Policy {
     /// States that the job leaves and shares.
     #[serde(default, skip_serializing_if = "StatePolicy::is_default")]
     pub states: StatePolicy,
+    /// Adoption of earlier results after a change of the code; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<AdoptPolicy>,
 }
 
 mapping! {
@@ -134,6 +137,11 @@ mapping! {
         ///
         /// See [`states`](#states).
         states: Within<StateKeys<'static>>,
+        /// Adopts the earlier result of a program after a change of its code, if the program repeats the first steps of the
+        /// earlier run bit for bit. Default: every change of the code that a program reads runs it to its end.
+        ///
+        /// See [`adopt`](#adopt).
+        adopt: Within<AdoptKeys<'static>>,
         /// The maximum number of retries of a failed job. Default: 0.
         ///
         /// The delay before a retry is 1 s, 2 s, 4 s, …, up to one minute.
@@ -239,13 +247,14 @@ impl Lower<'_> {
             let help = "write `gpus: 1`; `exclusive: true` and a part of a GPU exclude each other";
             self.problem(node.span, message, "it has whole GPUs only", help);
         }
-        let policy = Policy {
+        let mut policy = Policy {
             retries: keys.retries.value.unwrap_or(0),
             timeout: keys.timeout.value,
             grace: keys.grace.value,
             heartbeat: keys.heartbeat.value,
             tolerated: keys.tolerated.value.unwrap_or(false),
             states: keys.states.node().map(|node| self.states(node)).unwrap_or_default(),
+            adopt: None,
         };
         let mut with = Vec::new();
         for entry in keys.with.node().map(|node| self.entries(node, "`with`")).unwrap_or_default() {
@@ -272,6 +281,7 @@ impl Lower<'_> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
+        policy.adopt = keys.adopt.node().and_then(|node| self.adopt(node, task, resources.exclusive));
         let mut step = Step {
             name: name.clone(),
             task,

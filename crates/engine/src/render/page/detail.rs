@@ -94,6 +94,8 @@ impl Detail {
         }));
         self.curves.extend(outcome.curves.iter().map(|(name, curve)| drawn(name, curve)));
         let device = provenance.device.as_ref().map(|device| format!("{} ({})", device.backend.name(), device.name));
+        let source = |text: String| ("source".to_owned(), clean(&text).into_owned());
+        self.made.extend(provenance.sources().into_iter().map(source));
         let made = [
             ("key", Some(record.key.to_string())),
             ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),

@@ -15,7 +15,10 @@ use std::{
 use signal_hook::consts::SIGTERM;
 use sweep_job::{Failure, Observed, Outcome, Values};
 
-use super::{LocalExecutor, Retry, io_failure};
+use super::{
+    LocalExecutor, Retry, io_failure,
+    trial::{self, Comparing},
+};
 use crate::{
     host::{
         self,
@@ -57,6 +60,8 @@ pub(in crate::run) type Stored = (Box<Record>, Vec<String>);
 pub(in crate::run) enum NotStored {
     /// The files that the job read differ from the ones in its key.
     Changed(Changed),
+    /// The earlier result that the job adopts is not in the store any more.
+    Removed,
     /// The store returned an error.
     Store(StoreError),
 }
@@ -236,6 +241,7 @@ impl LocalExecutor<'_, '_> {
                 milestones: attempt.milestones,
                 log: None,
                 measured: None,
+                adopted: None,
                 notices: attempt.notices,
             },
         };
@@ -244,7 +250,10 @@ impl LocalExecutor<'_, '_> {
             self.idle.keep(attempt.worker);
         }
         let (pending, begun, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
-        let (stateful, own) = (Stateful::of(self.state.plan, JobId::new(job)), self.state.store.clone());
+        let agreed = attempt.comparing.filter(|comparing| comparing.is_agreed());
+        // A program that was ended has left no state of its end.
+        let stateful = Stateful::of(self.state.plan, JobId::new(job)).filter(|_| agreed.is_none());
+        let own = self.state.store.clone();
         let is_program = planned.task.name == "command";
         let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
         self.state.tell(&RunEvent::Storing { job });
@@ -269,13 +278,13 @@ impl LocalExecutor<'_, '_> {
             }
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
-                keep(observed, &reads, &mut record, &pending, digests)?;
+                keep(observed, (&reads, agreed.as_deref()), &mut record, &pending, digests)?;
             }
             // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
                 stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
             }
-            pending.commit(record).map(|record| (Box::new(record), notes)).map_err(NotStored::Store)
+            trial::commit(agreed.as_deref(), pending, record, notes)
         };
         let say = move |stored: Result<Result<Stored, NotStored>, io::Error>| {
             let stored = stored.unwrap_or_else(|error| Err(NotStored::Store(error.into())));
@@ -315,6 +324,7 @@ impl LocalExecutor<'_, '_> {
             {
                 vec![self.repeat(job, seconds, changed.into())]
             }
+            Err(NotStored::Removed) => vec![self.run_in_full(job, seconds)],
             Err(NotStored::Changed(changed)) => {
                 self.report_failure(job, seconds, changed.into());
                 vec![Event::Failed(job)]
@@ -357,7 +367,7 @@ impl LocalExecutor<'_, '_> {
 /// Stores what a program was observed to read, and its environment, before its record, which names both.
 fn keep(
     observed: Observed,
-    reads: &Reads,
+    (reads, agreed): (&Reads, Option<&Comparing>),
     record: &mut Record,
     pending: &Pending,
     digests: &mut Digests,
@@ -369,6 +379,11 @@ fn keep(
     let tool = observed.tool;
     let set = reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
     let set = set.with_environment(environment.clone());
+    // What the program reads after its first steps is known from the earlier run only.
+    let set = match agreed {
+        Some(agreed) => agreed.read(set),
+        None => set,
+    };
     pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
     record.read = Some(set.id());
     if let Some(conditions) = &mut record.provenance.conditions {

@@ -152,7 +152,7 @@ impl LocalExecutor<'_, '_> {
         pending: Pending,
         reads: Arc<Reads>,
     ) -> io::Result<u32> {
-        let planned = self.state.plan.job(JobId::new(job));
+        let (planned, (trial, comparing)) = (self.state.plan.job(JobId::new(job)), self.trial(job, &reads));
         let logs = self.options.folder.join("logs");
         fs::create_dir_all(&logs)?;
         let log = logs.join(format!("{}.log", planned.key.short()));
@@ -177,6 +177,7 @@ impl LocalExecutor<'_, '_> {
             nodes: planned.resources.nodes(),
             log: stays.then(|| std::path::absolute(&log)).transpose()?,
             used: (*planned.used).clone(),
+            trial,
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
@@ -213,6 +214,7 @@ impl LocalExecutor<'_, '_> {
             forgiven: Duration::ZERO,
             outcome: None,
             observed: None,
+            comparing,
             notices: Vec::new(),
             scratch,
             unwanted: false,

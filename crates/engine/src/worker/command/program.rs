@@ -16,8 +16,8 @@ use std::{
 };
 
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, kill_process, kill_process_group, set_child_subreaper,
-    set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGTERM},
@@ -434,6 +434,22 @@ fn end_rest() {
             let _ = kill_process(child, Signal::KILL);
         }
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Asks the program to end with SIGTERM, which this process only notes.
+pub(super) fn terminate() {
+    let _ = kill_process_group(getpid(), Signal::TERM);
+}
+
+/// Ends the processes of the program that still run.
+pub(super) fn kill() {
+    for child in children() {
+        // A number may be used again once its process was waited for; a descriptor stays that of its process.
+        let process = pidfd_open(child, PidfdFlags::empty());
+        if let Some(process) = process.ok().filter(|_| children().contains(&child)) {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
     }
 }
 

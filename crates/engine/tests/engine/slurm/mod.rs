@@ -1,5 +1,6 @@
 //! Runs through a real Slurm, on loopback.
 
+mod adoption;
 pub(crate) mod cluster;
 mod cutoff;
 mod preemption;

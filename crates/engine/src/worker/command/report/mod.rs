@@ -21,7 +21,7 @@ use std::{
 
 use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, ReportedSource, tasks::Collect};
 
-use super::resume::Keeper;
+use super::{resume::Keeper, trial::Comparison};
 use crate::{
     format::clean,
     host::threads::{self, Started},
@@ -73,7 +73,7 @@ const SAVES_PER_TIME: u32 = 100;
 pub(super) struct Following {
     stop: mpsc::Sender<()>,
     spoke: Arc<AtomicBool>,
-    thread: Started<(Gathered, Keeper)>,
+    thread: Started<(Gathered, Keeper, Option<Comparison>)>,
 }
 
 /// Statements of all sources of a program. Earlier sources take precedence.
@@ -93,16 +93,18 @@ struct Thread<R> {
     /// Time that the last write of the state took.
     took: Duration,
     keeper: Keeper,
+    comparison: Option<Comparison>,
     failed: bool,
 }
 
 impl Following {
-    /// Begins to follow. The state is kept in the file `state`, and the checkpoints by `keeper`.
+    /// Begins to follow. The state is kept in the file `state`, and the checkpoints by `keeper`. `comparison` may end the
+    /// program.
     pub(super) fn start(
         sources: Vec<Source>,
         state: PathBuf,
         until: Option<u64>,
-        keeper: Keeper,
+        (keeper, comparison): (Keeper, Option<Comparison>),
         to: impl Report + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stop_receiver) = mpsc::channel();
@@ -118,6 +120,7 @@ impl Following {
             saved: (now, 0),
             took: Duration::ZERO,
             keeper,
+            comparison,
             failed: false,
         };
         let run = move || {
@@ -125,7 +128,7 @@ impl Following {
                 thread.look(false);
             }
             thread.look(true);
-            (Gathered(thread.sources), thread.keeper)
+            (Gathered(thread.sources), thread.keeper, thread.comparison)
         };
         Ok(Self { stop, spoke, thread: threads::start(run)? })
     }
@@ -136,7 +139,7 @@ impl Following {
     }
 
     /// Reads the rest, after the program's end.
-    pub(super) fn finish(self) -> io::Result<(Gathered, Keeper)> {
+    pub(super) fn finish(self) -> io::Result<(Gathered, Keeper, Option<Comparison>)> {
         let _ = self.stop.send(());
         self.thread.join().map_err(|_| io::Error::other("the thread that reads the reports has panicked"))
     }
@@ -171,6 +174,14 @@ impl<R: Report> Thread<R> {
             let text =
                 format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
             self.to.note(&text);
+        }
+        // An attempt that continues an earlier one has its points, but must have read its code again.
+        let speaks = self.sources.iter().any(|source| source.series.has_points());
+        if let Some(comparison) = self.comparison.as_mut().filter(|_| !is_last && speaks) {
+            let note = comparison.look(checkpoints(&self.sources), || curves(&self.sources));
+            if let Some(note) = note {
+                self.to.note(&note);
+            }
         }
         // The report itself is read again by a later attempt, so that only other sources need the state between.
         let pause = SAVES.max(self.took * SAVES_PER_TIME);
@@ -209,6 +220,15 @@ impl<R: Report> Thread<R> {
     }
 }
 
+/// The curves of all sources by name, in the units that the names imply.
+fn curves(sources: &[Source]) -> BTreeMap<String, Curve> {
+    let mut curves = BTreeMap::new();
+    for source in sources.iter().rev() {
+        source.series.curves(&mut curves);
+    }
+    curves.into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect()
+}
+
 /// The checkpoints that the report has declared.
 fn checkpoints(sources: &[Source]) -> &[Checkpoint] {
     sources.iter().find(|source| source.name == REPORT).map_or(&[], |source| source.series.checkpoints())
@@ -233,11 +253,7 @@ impl Gathered {
 
     /// The curves by name.
     pub(super) fn curves(&self) -> BTreeMap<String, Curve> {
-        let mut curves = BTreeMap::new();
-        for source in self.0.iter().rev() {
-            source.series.curves(&mut curves);
-        }
-        curves
+        curves(&self.0)
     }
 
     /// The series whose newest value is not finite, each with the step from which on that is so.

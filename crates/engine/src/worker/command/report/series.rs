@@ -327,6 +327,11 @@ impl Series {
         (self.step, self.total)
     }
 
+    /// True if this attempt has reported a point.
+    pub(in super::super) fn has_points(&self) -> bool {
+        self.points.0 > 0
+    }
+
     /// The checkpoints, the newest last.
     pub(in super::super) fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
