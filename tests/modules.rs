@@ -35,6 +35,7 @@ const ENGINE: &[&str] = &[
     "mcp",
     "worker",
     "init",
+    "import",
     "shipped",
     "error",
     "cli",

@@ -241,6 +241,10 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
         opened.supply(from).map_err(Error::io("cannot take input files from the folder"))?;
     }
     let bundled = opened.store();
+    let imported = plan.jobs().filter(|(_, job)| job.is_imported()).count();
+    if imported > 0 {
+        say(format_args!("note: {} of other programs cannot run again", count(imported, "run")));
+    }
     let wanted = bundle::sample(plan, &bundled, args.rerun, seed);
     let Rerun { plan, sample, left } = Rerun::new(opened, plan, &wanted);
     let mut reruns = Reruns::new(seed, left);

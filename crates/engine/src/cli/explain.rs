@@ -169,7 +169,13 @@ fn of_record(record: &Record, label: &str, decided: Option<&str>, chosen: Option
     let took = crate::format::duration(provenance.seconds);
     let (label, host) = (clean(label), clean(&provenance.host));
     let made = ago(provenance.started);
-    let mut lines = vec![format!("{label} is cached: record {} was made {made} on {host} in {took}", key.short())];
+    let mut lines = vec![match record.imported() {
+        Some(source) => {
+            let source = clean(source);
+            format!("{label} is cached: record {} was imported from {source}; `sweep` did not run it", key.short())
+        }
+        None => format!("{label} is cached: record {} was made {made} on {host} in {took}", key.short()),
+    }];
     let measured = provenance.measured.iter().flat_map(|measured| measured.sentences());
     lines.extend(measured.map(|sentence| format!("  {}", clean(&sentence))));
     lines.extend(chosen);

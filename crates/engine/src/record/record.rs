@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Device, Outcome, Task, Values, current_name};
+use sweep_job::{Device, Outcome, Task, Values, current_name, tasks::Imported};
 
 use crate::record::{Conditions, Digest, Identity, Key, Milestones};
 
@@ -164,6 +164,11 @@ impl Record {
     /// Key of the record of the job that ran: its own, unless its metrics were taken from another record.
     pub fn origin(&self) -> Key {
         self.provenance.measured.as_ref().map_or(self.key, |measured| measured.from)
+    }
+
+    /// The source that the record was imported from, in words; `None` for the record of a job that ran.
+    pub fn imported(&self) -> Option<&str> {
+        Imported::source(&self.outcome, &self.identity.task)
     }
 
     /// The earliest format that an outcome can have.
