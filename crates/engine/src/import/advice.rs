@@ -111,7 +111,7 @@ fn measured<'s>(groups: &'s Groups<'_>, metric: &str, has_seed: bool) -> Vec<Mea
                     by_seed.insert(seed.clone().unwrap_or_default(), mean);
                 }
                 (false, values) => {
-                    by_seed.extend(values.iter().enumerate().map(|(at, value)| (at.to_string(), *value)))
+                    by_seed.extend(values.iter().enumerate().map(|(at, value)| (at.to_string(), *value)));
                 }
             }
         }
@@ -147,11 +147,12 @@ fn comparison(groups: &Groups<'_>, study: &Study) -> Option<String> {
         .filter(|_| study.seed().is_some())
         .filter_map(|(seed, value)| Some(value - second.by_seed.get(seed)?))
         .collect();
-    Some(format!("{two}. {}", need(best, second, &common)))
+    let seed = if study.seed().is_some() { "seed" } else { "run" };
+    Some(format!("{two}. {}", need(best, second, &common, seed)))
 }
 
-/// The seeds that the comparison of two configurations needs; `differences` are those of common seeds.
-fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64]) -> String {
+/// The seeds that the comparison of two configurations needs; `differences` are those of common seeds, and `seed` is the word for one.
+fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64], seed: &str) -> String {
     let aim = format!("{:.0} % power at a level of {:.0} %", WANTED * 100.0, LEVEL * 100.0);
     let paired = Sample::new(differences).and_then(|sample| Some((sample, sample.sd.filter(|sd| *sd > 0.0)?)));
     let (needed, now, what) = match paired {
@@ -163,12 +164,13 @@ fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64]) -> Stri
             let squares = spread(&one).unwrap_or(0.0) + spread(&other).unwrap_or(0.0);
             let freedom = one.n + other.n - 2;
             if freedom == 0 || squares == 0.0 {
-                return "No interval is possible: at least two seeds of a configuration that differ are needed"
-                    .to_owned();
+                return format!(
+                    "No interval is possible: at least two {seed}s of a configuration that differ are needed"
+                );
             }
             let sd = (squares / freedom as f64).sqrt();
             let effect = (one.mean - other.mean).abs() / sd;
-            (seeds_needed_unpaired(effect, WANTED, LEVEL, MAX_SEEDS), one.n.min(other.n), "seed")
+            (seeds_needed_unpaired(effect, WANTED, LEVEL, MAX_SEEDS), one.n.min(other.n), seed)
         }
     };
     let have = count(now, what);

@@ -16,7 +16,7 @@ use crate::{
 
 /// Names of columns with identifiers and with names of runs, the most specific first.
 const IDENTIFIERS: [&str; 5] = ["run_id", "run", "id", "run_name", "name"];
-/// Names of columns with states, as exports of W&B and MLflow have them.
+/// Names of columns with states, as exports of W&B and `MLflow` have them.
 const STATES: [&str; 2] = ["state", "status"];
 
 /// A table of texts.

@@ -1,5 +1,5 @@
 //! Jobs of Hydra: folders with `.hydra/config.yaml`. Hydra itself keeps no metrics, so they are read from the files that jobs usually write
-//! into their folder: JSON, JSON lines, CSV and event files of TensorBoard.
+//! into their folder: JSON, JSON lines, CSV and event files of `TensorBoard`.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
         let id = if id.is_empty() { name_of(&folder) } else { id };
         match run(&folder, id) {
             Ok(run) if run.series.is_empty() => {
-                runs.skip("its folder has no file with metrics (JSON, JSON lines, CSV, event files)")
+                runs.skip("its folder has no file with metrics (JSON, JSON lines, CSV, event files)");
             }
             Ok(run) => runs.runs.push(run),
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Runs of MLflow: its file store (`mlruns`) and its SQLite database (`mlflow.db`).
+//! Runs of `MLflow`: its file store (`mlruns`) and its `SQLite` database (`mlflow.db`).
 
 use std::{
     collections::HashMap,
@@ -11,6 +11,9 @@ use super::{End, ImportError, Run, Runs, entries, lenient, name_of, sqlite::Data
 
 /// Levels of folders below `metrics` and `params`: names with `/` are folders.
 const MAX_LEVELS: usize = 16;
+/// The step, the time and the value of a metric.
+type Point = (u64, i64, f64);
+
 const DELETED: &str = "deleted at its source";
 
 /// True for a file store: a folder with experiments, an experiment, or a folder with a store.
@@ -27,8 +30,7 @@ fn store(path: &Path) -> Option<Vec<PathBuf>> {
     if has_meta(path) {
         return Some(vec![path.to_owned()]);
     }
-    let found = [path.to_owned(), path.join("mlruns")].iter().map(|folder| below(folder)).find(|all| !all.is_empty());
-    found
+    [path.to_owned(), path.join("mlruns")].iter().map(|folder| below(folder)).find(|all| !all.is_empty())
 }
 
 /// Reads a file store.
@@ -71,22 +73,24 @@ fn run(folder: &Path, experiment: &str) -> Result<Option<Run>, ImportError> {
         None => String::new(),
     };
     let mut run = begun(&name_of(folder), experiment, &status, whole("start_time"), whole("end_time"));
-    run.name = meta.get("run_name").and_then(Json::as_str).unwrap_or_default().to_owned();
+    meta.get("run_name").and_then(Json::as_str).unwrap_or_default().clone_into(&mut run.name);
     each_file(&folder.join("params"), "", 0, &mut |name, path| {
         run.params.extend(lenient::scalar(&text(path)?).map(|value| (name.to_owned(), value)));
         Ok(())
     })?;
     each_file(&folder.join("metrics"), "", 0, &mut |name, path| {
-        let mut points: Vec<(u64, i64, f64)> = text(path)?.lines().filter_map(line).collect();
+        let mut points: Vec<Point> = text(path)?.lines().filter_map(line).collect();
         points.sort_by_key(|(step, at, _)| (*step, *at));
-        points.into_iter().for_each(|(step, _, value)| run.log(name, step, value));
+        for (step, _, value) in points {
+            run.log(name, step, value);
+        }
         Ok(())
     })?;
     Ok(Some(run))
 }
 
 /// The step, the time and the value of a line of a metric: `TIME VALUE STEP`.
-fn line(line: &str) -> Option<(u64, i64, f64)> {
+fn line(line: &str) -> Option<Point> {
     let mut words = line.split_whitespace();
     let (at, value) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let step = words.next().and_then(|step| step.parse().ok()).unwrap_or(0.0);
@@ -138,7 +142,7 @@ fn word(number: i64) -> &'static str {
     }
 }
 
-/// True for a database of MLflow.
+/// True for a database of `MLflow`.
 pub(super) fn is_database(database: &Database) -> bool {
     ["runs", "params", "metrics", "experiments"].iter().all(|table| database.has(table))
 }
@@ -171,7 +175,7 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
         }
     })?;
     // Values of one step are in the order of their times; rows are not.
-    let mut points: HashMap<(usize, String), Vec<(u64, i64, f64)>> = HashMap::new();
+    let mut points: HashMap<(usize, String), Vec<Point>> = HashMap::new();
     database.rows("metrics", &["run_uuid", "key", "value", "timestamp", "step", "is_nan"], &mut |cells| {
         let place = cells[0].text().and_then(|id| places.get(id));
         let (Some(place), Some(key), Some(value)) = (place, cells[1].text(), cells[2].number()) else { return };
@@ -181,7 +185,9 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     })?;
     for ((place, key), mut points) in points {
         points.sort_by_key(|(step, at, _)| (*step, *at));
-        points.into_iter().for_each(|(step, _, value)| runs.runs[place].log(&key, step, value));
+        for (step, _, value) in points {
+            runs.runs[place].log(&key, step, value);
+        }
     }
     Ok(runs)
 }

@@ -1,4 +1,4 @@
-//! Trials of Optuna: its SQLite storage and its journal.
+//! Trials of Optuna: its `SQLite` storage and its journal.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -13,11 +13,11 @@ use super::{
 pub enum Kind {
     /// Logs of Weights & Biases.
     Wandb,
-    /// A file store or a database of MLflow.
+    /// A file store or a database of `MLflow`.
     Mlflow,
     /// A database of trackio.
     Trackio,
-    /// Event files of TensorBoard.
+    /// Event files of `TensorBoard`.
     Tensorboard,
     /// Delimited text.
     Csv,
@@ -89,10 +89,13 @@ fn databases(path: &Path) -> Result<Vec<std::path::PathBuf>, ImportError> {
     Ok(inner.into_iter().filter(|inner| is_database(inner)).collect())
 }
 
+/// A kind with the test for its stores.
+type Detector = (Kind, fn(&Path) -> bool);
+
 /// Finds the kind of store that a path has.
 pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
     std::fs::metadata(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
-    let records: [(Kind, fn(&Path) -> bool); 2] = [(Kind::Mlflow, mlflow::detects), (Kind::Wandb, wandb::detects)];
+    let records: [Detector; 2] = [(Kind::Mlflow, mlflow::detects), (Kind::Wandb, wandb::detects)];
     let mut kinds: Vec<Kind> = records.iter().filter(|(_, detects)| detects(path)).map(|(kind, _)| *kind).collect();
     for database in databases(path)? {
         let kind = kind_of_database(&Database::open(&database)?);
@@ -107,7 +110,7 @@ pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
         }
     }
     // Jobs of Hydra and runs of other programs may have event files, too.
-    let others: [(Kind, fn(&Path) -> bool); 4] = [
+    let others: [Detector; 4] = [
         (Kind::Csv, csv::detects),
         (Kind::Hydra, hydra::detects),
         (Kind::Tensorboard, tensorboard::detects),

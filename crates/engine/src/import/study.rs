@@ -91,7 +91,7 @@ impl Study {
                 if names.len() == 1 { "is" } else { "are" }
             ));
         }
-        let axes = named(axes, seed.as_ref());
+        let axes = named(&axes, seed.as_ref());
         Ok(Self { axes, metrics, better: better.clone(), notices, params, references })
     }
 
@@ -198,13 +198,13 @@ fn having(number: usize, what: &str) -> String {
 
 /// A text that a recipe can have, and true if it is another one.
 fn readable(text: &str) -> (String, bool) {
+    const DIGITS: usize = 10;
     let changed = text.replace("${{", "$ {{");
     let is_long = changed.chars().count() > MAX_VALUE_LENGTH;
     if !is_long {
         let is_other = changed != text;
         return (changed, is_other);
     }
-    const DIGITS: usize = 10;
     let digest = &blake3::hash(text.as_bytes()).to_hex()[..DIGITS];
     let begin: String = changed.chars().take(MAX_VALUE_LENGTH - DIGITS - 1).collect();
     (format!("{begin}…{digest}"), true)
@@ -244,8 +244,7 @@ fn same_types(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>)
     }
     let mixed = read.into_iter().filter(|(_, texts)| texts.values().any(|values| values.len() > 1));
     let mixed: BTreeSet<String> = mixed.map(|(name, _)| name.clone()).collect();
-    for (name, value) in params.iter_mut().flatten().filter(|(name, _)| mixed.contains(*name)) {
-        let _ = name;
+    for (_, value) in params.iter_mut().flatten().filter(|(name, _)| mixed.contains(*name)) {
         *value = Value::Text(value.to_string());
     }
     if !mixed.is_empty() {
@@ -283,7 +282,7 @@ fn split(
 }
 
 /// The parameters with names of axes, the seed last.
-fn named(params: Vec<String>, seed: Option<&String>) -> Vec<(String, String)> {
+fn named(params: &[String], seed: Option<&String>) -> Vec<(String, String)> {
     let mut used: BTreeSet<String> = TAKEN.iter().map(|name| (*name).to_owned()).collect();
     used.insert(SEED.to_owned());
     let mut axes = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs of TensorBoard: each folder with event files is a run. Its parameters are those of the plugin `hparams`, else those that the names of
+//! Runs of `TensorBoard`: each folder with event files is a run. Its parameters are those of the plugin `hparams`, else those that the names of
 //! its folders have as `name=value`.
 
 use std::{

@@ -1,6 +1,6 @@
 //! Runs of Weights & Biases: the transaction logs `run-ID.wandb`, which every run leaves in its folder, online and offline.
 //!
-//! A log has the frames of LevelDB's logs: blocks of 32 KiB with records, each with a checksum (CRC-32), in one or several parts. A
+//! A log has the frames of `LevelDB`'s logs: blocks of 32 KiB with records, each with a checksum (CRC-32), in one or several parts. A
 //! record is a protocol buffer (`wandb_internal.proto`). The end of the log of a killed run may be torn; the records before count.
 
 use std::{
@@ -121,7 +121,7 @@ fn log(path: &Path) -> Result<Option<Log>, ImportError> {
     }
     if log.run.id.is_empty() {
         let name = name_of(path);
-        log.run.id = name.strip_prefix("run-").unwrap_or(&name).trim_end_matches(".wandb").to_owned();
+        name.strip_prefix("run-").unwrap_or(&name).trim_end_matches(".wandb").clone_into(&mut log.run.id);
     }
     Ok(Some(log))
 }
@@ -295,7 +295,7 @@ fn crc32(bytes: &[u8]) -> u32 {
         }
         table
     };
-    !bytes.iter().fold(!0, |sum, byte| sum >> 8 ^ TABLE[usize::from((sum as u8) ^ byte)])
+    !bytes.iter().fold(!0, |sum, byte| sum >> 8 ^ TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)])
 }
 
 #[cfg(test)]

@@ -302,8 +302,10 @@ fn repeats(step: &Step) -> Vec<String> {
         let zipped = matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| axis == "seed");
         if zipped { axes } else { Vec::new() }
     };
-    let zipped = step.matrix.dimensions.iter().flat_map(of_dimension).filter(|axis| axis != "seed");
-    std::iter::once("seed".to_owned()).chain(zipped).collect()
+    let zipped = step.matrix.dimensions.iter().flat_map(of_dimension);
+    let declared = step.axes().into_iter().filter(|axis| step.is_repeated_by(axis)).map(str::to_owned);
+    let others: BTreeSet<String> = zipped.chain(declared).filter(|axis| axis != "seed").collect();
+    std::iter::once("seed".to_owned()).chain(others).collect()
 }
 
 /// The factors: those that the author names, or all axes that vary, each with the place to report it at.

@@ -189,6 +189,33 @@ claims:
     assert!(report.stdout.contains("0.11"), "{}", report.stdout);
     let best = sandbox.sweep(&["best", "study.yaml", "--by", "val/loss"]);
     assert_eq!(best.code, Some(0), "{}", best.stderr);
+    assert!(best.stdout.contains("1.277") && !best.stdout.contains("run="), "{}", best.stdout);
+}
+
+#[test]
+fn runs_without_a_seed_are_independent_repetitions() {
+    let sandbox = Sandbox::new();
+    sandbox.write("n.csv", "method,val_acc\na,0.81\na,0.82\na,0.83\nb,0.91\nb,0.92\nb,0.94\n");
+    let ended = imported(&sandbox, &["n.csv"]).stdout;
+    assert!(ended.contains("no parameter is a seed, so runs of a configuration are its repetitions"), "{ended}");
+    assert!(ended.contains("They have 3 runs, and 2 would do"), "{ended}");
+    let best = sandbox.sweep(&["best", "n.yaml", "--by", "val_acc"]).stdout;
+    assert!(best.contains("0.923") && best.contains("0.820"), "the means of three runs: {best}");
+    let study = sandbox.read("n.yaml");
+    let more = "
+  effects: { from: runs, effects: { interactions: false }, cells: [val_acc] }
+claims:
+  better:
+    says: b is better.
+    difference: { metric: val_acc, of: { step: runs, method: b }, to: { step: runs, method: a } }
+    expect: { more_than: 0 }
+";
+    sandbox.write("n.yaml", &format!("{study}{more}"));
+    let report = sandbox.sweep(&["report", "n.yaml"]);
+    assert!(report.stdout.contains("3 against 3, not paired"), "{}{}", report.stdout, report.stderr);
+    assert_eq!(sandbox.sweep(&["run", "n.yaml"]).code, Some(0));
+    let setup = sandbox.read("results/reports/n/setup.md");
+    assert!(setup.contains("6 records imported from CSV"), "{setup}");
 }
 
 #[test]
@@ -201,8 +228,8 @@ fn the_public_leaderboard_is_a_study_of_its_results() {
     );
     assert!(losses.contains("46 configurations: "), "{losses}");
     assert_eq!(rows(&sandbox, "losses.yaml"), 46);
-    let best = sandbox.sweep(&["best", "losses.yaml", "--by", "loss", "--json"]);
-    assert_eq!(best.code, Some(0), "{}", best.stderr);
+    let best = sandbox.sweep(&["best", "losses.yaml", "--by", "loss", "--top", "1"]).stdout;
+    assert!(best.lines().any(|line| line.trim_start().starts_with("1   4 ")), "result 4 has the smallest mean: {best}");
     // `date`, `record`, `seeds` and `steps` are columns of the published table.
     let results = imported(&sandbox, &["csv", &store("leaderboard/results.csv"), "--metric", "loss"]).stdout;
     assert!(results.contains("46 runs of CSV"), "{results}");

@@ -1,7 +1,7 @@
-//! Reads the tables of SQLite databases: whole tables, row by row, without SQL, without locks and without writing.
+//! Reads the tables of `SQLite` databases: whole tables, row by row, without SQL, without locks and without writing.
 //!
 //! `pages.rs` has the pages of the file and of its write-ahead log. Source: <https://www.sqlite.org/fileformat2.html>. Text is UTF-8,
-//! and tables have row identifiers; the databases of MLflow, Optuna and trackio are of this form.
+//! and tables have row identifiers; the databases of `MLflow`, Optuna and trackio are of this form.
 
 mod pages;
 
@@ -62,7 +62,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// The number; SQLite stores whole numbers of columns with fractions as integers.
+    /// The number; `SQLite` stores whole numbers of columns with fractions as integers.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Self::Int(int) => Some(*int as f64),
@@ -293,7 +293,7 @@ fn cell(kind: u64, bytes: &[u8]) -> Cell {
         9 => Cell::Int(1),
         12.. => match std::str::from_utf8(bytes) {
             Ok(text) => Cell::Text(text.to_owned()),
-            Err(_) if kind % 2 == 0 => Cell::Blob,
+            Err(_) if kind.is_multiple_of(2) => Cell::Blob,
             Err(_) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
         },
         _ => Cell::Null,
@@ -339,7 +339,6 @@ fn parts(list: &str) -> Vec<&str> {
     for (at, char) in list.char_indices() {
         match (quote, char) {
             (Some(end), char) if char == end => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'' | '`') => quote = Some(char),
             (None, '[') => quote = Some(']'),
             (None, '(') => depth += 1,
@@ -348,7 +347,7 @@ fn parts(list: &str) -> Vec<&str> {
                 found.push(&list[start..at]);
                 start = at + 1;
             }
-            (None, _) => {}
+            _ => {}
         }
     }
     found.push(&list[start..]);

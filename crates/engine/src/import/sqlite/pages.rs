@@ -1,4 +1,4 @@
-//! The pages of an SQLite database, those of its write-ahead log first.
+//! The pages of an `SQLite` database, those of its write-ahead log first.
 
 use std::{
     collections::HashMap,
