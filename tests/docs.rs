@@ -321,7 +321,7 @@ fn shared() -> Vec<(&'static [Param], Vec<&'static str>)> {
 /// The generated part of the documentation that has a task.
 fn part_of(task: &TaskInfo) -> &'static str {
     match (task.name, task.name.split_once('/')) {
-        ("command", _) => "tasks: programs",
+        ("command" | "imported", _) => "tasks: programs",
         ("profile", _) | (_, Some(("bench", _))) => "tasks: measurements",
         (_, Some(("pair", _))) => "tasks: pairs",
         _ => "tasks: networks",

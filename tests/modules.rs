@@ -36,6 +36,7 @@ const ENGINE: &[&str] = &[
     "mcp",
     "worker",
     "init",
+    "import",
     "shipped",
     "error",
     "cli",

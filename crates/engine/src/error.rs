@@ -11,6 +11,7 @@ use crate::{
     batches::SearchError,
     export::bundle::BundleError,
     host::{devices::DeviceError, log::FilterError},
+    import::ImportError,
     init::InitError,
     plan::{NothingSelected, PlanError},
     propose::{LedgerError, ProposeError},
@@ -181,6 +182,9 @@ pub enum Error {
     /// No recipe was written for a script.
     #[error(transparent)]
     Init(#[from] InitError),
+    /// Runs of another program were not imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// Shipped files were not copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -292,6 +296,7 @@ impl Error {
             | Self::UnreadProgram { .. }
             | Self::NoStudy(_)
             | Self::Init(_)
+            | Self::Import(_)
             | Self::Copy(CopyError::Differs { .. })
             | Self::NoDestination
             | Self::NotConfirmed(_)

@@ -16,6 +16,7 @@ pub mod format;
 pub mod host;
 pub mod host_server;
 pub mod hosts;
+pub mod import;
 pub mod init;
 #[cfg(feature = "mcp")]
 pub mod mcp;

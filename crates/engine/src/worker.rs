@@ -3,6 +3,7 @@
 mod batch_size;
 mod command;
 mod heartbeat;
+mod imported;
 mod mock;
 
 use std::{

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use sweep_job::Unit;
+use sweep_job::{Unit, tasks::Imported};
 
 use crate::{
     analysis::search,
@@ -42,6 +42,8 @@ pub enum Absence {
         metric: String,
         /// The first step of the values that are not finite, if it is known.
         since: Option<u64>,
+        /// True if the result was imported from another program.
+        imported: bool,
     },
     /// Its job reports the metric in a unit of another kind, both in words.
     OtherUnit(String),
@@ -133,7 +135,12 @@ impl Absence {
     /// The absence of a metric from a result.
     pub(super) fn of_metric(measured: &Measured, metric: &str) -> Self {
         if let Some(since) = measured.diverged(metric) {
-            return Self::Diverged { metric: metric.to_owned(), since };
+            return Self::Diverged { metric: metric.to_owned(), since, imported: measured.remarks.imported.is_some() };
+        }
+        match measured.remarks.unfinished.as_deref() {
+            Some(Imported::RUNNING) => return Self::Running,
+            Some(end) => return Self::Failed(format!("its run had failed at its source ({end})")),
+            None => {}
         }
         let names: Vec<&str> = measured.metrics.keys().map(String::as_str).collect();
         let own: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
@@ -286,14 +293,16 @@ impl Footnotes {
                     let were = if number == 1 { "was" } else { "were" };
                     format!("{metrics} {were} not measured by {jobs}, which measured {instead}")
                 }
-                Absence::Diverged { metric, .. } => {
+                Absence::Diverged { metric, imported, .. } => {
                     let ((metrics, number), metric) = (note.metrics(), clean(metric));
                     let is = if number == 1 { "is" } else { "are" };
-                    format!(
-                        "{jobs} diverged: {metrics} {is} NaN or infinite{}; `metrics: {{ {metric}: min-finite }}` in the step takes the \
-                         finite values",
-                        since(note.others.iter().chain([&note.first]))
-                    )
+                    let since = since(note.others.iter().chain([&note.first]));
+                    let remedy = if *imported {
+                        String::new()
+                    } else {
+                        format!("; `metrics: {{ {metric}: min-finite }}` in the step takes the finite values")
+                    };
+                    format!("{jobs} diverged: {metrics} {is} NaN or infinite{since}{remedy}")
                 }
                 Absence::OtherUnit(units) => {
                     format!("reported by {jobs} in {}{more}; declare the metric's `unit` under `metrics`", clean(units))

@@ -23,6 +23,8 @@ pub(crate) struct Comparable {
 pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
     let all: Vec<&Measured> = sides.iter().flat_map(|side| side.iter().copied()).collect();
     let known: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
+    // The notes of tables name imported records, which have no conditions.
+    let missing = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
     let reasons = [
         several("host", all.iter().map(|one| one.host.as_str())),
         several("device", all.iter().filter_map(|one| one.device.as_deref())),
@@ -37,8 +39,7 @@ pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
         attempts(&known),
         neighbors(&known),
         undetermined(&known),
-        (known.len() < all.len()).then(|| {
-            let missing = all.len() - known.len();
+        (missing > 0).then(|| {
             format!("the conditions of {missing} of {} were not recorded (earlier version)", count(all.len(), "record"))
         }),
     ];

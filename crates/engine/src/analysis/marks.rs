@@ -115,7 +115,12 @@ pub(super) fn mark(
         remarks.insert(match &test {
             Test::Blocks(blocks) => {
                 let axes = ranked.unit.named().map(<[String]>::to_vec);
-                Remark::Blocks(blocks.blocks, axes.unwrap_or_else(|| varying(compared[0], &question.apart)))
+                let varying = || {
+                    let mut axes = varying(compared[0], &question.apart);
+                    axes.retain(|axis| !ranked.unit.ignores(axis));
+                    axes
+                };
+                Remark::Blocks(blocks.blocks, axes.unwrap_or_else(varying))
             }
             Test::Groups(_) => Remark::Unblocked,
         });

@@ -1,4 +1,4 @@
-//! Footnotes about records that were made on other machines.
+//! Footnotes about records that were made on other machines, or by other programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,8 @@ use crate::{
     store::{Measured, Origin},
 };
 
-/// One line for each origin of these jobs' records: `2 of 3 records from REMOTE, pulled on DAY, not signed`.
+/// One line for each origin of these jobs' records: `2 of 3 records from REMOTE, pulled on DAY, not signed`, and one for each program
+/// that records were imported from.
 pub(crate) fn notes(jobs: impl Iterator<Item = JobId>, measured: &BTreeMap<JobId, Measured>) -> Vec<String> {
     let jobs: BTreeSet<JobId> = jobs.filter(|job| measured.contains_key(job)).collect();
     let mut places: BTreeMap<(&str, Option<&str>), Vec<&Origin>> = BTreeMap::new();
@@ -24,7 +25,19 @@ pub(crate) fn notes(jobs: impl Iterator<Item = JobId>, measured: &BTreeMap<JobId
         let all = count(jobs.len(), "record");
         format!("{} of {all} from {}, pulled on {on}, {signed}", origins.len(), clean(from))
     };
-    places.into_iter().map(note).collect()
+    let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in jobs.iter().filter_map(|job| measured.get(job)?.remarks.imported.as_deref()) {
+        *sources.entry(source).or_default() += 1;
+    }
+    let imported = |(source, records): (&str, usize)| {
+        format!(
+            "{records} of {} imported from {}; `sweep` did not run them",
+            count(jobs.len(), "record"),
+            clean(source)
+        )
+    };
+    let imported: Vec<String> = sources.into_iter().map(imported).collect();
+    places.into_iter().map(note).chain(imported).collect()
 }
 
 #[cfg(test)]
@@ -34,13 +47,8 @@ mod tests {
     use super::*;
     use crate::record::Remarks;
 
-    #[test]
-    fn places_are_counted_apart_and_days_are_a_range() {
-        let origin = |from: &str, at: &str, signed: Option<&str>| {
-            let signed = signed.map(str::to_owned);
-            Some(Origin { from: from.to_owned(), at: at.parse().unwrap(), signed })
-        };
-        let measured = |origin: Option<Origin>| Measured {
+    fn measured() -> Measured {
+        Measured {
             key: "0".repeat(64).parse().unwrap(),
             metrics: Metrics::default(),
             started: jiff::Timestamp::UNIX_EPOCH,
@@ -49,11 +57,20 @@ mod tests {
             device: None,
             host: "here".to_owned(),
             sweep: "0.0.0".to_owned(),
-            origin,
+            origin: None,
             adopted: None,
             under: None,
             remarks: Remarks::default(),
+        }
+    }
+
+    #[test]
+    fn places_are_counted_apart_and_days_are_a_range() {
+        let origin = |from: &str, at: &str, signed: Option<&str>| {
+            let signed = signed.map(str::to_owned);
+            Some(Origin { from: from.to_owned(), at: at.parse().unwrap(), signed })
         };
+        let measured = |origin: Option<Origin>| Measured { origin, ..measured() };
         let all = [
             None,
             origin("s3://a", "2026-01-03T10:00:00Z", None),
@@ -72,5 +89,25 @@ mod tests {
             ]
         );
         assert_eq!(notes([JobId::new(0)].into_iter(), &all), [""; 0]);
+    }
+
+    #[test]
+    fn imported_records_are_counted_by_their_source_also_after_a_transfer() {
+        let of = |source: Option<&str>, origin: Option<Origin>| Measured {
+            origin,
+            remarks: Remarks { imported: source.map(str::to_owned), ..Remarks::default() },
+            ..measured()
+        };
+        let pulled = Origin { from: "an archive".into(), at: "2026-01-01T10:00:00Z".parse().unwrap(), signed: None };
+        let all = [of(None, None), of(Some("MLflow, `mlruns`"), None), of(Some("MLflow, `mlruns`"), Some(pulled))];
+        let all: BTreeMap<JobId, Measured> =
+            all.into_iter().enumerate().map(|(index, one)| (JobId::new(index), one)).collect();
+        assert_eq!(
+            notes([0, 1, 2].map(JobId::new).into_iter(), &all),
+            [
+                "1 of 3 records from an archive, pulled on 2026-01-01, not signed",
+                "2 of 3 records imported from MLflow, `mlruns`; `sweep` did not run them",
+            ]
+        );
     }
 }

@@ -102,6 +102,11 @@ impl SamplingUnit {
         place(point, |axis| apart.iter().chain(&self.ignored).any(|other| other == axis))
     }
 
+    /// True if an axis does not tell units apart.
+    pub(super) fn ignores(&self, axis: &str) -> bool {
+        self.ignored.iter().any(|ignored| ignored == axis)
+    }
+
     /// True if several axes are random factors of their own.
     fn is_crossed(&self) -> bool {
         self.axes.len() > 1 && !matches!(self.kind, Replication::Condition | Replication::Fold)

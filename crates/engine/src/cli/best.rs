@@ -86,10 +86,14 @@ pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// The axes of a step that distinguish configurations: not seeds, and not the rungs of a search.
+/// The axes of a step that distinguish configurations: not seeds and repetitions, and not the rungs of a search.
 fn axes(step: &Step) -> Vec<String> {
     let rungs = step.search.as_ref().and_then(Search::axis);
-    step.axes().into_iter().filter(|axis| *axis != "seed" && Some(*axis) != rungs).map(str::to_owned).collect()
+    step.axes()
+        .into_iter()
+        .filter(|axis| !step.is_repeated_by(axis) && Some(*axis) != rungs)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The step to rank, as indices of its study and in it.

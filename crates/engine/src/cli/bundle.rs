@@ -245,6 +245,10 @@ fn rerun(bundle: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
         bundle.supply(input_folder).map_err(Error::io("cannot take input files from the folder"))?;
     }
     let bundled = bundle.store();
+    let imported = plan.jobs().filter(|(_, job)| job.is_imported()).count();
+    if imported > 0 {
+        say(format_args!("note: {} of other programs cannot run again", count(imported, "run")));
+    }
     let wanted_jobs = bundle::sample(plan, &bundled, args.rerun, seed);
     let Rerun { plan, sample, left: failures } = Rerun::new(bundle, plan, &wanted_jobs);
     let mut reruns = Reruns::new(seed, failures);

@@ -176,7 +176,13 @@ fn of_record(record: &Record, label: &str, decision_reason: Option<&str>, choice
     let time = crate::format::duration(provenance.seconds);
     let (label, host) = (clean(label), clean(&provenance.host));
     let age = ago(provenance.started);
-    let mut lines = vec![format!("{label} is cached: record {} was made {age} on {host} in {time}", key.short())];
+    let mut lines = vec![match record.imported() {
+        Some(source) => {
+            let source = clean(source);
+            format!("{label} is cached: record {} was imported from {source}; `sweep` did not run it", key.short())
+        }
+        None => format!("{label} is cached: record {} was made {age} on {host} in {time}", key.short()),
+    }];
     lines.extend(provenance.sources().iter().map(|sentence| format!("  {}", clean(sentence))));
     lines.extend(choice);
     lines.extend(decision_reason.map(|reason| format!("  {}", clean(reason))));

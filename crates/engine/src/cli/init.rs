@@ -217,7 +217,7 @@ pub(super) fn command_line(script: &Script, wish: &Wish) -> String {
 }
 
 /// No changes to a recipe.
-fn unchanged() -> ChangeArgs {
+pub(super) fn unchanged() -> ChangeArgs {
     ChangeArgs {
         scale: None,
         set: Vec::new(),

@@ -17,6 +17,7 @@ mod explain;
 mod export;
 mod home;
 mod hosts;
+mod import;
 mod init;
 mod ledger;
 mod log;
@@ -117,6 +118,8 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Export records to another program.
     Export(export::ExportArgs),
+    /// Import runs of other programs, and write a study of them.
+    Import(import::ImportArgs),
     /// Judge a change to a recipe with seeds that nobody has seen, at a level that all proposals share.
     Propose(propose::ProposeArgs),
     /// Find the revision of the project's code that changed a metric.
@@ -317,6 +320,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Query(args) => query::query(results, args),
         Command::Diff(args) => diff::diff(results, &args),
         Command::Export(args) => export::export(results, &args),
+        Command::Import(args) => import::import(results, &args),
         Command::Propose(args) => propose::propose(results, &args),
         Command::Bisect(args) => bisect::run(results, &args),
         Command::Ablate(args) => ablate::ablate(&args),

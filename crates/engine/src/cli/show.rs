@@ -149,16 +149,19 @@ struct Shown<'r> {
 fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<String>) -> String {
     let provenance = &record.provenance;
     let device = provenance.device.as_ref().map_or_else(String::new, |device| format!(", {}", device.name));
-    let mut lines = vec![
-        format!("{} · record {}", record.label, record.key.short()),
-        format!(
-            "  made {} on {}{device} by sweep {}, in {} with {}",
-            provenance.started.strftime("%Y-%m-%d %H:%M UTC"),
+    let (started, seconds) = (provenance.started.strftime("%Y-%m-%d %H:%M UTC"), duration(provenance.seconds));
+    let made = match record.imported() {
+        Some(source) => format!("imported from {source}; `sweep` did not run it. Began {started}, took {seconds}"),
+        None => format!(
+            "made {started} on {}{device} by sweep {}, in {seconds} with {}",
             provenance.host,
             provenance.sweep,
-            duration(provenance.seconds),
             count(provenance.threads, "thread"),
         ),
+    };
+    let mut lines = vec![
+        format!("{} · record {}", record.label, record.key.short()),
+        format!("  {made}"),
         format!("  in {}", folder.display()),
     ];
     lines.extend(provenance.sources().into_iter().map(|sentence| format!("  {sentence}")));

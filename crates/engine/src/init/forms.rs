@@ -134,7 +134,7 @@ pub(super) fn is_seed_name(name: &str) -> bool {
 
 /// Returns how usual `name` is for a seed, 0 for the most usual one; `None` if it is not the name of a seed. Compound names
 /// such as `train_seed` rank last.
-pub(super) fn seed_rank(name: &str) -> Option<usize> {
+pub(crate) fn seed_rank(name: &str) -> Option<usize> {
     let leaf = name.rsplit('.').next().unwrap_or_default().replace('-', "_");
     let is_compound = leaf.ends_with("Seed");
     let leaf = leaf.to_ascii_lowercase();

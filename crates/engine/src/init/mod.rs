@@ -11,7 +11,7 @@ mod languages;
 mod measure;
 mod printed;
 mod probe;
-mod scalar;
+pub(crate) mod scalar;
 mod settings;
 mod shells;
 mod suggest;
@@ -27,6 +27,7 @@ use std::{
 
 use crate::{format::clean, recipe::near_file};
 
+pub(crate) use self::forms::seed_rank;
 pub use self::{
     command::{command, started_by},
     measure::Measurement,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value as Json;
 
 /// A value in flow style. `None` if it cannot be written: an inner mapping, or a text with an expression.
-pub(super) fn yaml(value: &Json) -> Option<String> {
+pub(crate) fn yaml(value: &Json) -> Option<String> {
     Some(match value {
         Json::Null => "null".to_owned(),
         Json::Bool(value) => value.to_string(),
@@ -28,7 +28,7 @@ pub(super) fn float_text(value: f64) -> String {
 }
 
 /// A text, quoted where YAML needs it.
-pub(super) fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_./-".contains(char);
     let first_char = text.chars().next();
     let is_name =

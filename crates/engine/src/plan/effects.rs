@@ -302,8 +302,10 @@ fn repeats(step: &Step) -> Vec<String> {
         let is_zipped = matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| axis == "seed");
         if is_zipped { axes } else { Vec::new() }
     };
-    let zipped_axes = step.matrix.dimensions.iter().flat_map(of_dimension).filter(|axis| axis != "seed");
-    std::iter::once("seed".to_owned()).chain(zipped_axes).collect()
+    let zipped_axes = step.matrix.dimensions.iter().flat_map(of_dimension);
+    let declared_axes = step.axes().into_iter().filter(|axis| step.is_repeated_by(axis)).map(str::to_owned);
+    let other_axes: BTreeSet<String> = zipped_axes.chain(declared_axes).filter(|axis| axis != "seed").collect();
+    std::iter::once("seed".to_owned()).chain(other_axes).collect()
 }
 
 /// The factors that the author names, or else all axes that vary, each with the place to report it at.

@@ -47,7 +47,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, Name, TaskInfo, Values, tasks::ignored};
+use sweep_job::{
+    Backend, Name, TaskInfo, TaskSpec as _, Values,
+    tasks::{Imported, ignored},
+};
 use tracing::{debug_span, field};
 
 use self::{
@@ -199,6 +202,11 @@ impl Job {
     /// True if the job runs a program of the user.
     pub(crate) fn is_program(&self) -> bool {
         self.identity.task == lint::COMMAND
+    }
+
+    /// True if the job stands for a run of another program, which cannot run here.
+    pub(crate) fn is_imported(&self) -> bool {
+        self.identity.task == Imported::NAME
     }
 
     /// True if its times count: it runs alone, or in rounds with others.

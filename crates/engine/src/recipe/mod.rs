@@ -353,6 +353,12 @@ impl Step {
         self.matrix.scales().chain(chosen).collect()
     }
 
+    /// True for an axis that repeats jobs: `seed`, and the axes that `replicates` declares as seeds or repetitions.
+    pub(crate) fn is_repeated_by(&self, axis: &str) -> bool {
+        let is_repeat = |kind: Replication| matches!(kind, Replication::Seed | Replication::Repeat);
+        axis == "seed" || self.replicates.iter().any(|(name, kind)| name == axis && is_repeat(*kind))
+    }
+
     /// The names of its axes; those that only `include` has come last.
     pub fn axes(&self) -> Vec<&str> {
         let mut axes = self.matrix.axes();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Device, Outcome, Task, Values, current_name};
+use sweep_job::{Device, Outcome, Task, Values, current_name, tasks::Imported};
 
 use crate::record::{Adopted, Conditions, Digest, Identity, Key, Milestones};
 
@@ -177,6 +177,11 @@ impl Record {
         let Provenance { measured, adopted, .. } = &self.provenance;
         let measured = measured.as_ref().map(|measured| measured.from);
         measured.or_else(|| Some(adopted.as_ref()?.from)).unwrap_or(self.key)
+    }
+
+    /// The source that the record was imported from, in words; `None` for the record of a job that ran.
+    pub fn imported(&self) -> Option<&str> {
+        Imported::source(&self.outcome, &self.identity.task)
     }
 
     /// The earliest format that an outcome can have.

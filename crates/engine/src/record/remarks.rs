@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Outcome, Precision, Task, TaskInfo, Unit};
+use sweep_job::{Outcome, Precision, Task, TaskInfo, Unit, tasks::Imported};
 
 /// Remarks on a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -11,6 +11,12 @@ pub struct Remarks {
     /// The metrics without a value because their newest one is not finite, each with the step from which on that is so.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub diverged: BTreeMap<String, Option<u64>>,
+    /// The source of a record that was imported from another program, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
+    /// The end of an imported run that had not finished: [`Imported::RUNNING`], or the word of its program for a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<String>,
     /// Digest of all metrics and curves that do not depend on the machine; 0 if none of them is a measurement.
     pub digest: u64,
     /// Number of measured values in the digest. Counts and values that a task declares as deterministic are excluded.
@@ -20,6 +26,8 @@ pub struct Remarks {
 impl Remarks {
     /// The remarks on the outcome of a task.
     pub fn of(outcome: &Outcome, task: &str) -> Self {
+        let imported = Imported::source(outcome, task).map(str::to_owned);
+        let unfinished = imported.as_ref().and_then(|_| outcome.facts.get(Imported::END).cloned());
         let task = Task::info(task);
         let mut hasher = blake3::Hasher::new();
         let mut values = 0;
@@ -48,7 +56,7 @@ impl Remarks {
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         let digest = if values > 0 { u64::from_le_bytes(bytes).max(1) } else { 0 };
         let diverged = outcome.diverged().map(|(name, step)| (name.to_owned(), step)).collect();
-        Self { diverged, digest, values }
+        Self { diverged, imported, unfinished, digest, values }
     }
 }
 

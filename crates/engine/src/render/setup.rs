@@ -53,6 +53,8 @@ struct Sources<'a> {
     verdicts: &'a [Verdict],
     /// The records of the study's jobs, in the order of the plan.
     records: Vec<&'a Record>,
+    /// Records of runs of other programs.
+    imported: Vec<&'a Record>,
     spent: Spent,
 }
 
@@ -83,9 +85,11 @@ impl Setup {
     /// Determines the setup of a study with these records.
     pub(super) fn new(plan: &Plan, study: &Study, store: &Store, verdicts: &[Verdict], records: &Records<'_>) -> Self {
         let keys: HashSet<Key> = study.steps.iter().flatten().map(|(_, id)| plan.job(*id).key).collect();
-        let records: Vec<&Record> = records.values().map(AsRef::as_ref).collect();
+        // Nothing of an imported record tells how this study was run.
+        let (imported, records): (Vec<&Record>, Vec<&Record>) =
+            records.values().map(AsRef::as_ref).partition(|record: &&Record| record.imported().is_some());
         let spent = Spent::new(store.results(), &keys, records.iter().copied());
-        let sources = Sources { plan, study, verdicts, records, spent };
+        let sources = Sources { plan, study, verdicts, records, imported, spent };
         let topics = vec![
             sources.results(),
             sources.hardware(),
@@ -160,7 +164,7 @@ impl<'a> Sources<'a> {
             .filter(|(_, id)| !self.study.rounds.contains_key(id))
             .map(|(_, id)| self.plan.job(*id).key)
             .collect();
-        let done = self.records.iter().map(|record| record.key).collect::<BTreeSet<_>>();
+        let done = self.records.iter().chain(&self.imported).map(|record| record.key).collect::<BTreeSet<_>>();
         let open = jobs.difference(&done).count();
         topic.say(format!(
             "The study \"{}\" has {} with results.",
@@ -169,6 +173,14 @@ impl<'a> Sources<'a> {
         ));
         if open > 0 {
             topic.lacks(format!("{} without a result", count(open, "job")));
+        }
+        let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
+        for source in self.imported.iter().filter_map(|record| record.imported()) {
+            *sources.entry(source).or_default() += 1;
+        }
+        for (source, number) in sources {
+            let records = count(number, "record");
+            topic.say(format!("{records} imported from {}; \"sweep\" did not run them.", clean(source)));
         }
         let old = self.records.len() - self.conditions().count();
         if old > 0 {

@@ -40,7 +40,10 @@ pub use self::{
     equivalence::{Odds, odds},
     importance::{Factor, Importance, MIN_CONFIGURATIONS, Share, importance},
     items::{ItemError, Runs, clustered, sign_flip_interval, sign_flips},
-    power::{Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
+    power::{
+        Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, seeds_needed_unpaired,
+        sequential_power,
+    },
     range::{range_quantile, range_sf},
     rates::Rates,
     replication::{ErrorOfMean, Leveled, crossed, variance_of_folds},

@@ -75,6 +75,11 @@ pub fn seeds_needed(effect: f64, wanted: f64, level: f64, most: usize) -> Option
     fewest(most, |n| power(effect, n, level) >= wanted)
 }
 
+/// The fewest values on each side, of at most `most`, with which [`power_unpaired`] reaches `wanted`.
+pub fn seeds_needed_unpaired(effect: f64, wanted: f64, level: f64, most: usize) -> Option<usize> {
+    fewest(most, |n| power_unpaired(effect, n, level) >= wanted)
+}
+
 /// Probability that a sequence of t-tests, made at these ascending numbers of values and each at this level, excludes
 /// zero at least once. `effect` is the mean in standard deviations of one value. It is simulated, with the same draws
 /// on every call.

@@ -41,6 +41,7 @@ mod gpus;
 mod gridengine;
 mod home;
 mod hostile;
+mod imports;
 mod init;
 mod inputs;
 mod integrity;

@@ -10,6 +10,7 @@ mod data;
 mod eval;
 mod generate;
 mod gradprobe;
+mod imported;
 mod k1;
 mod measured;
 mod mock;
@@ -45,6 +46,7 @@ pub use gradprobe::{
     GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,
     Subject, ThresholdScope, Tuning,
 };
+pub use imported::Imported;
 pub use k1::{
     AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Precision,
     K1Update, LossReads, LossScaling, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
@@ -85,6 +87,7 @@ macro_rules! for_each_task {
             lab BenchMasking;
             lab Pair;
             worker Command;
+            worker Imported;
             worker Mock;
         }
     };

@@ -291,6 +291,9 @@ fn without_paths(record: &Record, places: &Places) -> Result<Record, serde_json:
 
 /// Circumstances of a record.
 fn facts(record: &Record) -> Vec<(&'static str, String)> {
+    if let Some(source) = record.imported() {
+        return vec![("imported from", source.to_owned())];
+    }
     let provenance = &record.provenance;
     let mut facts = vec![("sweep", provenance.sweep.clone()), ("host", provenance.host.clone())];
     facts.push(("threads", provenance.threads.to_string()));

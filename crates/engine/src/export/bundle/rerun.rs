@@ -53,11 +53,11 @@ pub struct Differing {
     pub now: Option<f64>,
 }
 
-/// Samples `n` recorded jobs, reproducibly by `seed`.
+/// Samples `n` recorded jobs that can run, reproducibly by `seed`.
 pub fn sample(plan: &Plan, store: &Store, n: usize, seed: u64) -> Vec<JobId> {
     let mut recorded_jobs: Vec<(blake3::Hash, JobId)> = plan
         .jobs()
-        .filter(|(_, job)| store.contains(job.key))
+        .filter(|(_, job)| store.contains(job.key) && !job.is_imported())
         .map(|(id, job)| (blake3::hash(format!("{seed} {}", job.key).as_bytes()), id))
         .collect();
     recorded_jobs.sort_unstable_by_key(|(hash, _)| *hash.as_bytes());

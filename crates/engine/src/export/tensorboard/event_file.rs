@@ -135,13 +135,17 @@ fn tensor_value(tensor: &[u8]) -> Option<f64> {
 }
 
 /// The fields of a protocol buffer, up to the first that makes no sense.
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 /// The value of a field.
-enum Field<'a> {
+pub(crate) enum Field<'a> {
+    /// A whole number.
     Number(u64),
+    /// Eight bytes, such as a number of double precision.
     Fixed64([u8; 8]),
+    /// A text, a message or other bytes.
     Bytes(&'a [u8]),
+    /// Four bytes, such as a number of single precision.
     Fixed32([u8; 4]),
 }
 

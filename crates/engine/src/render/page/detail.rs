@@ -96,15 +96,18 @@ impl Detail {
         let device = provenance.device.as_ref().map(|device| format!("{} ({})", device.backend.name(), device.name));
         let source = |text: String| ("source".to_owned(), clean(&text).into_owned());
         self.made.extend(provenance.sources().into_iter().map(source));
+        // Nothing of an imported record was computed on this machine or by this program.
+        let here = |value: String| record.imported().is_none().then_some(value);
         let made = [
             ("key", Some(record.key.to_string())),
             ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
             ("begun", Some(provenance.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())),
             ("took", Some(duration(provenance.seconds))),
-            ("machine", Some(provenance.host.clone())),
+            ("imported from", record.imported().map(str::to_owned)),
+            ("machine", here(provenance.host.clone())),
             ("device", device),
-            ("threads", Some(provenance.threads.to_string())),
-            ("sweep", Some(provenance.sweep.clone())),
+            ("threads", here(provenance.threads.to_string())),
+            ("sweep", here(provenance.sweep.clone())),
         ];
         let made = made.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
         self.made.extend(made);

@@ -37,7 +37,7 @@ impl Byline {
     /// The particulars of a study while runs of it go on. The cost is known at their end.
     pub(in crate::render) fn of_live(plan: &Plan, study: &Study, records: &Records<'_>, runs: &[Begun]) -> Self {
         let records = records.values().map(AsRef::as_ref).collect();
-        Sources { plan, study, verdicts: &[], records, spent: Spent::default() }.byline(runs)
+        Sources { plan, study, verdicts: &[], records, imported: Vec::new(), spent: Spent::default() }.byline(runs)
     }
 }
 

@@ -164,6 +164,8 @@ fn power_is_statsmodels() {
     for case in list(&vectors, "needed") {
         let (effect, wanted) = (number(case, "effect"), number(case, "power"));
         assert_eq!(seeds_needed(effect, wanted, 0.95, 10_000), Some(count(case, "paired")), "{case}");
+        let unpaired = Some(count(case, "unpaired"));
+        assert_eq!(seeds_needed_unpaired(effect, wanted, 0.95, 10_000), unpaired, "{case}");
     }
     assert_eq!(seeds_needed(0.0, 0.8, 0.95, 100_000), None);
     assert_eq!(seeds_needed(1.0, 0.8, 0.95, 9), None);

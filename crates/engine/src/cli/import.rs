@@ -1,0 +1,172 @@
+//! `sweep import`.
+
+use std::{
+    io::Write as _,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use fs_err as fs;
+
+use super::{ChangeArgs, Prepared, init::unchanged, print};
+use crate::{
+    error::{Error, Exit},
+    format::{clean, count, quoted_path, say},
+    import::{self, End, Kind, Run, Runs, Study, Wishes},
+    init::InitError,
+    store::Store,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The kind of the store, which is found without it (wandb, mlflow, trackio, tensorboard, csv, optuna or hydra), and the folder or file.
+    #[arg(value_name = "[KIND] PATH", num_args = 1..=2, required = true)]
+    store: Vec<PathBuf>,
+    /// The recipe to write; a file beside it, `NAME.runs.yaml`, has the runs. Default: the name of the store.
+    #[arg(long, short, alias = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The parameters that are axes. Default: all that vary, without texts that differ in every run.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    axes: Vec<String>,
+    /// The parameter with the seed. Default: the one with the most usual name.
+    #[arg(long, value_name = "NAME")]
+    seed: Option<String>,
+    /// The metrics of the table, the most important one first; for CSV the columns with metrics. Default: those with usual names first.
+    #[arg(long = "metric", value_name = "NAME,…", value_delimiter = ',')]
+    metrics: Vec<String>,
+}
+
+/// The files of a study.
+struct Files {
+    name: String,
+    study: PathBuf,
+    runs: PathBuf,
+}
+
+pub(super) fn import(results: &Path, args: &ImportArgs) -> Result<Exit, Error> {
+    let (kind, path) = source(args)?;
+    let mut found = import::read(kind, path, &args.metrics)?;
+    let wishes = Wishes { axes: args.axes.clone(), seed: args.seed.clone(), metrics: args.metrics.clone() };
+    let study = Study::new(&mut found, &wishes)?;
+    // Records and bundles have no path of this machine.
+    let whole = fs::canonicalize(path).map_err(Error::io("cannot read the store"))?;
+    let store = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let source = format!("{}, `{}`", kind.title(), clean(&store));
+    let files = files(&whole, args.output.as_deref())?;
+    let about = format!("{} of {source}", count(found.runs.len(), "run"));
+    let text = study.runs_recipe(kind.word(), &files.name, &about);
+    let is_kept = is_own(&files)?;
+    let Prepared { plan, .. } = written(results, &files.runs, &text)?;
+    let stored = import::store_records(&plan, &found.runs, &study, &source, &Store::open(results)?)?;
+    if !is_kept {
+        let names = [&files.study, &files.runs].map(|file| file.file_name().unwrap_or_default().to_string_lossy());
+        let text = study.recipe(&files.name, &names[0], &names[1]);
+        written(results, &files.study, &text)?;
+    }
+    print(&summary(&files, &about, &found, stored))?;
+    tell(&found, &study, &files, is_kept)?;
+    Ok(Exit::Done)
+}
+
+/// The kind of the store and its path.
+fn source(args: &ImportArgs) -> Result<(Kind, &Path), Error> {
+    match args.store.as_slice() {
+        [kind, path] => {
+            let word = kind.to_string_lossy();
+            let known = Kind::of_word(&word).ok_or_else(|| {
+                let words = Kind::ALL.map(|(word, ..)| word);
+                let help = crate::recipe::suggest(&word, "kinds of stores", words).unwrap_or_default();
+                Error::NotFound { message: format!("`{}` is no kind of store", clean(&word)), help }
+            })?;
+            Ok((known, path))
+        }
+        [path, ..] => Ok((import::kind_of(path)?, path)),
+        [] => Err(Error::Unknown("name the folder or file to import".to_owned())),
+    }
+}
+
+/// The files of the study of a store, which is a whole path: `mlruns/` and `.` have the name of their folder.
+fn files(store: &Path, output: Option<&Path>) -> Result<Files, Error> {
+    let study = match output {
+        Some(output) => output.to_owned(),
+        None => PathBuf::from(format!("{}.yaml", crate::init::name(store)?)),
+    };
+    let name = crate::init::name(&study)?;
+    let runs = study.with_file_name(format!("{name}.runs.yaml"));
+    Ok(Files { name, study, runs })
+}
+
+/// True if the study's recipe exists and extends that of the runs; an error if it exists and does not.
+fn is_own(files: &Files) -> Result<bool, Error> {
+    match fs::read_to_string(&files.study) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("cannot read the recipe")(error)),
+        Ok(text) => {
+            let runs = files.runs.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let extends = text.lines().any(|line| line.starts_with("extends:") && line.contains(&runs));
+            if extends { Ok(true) } else { Err(InitError::Exists(files.study.clone()).into()) }
+        }
+    }
+}
+
+/// Writes a recipe if it plans, and returns its plan. It replaces a file of the same name, which an import has written.
+fn written(results: &Path, output: &Path, text: &str) -> Result<Prepared, Error> {
+    let writing = || Error::io("cannot write the recipe");
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder).map_err(writing())?;
+    let mut beside =
+        tempfile::Builder::new().prefix(".import").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
+    beside.write_all(text.as_bytes()).map_err(writing())?;
+    let changes: ChangeArgs = unchanged();
+    let prepared = changes.prepare(results, &[beside.path().to_owned()], &[], false)?;
+    beside.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
+    beside.persist(output).map_err(|error| writing()(error.error))?;
+    Ok(prepared)
+}
+
+/// The numbers of runs.
+fn summary(files: &Files, about: &str, found: &Runs, stored: import::Stored) -> String {
+    let failed = found.runs.iter().filter(|run| matches!(run.end, End::Failed(_))).count();
+    let running = found.runs.iter().filter(|run| run.end == End::Running).count();
+    let diverged = found.runs.iter().filter(|run| is_diverged(run)).count();
+    let ends = [(found.runs.len() - failed - running, "finished"), (failed, "failed"), (running, "not ended")];
+    let ends: Vec<String> =
+        ends.iter().filter(|(number, _)| *number > 0).map(|(number, word)| format!("{number} {word}")).collect();
+    let diverged = if diverged > 0 { format!(" ({diverged} with values that are not finite)") } else { String::new() };
+    let records = format!("{} new, {} in the store already", count(stored.new, "record"), stored.known);
+    format!("{}: {about}: {}{diverged}; {records}\n", files.study.display(), ends.join(", "))
+}
+
+/// True if a finished run has a metric without a finite value.
+fn is_diverged(run: &Run) -> bool {
+    run.end == End::Finished && run.series.values().any(|points| points.last.is_some_and(|last| !last.is_finite()))
+}
+
+/// Prints what is left out or has another form, what the runs can decide, and the next command.
+fn tell(found: &Runs, study: &Study, files: &Files, is_kept: bool) -> Result<(), Error> {
+    let skipped: usize = found.skipped.values().sum();
+    if skipped > 0 {
+        let reasons: Vec<String> =
+            found.skipped.iter().map(|(reason, number)| format!("{number}: {}", clean(reason))).collect();
+        say(format_args!("{skipped} of {} skipped: {}", count(found.runs.len() + skipped, "run"), reasons.join("; ")));
+    }
+    for notice in found.notices.iter().chain(&study.notices) {
+        say(format_args!("note: {}", clean(notice)));
+    }
+    if is_kept {
+        let text = fs::read_to_string(&files.study).map_err(Error::io("cannot read the recipe"))?;
+        let absent: Vec<&str> =
+            study.configuration().map(|(_, axis)| axis.as_str()).filter(|axis| !text.contains(axis)).collect();
+        let file = files.study.display();
+        say(format_args!("note: {file} stays as it is"));
+        if !absent.is_empty() {
+            say(format_args!("note: its tables average over {}, which {file} does not name", absent.join(", ")));
+        }
+    }
+    for sentence in import::advise(&found.runs, study) {
+        print(&format!("{sentence}\n"))?;
+    }
+    say(format_args!("next: sweep report {}", quoted_path(&files.study)));
+    Ok(())
+}

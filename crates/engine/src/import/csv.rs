@@ -1,0 +1,243 @@
+//! Runs in delimited text: a row for each run, or a row for each step of each run. A column is a metric, a parameter, the step, the run's
+//! identifier or its state.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
+
+use sweep_job::tasks::STEP_NAMES;
+
+use super::{End, ImportError, Run, Runs, lenient, text};
+use crate::{
+    format::{clean, fields, separator},
+    stats::Better,
+};
+
+/// Names of columns with identifiers and with names of runs, the most specific first.
+const IDENTIFIERS: [&str; 5] = ["run_id", "run", "id", "run_name", "name"];
+/// Names of columns with states, as exports of W&B and `MLflow` have them.
+const STATES: [&str; 2] = ["state", "status"];
+
+/// A table of texts.
+pub(super) struct Table {
+    pub(super) columns: Vec<String>,
+    /// Each row has a cell for each column.
+    pub(super) rows: Vec<Vec<String>>,
+    /// Number of rows with another number of cells, which are left out.
+    uneven: usize,
+}
+
+/// Reads a table with a header.
+pub(super) fn table(path: &Path) -> Result<Table, ImportError> {
+    let text = text(path)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut lines = rows(text);
+    let header =
+        lines.next().ok_or_else(|| ImportError::format(path, "it is empty: a header and rows are expected"))?;
+    let by = separator(header.as_bytes());
+    let columns: Vec<String> = fields(header.as_bytes(), by).into_iter().map(|name| name.trim().to_owned()).collect();
+    let unique: BTreeSet<&String> = columns.iter().collect();
+    if unique.len() < columns.len() {
+        return Err(ImportError::format(path, "two columns of its header have one name: rename one of them"));
+    }
+    let all: Vec<Vec<String>> = lines.map(|line| fields(line.as_bytes(), by)).collect();
+    let count = all.len();
+    let rows: Vec<Vec<String>> = all.into_iter().filter(|row| row.len() == columns.len()).collect();
+    let uneven = count - rows.len();
+    Ok(Table { columns, rows, uneven })
+}
+
+/// The rows of a text that are not empty; line breaks in quotes end none.
+fn rows(text: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let lines = text.split(move |char: char| {
+        quoted ^= char == '"';
+        char == '\n' && !quoted
+    });
+    lines.map(|line| line.trim_end_matches('\r')).filter(|line| !line.trim().is_empty())
+}
+
+/// True for the name of a column with steps.
+pub(super) fn is_step(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    STEP_NAMES.contains(&lower.trim_start_matches('_'))
+}
+
+/// True for a file of delimited text.
+pub(super) fn detects(path: &Path) -> bool {
+    path.is_file()
+        && path.extension().is_some_and(|end| ["csv", "tsv"].iter().any(|known| end.eq_ignore_ascii_case(known)))
+}
+
+/// The meaning of the columns, as their places.
+struct Columns {
+    metrics: Vec<usize>,
+    params: Vec<usize>,
+    step: Option<usize>,
+    id: Option<usize>,
+    state: Option<usize>,
+}
+
+/// Reads the runs of a file. `metrics` names columns with metrics; without any, those of numbers with usual names of metrics count.
+pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError> {
+    let table = table(path)?;
+    let columns = columns(path, &table, metrics)?;
+    let mut runs = Runs::default();
+    if table.uneven > 0 {
+        runs.skipped.insert("the row has another number of cells than the header".to_owned(), table.uneven);
+    }
+    let mut places: HashMap<Vec<&str>, usize> = HashMap::new();
+    let mut copies: HashMap<String, usize> = HashMap::new();
+    for row in &table.rows {
+        let group: Vec<&str> = match columns.id {
+            Some(id) => vec![row[id].trim()],
+            None => columns.params.iter().map(|place| row[*place].trim()).collect(),
+        };
+        let known = columns.step.and_then(|_| places.get(&group).copied());
+        let place = known.unwrap_or(runs.runs.len());
+        if known.is_none() {
+            let own = columns.id.map_or_else(|| digest(&group), |id| row[id].trim().to_owned());
+            let copy = copies.entry(own.clone()).and_modify(|copy| *copy += 1).or_insert(1);
+            let id = if *copy == 1 { own } else { format!("{own}-{copy}") };
+            places.insert(group, place);
+            runs.runs.push(begun(id, row, &table, &columns));
+        }
+        let step = columns.step.and_then(|step| row[step].trim().parse().ok());
+        for place_of_metric in &columns.metrics {
+            let (name, cell) = (&table.columns[*place_of_metric], row[*place_of_metric].trim());
+            match (cell.parse::<f64>(), step) {
+                (Ok(value), Some(step)) => runs.runs[place].log(name, lenient::step(step), value),
+                (Ok(value), None) => runs.runs[place].conclude(name, value),
+                (Err(_), _) => {}
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// The identifier of a run without one: a digest of its parameters.
+fn digest(params: &[&str]) -> String {
+    const DIGITS: usize = 10;
+    blake3::hash(params.join("\u{1f}").as_bytes()).to_hex()[..DIGITS].to_owned()
+}
+
+fn begun(id: String, row: &[String], table: &Table, columns: &Columns) -> Run {
+    let params =
+        columns.params.iter().filter_map(|place| Some((table.columns[*place].clone(), lenient::scalar(&row[*place])?)));
+    let state = columns.state.map(|place| row[place].trim().to_ascii_lowercase()).unwrap_or_default();
+    let end = match state.as_str() {
+        "" | "finished" | "completed" | "complete" | "success" => End::Finished,
+        "running" | "pending" | "queued" | "scheduled" => End::Running,
+        other => End::Failed(other.to_owned()),
+    };
+    Run { id, params: params.collect(), end, ..Run::default() }
+}
+
+impl Table {
+    /// True if a column has numbers, and nothing else.
+    fn has_numbers(&self, place: usize) -> bool {
+        let cells = || self.rows.iter().map(|row| row[place].trim()).filter(|cell| !cell.is_empty());
+        cells().next().is_some() && cells().all(|cell| cell.parse::<f64>().is_ok())
+    }
+
+    /// The place of the first of these names that a column has.
+    fn place(&self, names: &[&str]) -> Option<usize> {
+        names.iter().find_map(|name| self.columns.iter().position(|column| column.eq_ignore_ascii_case(name)))
+    }
+
+    /// Number of different rows, by some of their columns.
+    fn distinct(&self, places: &[usize]) -> usize {
+        let rows: BTreeSet<Vec<&str>> =
+            self.rows.iter().map(|row| places.iter().map(|place| row[*place].as_str()).collect()).collect();
+        rows.len()
+    }
+}
+
+/// The columns with metrics.
+fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, ImportError> {
+    let listed = || table.columns.iter().map(|name| format!("`{}`", clean(name))).collect::<Vec<_>>().join(", ");
+    let place = |name: &String| {
+        table.columns.iter().position(|column| column == name).ok_or_else(|| ImportError::NoName {
+            kind: "metric",
+            name: name.clone(),
+            help: format!("the columns are {}", listed()),
+        })
+    };
+    let usual = |place: &usize| Better::of_name(&table.columns[*place]).is_some() && table.has_numbers(*place);
+    let found: Vec<usize> = if wanted.is_empty() {
+        (0..table.columns.len()).filter(usual).collect()
+    } else {
+        wanted.iter().map(place).collect::<Result<_, _>>()?
+    };
+    if found.is_empty() {
+        let reason =
+            format!("no column of numbers has a usual name of a metric; name them with `--metric`: {}", listed());
+        return Err(ImportError::format(path, reason));
+    }
+    Ok(found)
+}
+
+fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, ImportError> {
+    let metrics = metrics(path, table, wanted)?;
+    let all = || 0..table.columns.len();
+    let is_metric = |place: &usize| metrics.contains(place);
+    let state = table.place(&STATES).filter(|place| !is_metric(place) && !table.has_numbers(*place));
+    let step = all().find(|place| is_step(&table.columns[*place]) && !is_metric(place));
+    let rest = |place: &usize| !is_metric(place) && Some(*place) != state;
+    let without_step: Vec<usize> = all().filter(|place| rest(place) && Some(*place) != step).collect();
+    // A column of steps whose rows are all of different runs is a parameter.
+    let step = step
+        .filter(|step| table.distinct(&without_step) < table.distinct(&[without_step.as_slice(), &[*step]].concat()));
+    let id = table.place(&IDENTIFIERS).filter(|place| {
+        let runs = if step.is_some() { table.distinct(&without_step) } else { table.rows.len() };
+        rest(place) && Some(*place) != step && runs > 1 && table.distinct(&[*place]) == runs
+    });
+    let params = all().filter(|place| rest(place) && Some(*place) != step && Some(*place) != id).collect();
+    Ok(Columns { metrics, params, step, id, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(text: &str, metrics: &[&str]) -> Result<Runs, ImportError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.csv");
+        std::fs::write(&path, text).unwrap();
+        let metrics: Vec<String> = metrics.iter().map(|name| (*name).to_owned()).collect();
+        read(&path, &metrics)
+    }
+
+    #[test]
+    fn rows_of_steps_are_curves_and_rows_of_runs_are_not() {
+        let read = runs("lr,seed,step,loss\n0.1,0,1,3\n0.1,0,2,2\n0.2,0,1,4\n0.2,0,2,\n", &[]).unwrap();
+        assert_eq!(read.runs.len(), 2);
+        assert_eq!(read.runs[0].series["loss"].by_step, [(1, 3.0), (2, 2.0)].into());
+        assert_eq!(read.runs[1].series["loss"].last, Some(4.0), "an empty cell is no value");
+        let read = runs("lr,seed,epoch,loss\n0.1,0,5,3\n0.1,1,5,2\n0.2,0,9,4\n", &[]).unwrap();
+        assert_eq!(read.runs.len(), 3);
+        assert!(read.runs[0].params.contains_key("epoch"), "a parameter: each row is a run of its own");
+    }
+
+    #[test]
+    fn equal_rows_are_repetitions_with_identifiers_of_their_own() {
+        let read = runs("lr;loss\n0,1;3\n0,1;4\n", &[]).unwrap();
+        let ids: BTreeSet<&str> = read.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(ids.len(), 2);
+        assert_eq!(
+            runs("Name,State,x,val_acc\na,finished,1,0.5\nb,crashed,1,0.1\n", &[]).unwrap().runs[1].end,
+            End::Failed("crashed".into())
+        );
+    }
+
+    #[test]
+    fn columns_without_usual_names_are_asked_for() {
+        let error = runs("a,b\n1,2\n", &[]).unwrap_err().to_string();
+        assert!(error.ends_with("name them with `--metric`: `a`, `b`"), "{error}");
+        assert_eq!(runs("a,b\n1,2\n", &["b"]).unwrap().runs[0].series["b"].last, Some(2.0));
+        assert!(runs("a,a\n1,2\n", &["a"]).is_err());
+        let read = runs("a,\"the\nloss\"\n1,2\nx,1,2\n", &["the\nloss"]).unwrap();
+        assert_eq!((read.runs.len(), read.skipped.values().sum::<usize>()), (1, 1));
+    }
+}

@@ -1,0 +1,166 @@
+//! The pages of an `SQLite` database, those of its write-ahead log first.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::SqliteError;
+
+/// Beginning of a database.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes of the header of a database, of a write-ahead log, and of a frame of it.
+const HEADER: usize = 100;
+const LOG_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// Beginnings of a rollback journal and of a write-ahead log; the lowest bit of the latter is set if its sums are of big-endian words.
+const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+const LOG_MAGIC: u32 = 0x377f_0682;
+
+/// The pages of a database.
+pub(super) struct Pages {
+    path: PathBuf,
+    file: File,
+    size: usize,
+    reserved: usize,
+    count: usize,
+    /// The write-ahead log, and the place of each page in it.
+    log: Option<(File, HashMap<u32, u64>)>,
+}
+
+impl Pages {
+    pub(super) fn open(path: &Path) -> Result<Self, SqliteError> {
+        let failed = |source: io::Error| SqliteError::Io { path: path.to_owned(), source };
+        let format = |reason: &str| SqliteError::Format { path: path.to_owned(), reason: reason.to_owned() };
+        let file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut header = [0; HEADER];
+        file.read_exact_at(&mut header, 0).map_err(|_| format("it is too short"))?;
+        if !header.starts_with(MAGIC) {
+            return Err(format("it does not begin like one"));
+        }
+        let size = match u16::from_be_bytes([header[16], header[17]]) {
+            1 => 65_536,
+            size => usize::from(size),
+        };
+        let reserved = usize::from(header[20]);
+        if !size.is_power_of_two() || size < 512 || size - reserved < 480 {
+            return Err(format("the size of its pages is invalid"));
+        }
+        // 0 if the database is empty.
+        if u32::from_be_bytes([header[56], header[57], header[58], header[59]]) > 1 {
+            return Err(format("its texts are not UTF-8"));
+        }
+        let mut pages = Self { path: path.to_owned(), file, size, reserved, count: 0, log: None };
+        if pages.is_interrupted() {
+            return Err(format(
+                "a change of it was interrupted; open it once with its program or with `sqlite3`, which repairs it",
+            ));
+        }
+        pages.log = pages.read_log().map_err(failed)?;
+        let logged = pages.log.as_ref().map_or(0, |(_, places)| places.len());
+        pages.count = usize::try_from(length / size as u64).unwrap_or(usize::MAX).saturating_add(logged);
+        Ok(pages)
+    }
+
+    fn beside(&self, end: &str) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(end);
+        name.into()
+    }
+
+    /// True if there is a rollback journal, with which the change of a killed program would be undone.
+    fn is_interrupted(&self) -> bool {
+        let Ok(journal) = File::open(self.beside("-journal")) else { return false };
+        let mut magic = [0; 8];
+        journal.read_exact_at(&mut magic, 0).is_ok() && magic == JOURNAL_MAGIC
+    }
+
+    /// The pages of the finished changes in the write-ahead log, if there is one.
+    fn read_log(&self) -> io::Result<Option<(File, HashMap<u32, u64>)>> {
+        let log = match File::open(self.beside("-wal")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            log => log?,
+        };
+        let mut header = [0; LOG_HEADER];
+        if log.read_exact_at(&mut header, 0).is_err() {
+            return Ok(None);
+        }
+        let big = match word(&header, 0) ^ LOG_MAGIC {
+            0 => false,
+            1 => true,
+            _ => return Ok(None),
+        };
+        let mut sum = sums([0, 0], &header[..24], big);
+        if word(&header, 8) as usize != self.size || sum != [word(&header, 24), word(&header, 28)] {
+            return Ok(None);
+        }
+        let (mut places, mut open) = (HashMap::new(), Vec::new());
+        let mut frame = vec![0; FRAME_HEADER + self.size];
+        let mut at = LOG_HEADER as u64;
+        // The first frame that is torn or of an earlier log ends it.
+        while log.read_exact_at(&mut frame, at).is_ok() {
+            sum = sums(sums(sum, &frame[..8], big), &frame[FRAME_HEADER..], big);
+            if frame[8..16] != header[16..24] || sum != [word(&frame, 16), word(&frame, 20)] {
+                break;
+            }
+            open.push((word(&frame, 0), at + FRAME_HEADER as u64));
+            // The last frame of a change has the size of the database.
+            if word(&frame, 4) != 0 {
+                places.extend(open.drain(..));
+            }
+            at += frame.len() as u64;
+        }
+        Ok((!places.is_empty()).then_some((log, places)))
+    }
+
+    /// The content of a page, from 1.
+    pub(super) fn read(&self, number: u32) -> Result<Vec<u8>, SqliteError> {
+        let mut page = vec![0; self.size];
+        let logged = self.log.as_ref().and_then(|(log, places)| Some((log, *places.get(&number)?)));
+        let read = match (logged, number.checked_sub(1)) {
+            (Some((log, at)), _) => log.read_exact_at(&mut page, at),
+            (None, Some(before)) => self.file.read_exact_at(&mut page, u64::from(before) * self.size as u64),
+            (None, None) => return Err(self.damaged("it names page 0")),
+        };
+        read.map(|()| page).map_err(|_| self.damaged(&format!("page {number} is not there")))
+    }
+
+    /// The number of pages at most.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes of a page that have content.
+    pub(super) fn usable(&self) -> usize {
+        self.size - self.reserved
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn damaged(&self, reason: &str) -> SqliteError {
+        SqliteError::Format { path: self.path.clone(), reason: reason.to_owned() }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+/// The sums of a write-ahead log after these bytes, whose number is a multiple of 8.
+fn sums(mut sum: [u32; 2], bytes: &[u8], big: bool) -> [u32; 2] {
+    let read = |bytes: &[u8]| {
+        let bytes = bytes.try_into().unwrap_or_default();
+        if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    };
+    for two in bytes.chunks_exact(8) {
+        sum[0] = sum[0].wrapping_add(read(&two[..4])).wrapping_add(sum[1]);
+        sum[1] = sum[1].wrapping_add(read(&two[4..])).wrapping_add(sum[0]);
+    }
+    sum
+}

@@ -1,0 +1,310 @@
+//! Runs of Weights & Biases: the transaction logs `run-ID.wandb`, which every run leaves in its folder, online and offline.
+//!
+//! A log has the frames of `LevelDB`'s logs: blocks of 32 KiB with records, each with a checksum (CRC-32), in one or several parts. A
+//! record is a protocol buffer (`wandb_internal.proto`). The end of the log of a killed run may be torn; the records before count.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value as Json;
+
+use super::{End, ImportError, Run, Runs, entries, lenient, name_of};
+use crate::{
+    export::tensorboard::event_file::{Field, Fields},
+    format::count,
+};
+
+/// Beginning of a log, with the number and the version of its format.
+const MAGIC: &[u8] = b":W&B\xe1\xbe\0";
+const BLOCK: usize = 32 << 10;
+/// Bytes before the content of a part: checksum, length, kind.
+const HEADER: usize = 7;
+/// Bytes of a log at most.
+const MAX_BYTES: u64 = 2 << 30;
+/// Levels of folders in which logs are searched.
+const MAX_LEVELS: usize = 4;
+
+/// True if a folder has logs.
+pub(super) fn detects(path: &Path) -> bool {
+    is_log(path) || (path.is_dir() && !logs(path).unwrap_or_default().is_empty())
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "wandb") && path.is_file()
+}
+
+fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
+    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+        for path in entries(folder)? {
+            if is_log(&path) {
+                found.push(path);
+            } else if path.is_dir() && level < MAX_LEVELS {
+                find(&path, level + 1, found)?;
+            }
+        }
+        Ok(())
+    }
+    if is_log(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    find(path, 1, &mut found)?;
+    Ok(found)
+}
+
+/// Reads the runs of a folder. Several logs of one run, which a resumed run has, are put together in the order of their folders' names.
+pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
+    let mut runs = Runs::default();
+    let (mut torn, mut parts) = (0, 0);
+    for path in logs(path)? {
+        let Some(log) = log(&path)? else {
+            runs.skip("the log is empty or of another format");
+            continue;
+        };
+        torn += usize::from(log.is_torn);
+        match runs.runs.iter_mut().find(|known| known.id == log.run.id) {
+            Some(known) => {
+                parts += 1;
+                merge(known, log.run);
+            }
+            None => runs.runs.push(log.run),
+        }
+    }
+    if torn > 0 {
+        runs.notices.push(format!("the end of {} is torn: the records before it are read", count(torn, "log")));
+    }
+    if parts > 0 {
+        runs.notices.push(format!("{} of resumed runs are put together with their first ones", count(parts, "log")));
+    }
+    Ok(runs)
+}
+
+fn merge(run: &mut Run, later: Run) {
+    run.params.extend(later.params);
+    for (name, points) in later.series {
+        let known = run.series.entry(name).or_default();
+        known.by_step.extend(points.by_step);
+        known.last = points.last.or(known.last);
+    }
+    run.end = later.end;
+    run.seconds += later.seconds;
+}
+
+/// A log that is being read.
+struct Log {
+    run: Run,
+    /// The values of the run, such as the smallest ones; without a value, that of the newest line counts.
+    summary: BTreeMap<String, f64>,
+    /// The newest step.
+    step: u64,
+    is_torn: bool,
+}
+
+/// Reads a log; `None` if it has another format, or no run.
+fn log(path: &Path) -> Result<Option<Log>, ImportError> {
+    let failed = |source| ImportError::Io { path: path.to_owned(), source };
+    let length = std::fs::metadata(path).map_err(failed)?.len();
+    if length > MAX_BYTES {
+        return Err(ImportError::format(path, format!("it has {length} bytes, of at most {MAX_BYTES}")));
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    if !bytes.starts_with(MAGIC) {
+        return Ok(None);
+    }
+    let run = Run { end: End::Running, ..Run::default() };
+    let mut log = Log { run, summary: BTreeMap::new(), step: 0, is_torn: false };
+    log.is_torn = !records(&bytes, &mut |record| log.add(record));
+    for (name, value) in std::mem::take(&mut log.summary) {
+        log.run.conclude(&name, value);
+    }
+    if log.run.id.is_empty() {
+        let name = name_of(path);
+        name.strip_prefix("run-").unwrap_or(&name).trim_end_matches(".wandb").clone_into(&mut log.run.id);
+    }
+    Ok(Some(log))
+}
+
+/// Calls `each` with every whole record; `false` if the log is cut or damaged somewhere.
+fn records(bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+    const FULL: u8 = 1;
+    const FIRST: u8 = 2;
+    const LAST: u8 = 4;
+    let (mut at, mut open) = (MAGIC.len(), Vec::new());
+    while at < bytes.len() {
+        let left = BLOCK - at % BLOCK;
+        if left < HEADER {
+            at += left;
+            continue;
+        }
+        let Some(header) = bytes.get(at..at + HEADER) else { return false };
+        let sum = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let (size, kind) = (usize::from(u16::from_le_bytes([header[4], header[5]])), header[6]);
+        let Some(part) = bytes.get(at + HEADER - 1..at + HEADER + size) else { return false };
+        if crc32(part) != sum || !(FULL..=LAST).contains(&kind) {
+            return false;
+        }
+        if kind == FULL || kind == FIRST {
+            open.clear();
+        }
+        open.extend(&part[1..]);
+        if kind == FULL || kind == LAST {
+            each(&open);
+            open.clear();
+        }
+        at += HEADER + size;
+    }
+    open.is_empty()
+}
+
+impl Log {
+    /// Adds a record.
+    fn add(&mut self, record: &[u8]) {
+        const HISTORY: u64 = 2;
+        const SUMMARY: u64 = 3;
+        const CONFIG: u64 = 5;
+        const RUN: u64 = 17;
+        const EXIT: u64 = 18;
+        for (field, value) in Fields(record) {
+            let Field::Bytes(content) = value else { continue };
+            match field {
+                HISTORY => self.history(content),
+                SUMMARY => self.summary(content),
+                CONFIG => self.config(content),
+                RUN => self.describe(content),
+                EXIT => self.exit(content),
+                _ => {}
+            }
+        }
+    }
+
+    /// `RunExitRecord { exit_code = 1, runtime = 2 }`.
+    fn exit(&mut self, content: &[u8]) {
+        let mut code = 0;
+        for (field, value) in Fields(content) {
+            match (field, value) {
+                (1, Field::Number(number)) => code = number.cast_signed(),
+                (2, Field::Number(number)) => self.run.seconds = number as f64,
+                _ => {}
+            }
+        }
+        self.run.end = if code == 0 { End::Finished } else { End::Failed(format!("exit code {code}")) };
+    }
+
+    /// `RunRecord { run_id = 1, config = 4, summary = 5, display_name = 8, start_time = 17 }`.
+    fn describe(&mut self, content: &[u8]) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        for (field, value) in Fields(content) {
+            match (field, value) {
+                (1, Field::Bytes(id)) => self.run.id = text(id),
+                (4, Field::Bytes(content)) => self.config(content),
+                (5, Field::Bytes(content)) => self.summary(content),
+                (8, Field::Bytes(name)) => self.run.name = text(name),
+                (17, Field::Bytes(time)) => {
+                    let seconds = Fields(time).find_map(|(field, value)| match (field, value) {
+                        (1, Field::Number(seconds)) => Some(seconds.cast_signed()),
+                        _ => None,
+                    });
+                    self.run.started = seconds.and_then(|seconds| seconds.checked_mul(1000));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn config(&mut self, content: &[u8]) {
+        for (name, value) in items(content).filter(|(name, _)| !name.starts_with("_wandb")) {
+            lenient::add(&mut self.run.params, &name, &value);
+        }
+    }
+
+    fn summary(&mut self, content: &[u8]) {
+        for (name, value) in items(content).filter(|(name, _)| !name.starts_with('_')) {
+            numbers(&name, &value, &mut |name, number| {
+                self.summary.insert(name.to_owned(), number);
+            });
+        }
+    }
+
+    fn history(&mut self, content: &[u8]) {
+        let all: Vec<(String, Json)> = items(content).collect();
+        let own = all.iter().find(|(name, _)| name == "_step").and_then(|(_, value)| value.as_u64());
+        let step = own.unwrap_or_else(|| self.step.saturating_add(1));
+        self.step = step;
+        for (name, value) in all.iter().filter(|(name, _)| !name.starts_with('_')) {
+            numbers(name, value, &mut |name, number| self.run.log(name, step, number));
+        }
+    }
+}
+
+/// The name and the value of an item `{ key = 1, nested_key = 2, value_json = 16 }`; none for names that W&B itself uses.
+fn item(content: &[u8]) -> Option<(String, Json)> {
+    let (mut key, mut nested, mut value) = (String::new(), Vec::new(), None);
+    for (field, content) in Fields(content) {
+        let Field::Bytes(content) = content else { continue };
+        let text = String::from_utf8_lossy(content);
+        match field {
+            1 => key = text.into_owned(),
+            2 => nested.push(text.into_owned()),
+            16 => value = lenient::json(&text),
+            _ => {}
+        }
+    }
+    let name = if nested.is_empty() { key } else { nested.join(".") };
+    Some((name, value?))
+}
+
+/// The items of a message in its field 1.
+fn items(content: &[u8]) -> impl Iterator<Item = (String, Json)> {
+    Fields(content).filter_map(|(field, value)| match (field, value) {
+        (1, Field::Bytes(content)) => item(content),
+        _ => None,
+    })
+}
+
+/// Calls `each` with the numbers in a value; those of maps have their paths as names. Media are no numbers.
+fn numbers(name: &str, value: &Json, each: &mut dyn FnMut(&str, f64)) {
+    match value {
+        Json::Object(entries) if !entries.contains_key("_type") => {
+            for (key, inner) in entries {
+                numbers(&format!("{name}.{key}"), inner, each);
+            }
+        }
+        _ => {
+            if let Some(number) = lenient::number(value) {
+                each(name, number);
+            }
+        }
+    }
+}
+
+/// CRC-32 of zlib.
+fn crc32(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    const TABLE: [u32; 256] = {
+        let (mut table, mut index) = ([0; 256], 0_u32);
+        while index < 256 {
+            let (mut sum, mut bit) = (index, 0);
+            while bit < 8 {
+                sum = if sum & 1 == 1 { sum >> 1 ^ POLYNOMIAL } else { sum >> 1 };
+                bit += 1;
+            }
+            table[index as usize] = sum;
+            index += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |sum, byte| sum >> 8 ^ TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_that_of_zlib() {
+        // `zlib.crc32(b"123456789")` of Python's zlib, and the check value of the catalog of CRC algorithms.
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+}

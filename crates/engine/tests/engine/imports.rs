@@ -1,0 +1,355 @@
+//! `sweep import`: stores of other programs become studies. `testdata/import/README.md` has the origin of the stores.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::sandbox::{Ended, Sandbox};
+
+/// The mean losses at the learning rates 0.1 and 0.2 over three seeds, by the formula in `testdata/import/README.md`.
+const LOSSES: [f64; 2] = [1.276_667, 1.386_667];
+
+fn store(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/testdata");
+    folder.join(name).display().to_string()
+}
+
+fn imported(sandbox: &Sandbox, arguments: &[&str]) -> Ended {
+    let ended = sandbox.sweep(&[&["import"], arguments].concat());
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+    ended
+}
+
+/// Number of rows of a study's table.
+fn rows(sandbox: &Sandbox, study: &str) -> usize {
+    let report = sandbox.sweep(&["report", study, "--format", "json"]);
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let cells = report.pointer("/reports/0/tables/0/cells").and_then(Value::as_array).unwrap();
+    let rows: BTreeSet<String> = cells.iter().map(|cell| cell["at"].to_string()).collect();
+    rows.len()
+}
+
+/// A copy of a folder, which a test may change.
+fn copied(from: &Path, to: &Path) {
+    fs_err::create_dir_all(to).unwrap();
+    for entry in fs_err::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let there = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copied(&entry.path(), &there);
+        } else {
+            fs_err::copy(entry.path(), there).unwrap();
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_store_becomes_a_table_with_intervals_by_two_commands() {
+    // The runs that have a value, and all of them.
+    let stores = [
+        ("mlruns", "MLflow", 8),
+        ("mlflow.db", "MLflow", 8),
+        ("wandb", "Weights & Biases", 8),
+        ("optuna.db", "Optuna", 8),
+        ("optuna.log", "Optuna", 8),
+        ("trackio", "trackio", 7),
+        ("multirun", "Hydra", 6),
+        ("runs", "TensorBoard", 6),
+    ];
+    for (name, program, number) in stores {
+        let sandbox = Sandbox::new();
+        let ended = imported(&sandbox, &[&store(&format!("import/{name}")), "-o", "study.yaml"]);
+        let begin = format!("study.yaml: {number} runs of {program}, `{name}`: ");
+        assert!(ended.stdout.starts_with(&begin), "{}", ended.stdout);
+        assert!(ended.stdout.contains("3 seeds in 2 configurations"), "{}", ended.stdout);
+        let records = sandbox.records();
+        assert_eq!(records.len(), number, "{name}");
+        let all: Vec<&Value> = records.values().collect();
+        assert!(all.iter().all(|record| record["identity"]["task"] == "imported"));
+        let is_whole =
+            |record: &&&Value| record["outcome"]["metrics"].as_object().is_some_and(|found| !found.is_empty());
+        for (lr, expected) in [0.1, 0.2].iter().zip(LOSSES) {
+            let expected = if name == "multirun" { 1.0 + lr + 0.01 } else { expected };
+            let of_lr = all.iter().filter(is_whole).filter(|record| record["params"]["params"]["lr"] == *lr);
+            let values: Vec<f64> = of_lr
+                .map(|record| {
+                    let metrics = record["outcome"]["metrics"].as_object().unwrap();
+                    let names = ["val/loss", "value", "loss"];
+                    names.iter().find_map(|name| metrics.get(*name)?["value"].as_f64()).unwrap()
+                })
+                .collect();
+            assert_eq!(values.len(), 3, "{name}");
+            let mean = values.iter().sum::<f64>() / 3.0;
+            assert!((mean - expected).abs() < 2e-6, "{name}: {mean}, expected {expected}");
+        }
+        assert!(rows(&sandbox, "study.yaml") >= 2, "{name}");
+        let report = sandbox.sweep(&["report", "study.yaml"]).stdout;
+        let shown = if name == "multirun" { "1.110 ± 0.025" } else { "1.277 ± 0.025" };
+        assert!(report.contains(shown), "{name}: {report}");
+        assert!(report.contains(&format!("records imported from {program}, `{name}`; `sweep` did not run them")));
+        let curves = all.iter().filter(|record| record["outcome"]["curves"].as_object().is_some()).count();
+        assert!(name == "multirun" || curves >= 6, "{name}: {curves} curves");
+    }
+}
+
+#[test]
+fn an_imported_record_is_marked_wherever_it_is_shown() {
+    let sandbox = Sandbox::new();
+    imported(&sandbox, &["mlflow", &store("import/mlruns")]);
+    let mark = "MLflow, `mlruns`";
+    let records = sandbox.records();
+    let label = records.keys().find(|label| label.contains("seed=1")).unwrap();
+    let key = records[label]["key"].as_str().unwrap();
+    let show = sandbox.sweep(&["show", key]).stdout;
+    assert!(show.contains(&format!("imported from {mark}; `sweep` did not run it")), "{show}");
+    assert!(!show.contains(" by sweep "), "{show}");
+    let explain = sandbox.sweep(&["explain", "mlruns.yaml", label]).stdout;
+    assert!(explain.contains(&format!("was imported from {mark}")), "{explain}");
+    let json: Value = serde_json::from_str(&sandbox.sweep(&["show", key, "--format", "json"]).stdout).unwrap();
+    assert!(json.to_string().contains("MLflow, `mlruns`"), "{json}");
+    for format in ["term", "md", "latex", "json"] {
+        let report = sandbox.sweep(&["report", "mlruns.yaml", "--format", format]).stdout;
+        assert!(report.contains("imported from MLflow"), "{format}: {report}");
+    }
+    let query = sandbox.sweep(&["query", "--select", "task,run", "--format", "csv"]).stdout;
+    assert_eq!(query.matches("imported").count(), 8, "{query}");
+    assert_eq!(sandbox.sweep(&["run", "mlruns.yaml"]).code, Some(0), "all jobs are done");
+    let page = sandbox.read("results/reports/mlruns/index.html");
+    assert!(page.contains("imported from MLflow"));
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+    let bundle = sandbox.sweep(&["bundle", "create", "mlruns.yaml", "--output", "b.tar"]);
+    assert_eq!(bundle.code, Some(0), "{}", bundle.stderr);
+    let verified = sandbox.sweep(&["bundle", "verify", "b.tar"]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+    assert!(verified.stdout.contains("imported from: MLflow, `mlruns`"), "{}", verified.stdout);
+    assert!(!verified.stdout.contains("host: "), "{}", verified.stdout);
+    let again = sandbox.sweep(&["bundle", "verify", "b.tar", "--rerun", "2", "--yes"]);
+    assert!(again.stderr.contains("8 runs of other programs cannot run again"), "{}", again.stderr);
+}
+
+#[test]
+fn a_further_import_adds_new_runs_and_changed_ones_and_leaves_the_study() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("mlruns");
+    copied(Path::new(&store("import/mlruns")), &folder);
+    let first = imported(&sandbox, &["mlruns"]);
+    assert!(
+        first
+            .stdout
+            .contains("7 finished, 1 failed (1 with values that are not finite); 8 records new, 0 in the store")
+    );
+    let study = sandbox.read("mlruns.yaml");
+    sandbox.write("mlruns.yaml", &format!("{study}# mine\n"));
+    let again = imported(&sandbox, &["mlruns"]);
+    assert!(again.stdout.contains("0 records new, 8 in the store already"), "{}", again.stdout);
+    assert!(sandbox.read("mlruns.yaml").ends_with("# mine\n"));
+    // A run that was copied, and a value that a run has logged since.
+    let metric = files(&folder).into_iter().find(|path| path.ends_with("metrics/val/loss")).unwrap();
+    let run = metric.ancestors().nth(3).unwrap();
+    let other = run.with_file_name("0123456789abcdef0123456789abcdef");
+    copied(run, &other);
+    let text = fs_err::read_to_string(&metric).unwrap();
+    fs_err::write(&metric, format!("{text}1795734999999 0.5 3\n")).unwrap();
+    let third = imported(&sandbox, &["mlruns"]);
+    assert!(third.stdout.contains("9 runs of MLflow"), "{}", third.stdout);
+    assert!(third.stdout.contains("2 records new, 7 in the store already"), "{}", third.stdout);
+    let report = sandbox.sweep(&["report", "mlruns.yaml"]);
+    assert!(report.stdout.contains("9 of 9 records imported"), "{}", report.stdout);
+}
+
+#[test]
+fn claims_are_judged_over_imported_runs() {
+    let sandbox = Sandbox::new();
+    imported(&sandbox, &[&store("import/wandb"), "-o", "study.yaml"]);
+    let study = sandbox.read("study.yaml");
+    let claim = "
+claims:
+  smaller-is-better:
+    says: The smaller learning rate has the smaller loss.
+    difference: { metric: val/loss, of: { step: runs, lr: 0.2 }, to: { step: runs, lr: 0.1, seed: [0, 1, 2] } }
+    expect: { more_than: 0 }
+";
+    sandbox.write("study.yaml", &format!("{study}{claim}"));
+    let report = sandbox.sweep(&["report", "study.yaml"]);
+    assert!(report.stdout.contains("smaller-is-better"), "{}{}", report.stdout, report.stderr);
+    assert!(report.stdout.contains("0.11"), "{}", report.stdout);
+    let best = sandbox.sweep(&["best", "study.yaml", "--by", "val/loss"]);
+    assert_eq!(best.code, Some(0), "{}", best.stderr);
+    assert!(best.stdout.contains("1.277") && !best.stdout.contains("run="), "{}", best.stdout);
+}
+
+#[test]
+fn runs_without_a_seed_are_independent_repetitions() {
+    let sandbox = Sandbox::new();
+    sandbox.write("n.csv", "method,val_acc\na,0.81\na,0.82\na,0.83\nb,0.91\nb,0.92\nb,0.94\n");
+    let ended = imported(&sandbox, &["n.csv"]).stdout;
+    assert!(ended.contains("no parameter is a seed, so runs of a configuration are its repetitions"), "{ended}");
+    assert!(ended.contains("They have 3 runs, and 2 would do"), "{ended}");
+    let best = sandbox.sweep(&["best", "n.yaml", "--by", "val_acc"]).stdout;
+    assert!(best.contains("0.923") && best.contains("0.820"), "the means of three runs: {best}");
+    let study = sandbox.read("n.yaml");
+    let more = "
+  effects: { from: runs, effects: { interactions: false }, cells: [val_acc] }
+claims:
+  better:
+    says: b is better.
+    difference: { metric: val_acc, of: { step: runs, method: b }, to: { step: runs, method: a } }
+    expect: { more_than: 0 }
+";
+    sandbox.write("n.yaml", &format!("{study}{more}"));
+    let report = sandbox.sweep(&["report", "n.yaml"]);
+    assert!(report.stdout.contains("3 against 3, not paired"), "{}{}", report.stdout, report.stderr);
+    assert_eq!(sandbox.sweep(&["run", "n.yaml"]).code, Some(0));
+    let setup = sandbox.read("results/reports/n/setup.md");
+    assert!(setup.contains("6 records imported from CSV"), "{setup}");
+}
+
+#[test]
+fn the_public_leaderboard_is_a_study_of_its_results() {
+    let sandbox = Sandbox::new();
+    let losses = imported(&sandbox, &[&store("leaderboard/losses.csv"), "--axes", "result"]).stdout;
+    assert!(
+        losses.starts_with("losses.yaml: 532 runs of CSV, `losses.csv`: 532 finished; 532 records new"),
+        "{losses}"
+    );
+    assert!(losses.contains("46 configurations: "), "{losses}");
+    assert_eq!(rows(&sandbox, "losses.yaml"), 46);
+    let best = sandbox.sweep(&["best", "losses.yaml", "--by", "loss", "--top", "1"]).stdout;
+    assert!(best.lines().any(|line| line.trim_start().starts_with("1   4 ")), "result 4 has the smallest mean: {best}");
+    // `date`, `record`, `seeds` and `steps` are columns of the published table.
+    let results = imported(&sandbox, &["csv", &store("leaderboard/results.csv"), "--metric", "loss"]).stdout;
+    assert!(results.contains("46 runs of CSV"), "{results}");
+    assert_eq!(rows(&sandbox, "results.yaml"), 46);
+}
+
+#[test]
+fn runs_cannot_be_run_and_the_message_names_the_remedy() {
+    let sandbox = Sandbox::new();
+    imported(&sandbox, &[&store("import/runs"), "-o", "study.yaml"]);
+    fs_err::remove_dir_all(sandbox.path("results")).unwrap();
+    let run = sandbox.sweep(&["run", "study.yaml"]);
+    assert_eq!(run.code, Some(5), "{}", run.stderr);
+    let all = format!("{}{}", run.stdout, run.stderr);
+    assert!(all.contains("import it again with `sweep import tensorboard`"), "{all}");
+}
+
+#[test]
+fn a_torn_log_has_the_records_before_the_tear() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("wandb");
+    copied(Path::new(&store("import/wandb")), &folder);
+    let log = files(&folder).into_iter().find(|path| path.ends_with("run-run3.wandb")).unwrap();
+    let whole = fs_err::read(&log).unwrap();
+    for length in [0, 3, 7, 20, whole.len() / 3, whole.len() - 5] {
+        fs_err::write(&log, &whole[..length]).unwrap();
+        let ended = imported(&sandbox, &["wandb", "-o", &format!("cut-{length}.yaml")]);
+        let is_empty = length < 7;
+        let expected = if is_empty { "1 of 8 runs skipped: 1: the log is empty" } else { "" };
+        assert!(ended.stderr.contains(expected), "{length}: {}", ended.stderr);
+        assert_eq!(ended.stdout.contains("1 not ended"), !is_empty, "{length}: {}", ended.stdout);
+    }
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    fs_err::write(&log, damaged).unwrap();
+    let ended = imported(&sandbox, &["wandb", "-o", "damaged.yaml"]);
+    assert!(ended.stderr.contains("the end of 1 log is torn"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_database_in_use_has_what_is_committed() {
+    let sandbox = Sandbox::new();
+    let ended = imported(&sandbox, &[&store("import/live"), "-o", "study.yaml"]);
+    assert!(ended.stdout.contains("8 runs of trackio"), "with `late`, without `never`: {}", ended.stdout);
+    let records = sandbox.records();
+    let late = records.keys().find(|label| label.contains("late@")).unwrap();
+    assert_eq!(records[late]["outcome"]["metrics"]["val/loss"]["value"], 1.5);
+}
+
+#[test]
+fn damaged_databases_are_errors() {
+    let sandbox = Sandbox::new();
+    let whole = fs_err::read(store("import/optuna.db")).unwrap();
+    let mut refused = 0;
+    for (index, length) in [10, 100, 511, 512, 5000, whole.len() - 700].into_iter().enumerate() {
+        fs_err::write(sandbox.path("cut.db"), &whole[..length]).unwrap();
+        let ended = sandbox.sweep(&["import", "optuna", "cut.db", "-o", &format!("{index}.yaml")]);
+        assert!(matches!(ended.code, Some(0 | 2)), "{length}: {} {}", ended.stdout, ended.stderr);
+        refused += usize::from(ended.code == Some(2));
+    }
+    assert!(refused >= 5, "{refused}");
+    // Pages that point anywhere, themselves included.
+    for seed in 0..40_usize {
+        let mut damaged = whole.clone();
+        for index in 0..40 {
+            let at = 100 + (seed * 7919 + index * 104_729) % (whole.len() - 100);
+            damaged[at] = u8::try_from((seed * 31 + index * 17) % 256).unwrap();
+        }
+        fs_err::write(sandbox.path("damaged.db"), damaged).unwrap();
+        let ended = sandbox.sweep(&["import", "optuna", "damaged.db", "-o", &format!("damaged-{seed}.yaml")]);
+        assert!(matches!(ended.code, Some(0 | 2 | 3)), "{seed}: {:?} {}", ended.code, ended.stderr);
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn names_and_values_of_any_text_are_data() {
+    let sandbox = Sandbox::new();
+    let long = "x".repeat(500);
+    let csv = format!(
+        "run,lr,${{{{ params.x }}}},name: [a]\u{1b}[31m,zip,prompt,seed,val_acc\n../../a,0.1,${{{{ y }}}},\"a: b # c\",1,{long},0,0.5\n\
+         \"b\u{202e}\",0.1,z,\"- x\",2,{long}y,1,0.25\nc,0.1,z,'q',1,{long},1,nan\n"
+    );
+    sandbox.write("runs.csv", &csv);
+    let ended = imported(&sandbox, &["runs.csv"]);
+    assert!(ended.stdout.contains("3 runs of CSV"), "{}", ended.stdout);
+    assert!(!format!("{}{}", ended.stdout, ended.stderr).contains('\u{1b}'));
+    assert_eq!(sandbox.sweep(&["report", "runs.yaml"]).code, Some(0));
+    assert_eq!(sandbox.records().len(), 3);
+    // Numbers and texts that read alike are told apart from nothing.
+    sandbox.write("mixed/a/.hydra/config.yaml", "width: 1\n");
+    sandbox.write("mixed/a/metrics.json", "{\"loss\": 1}");
+    sandbox.write("mixed/b/.hydra/config.yaml", "width: \"1\"\n");
+    sandbox.write("mixed/b/metrics.json", "{\"loss\": NaN}");
+    let ended = imported(&sandbox, &["hydra", "mixed"]);
+    assert!(ended.stderr.contains("`width` has numbers and equal texts"), "{}", ended.stderr);
+}
+
+#[test]
+fn mistakes_name_the_remedy() {
+    let sandbox = Sandbox::new();
+    sandbox.write("empty/readme.txt", "nothing");
+    copied(Path::new(&store("import/mlruns")), &sandbox.path("two/mlruns"));
+    copied(Path::new(&store("import/wandb")), &sandbox.path("two/wandb"));
+    sandbox.write("a.csv", "lr,loss\n0.1,2\n");
+    sandbox.write("a.yaml", "name: other\n");
+    let cases: [(&[&str], &str); 8] = [
+        (&["two"], "two has stores of several kinds (mlflow, wandb): name one"),
+        (&["empty"], "is no store that is known; name its kind, as in `sweep import mlflow empty`: wandb, mlflow,"),
+        (&["absent"], "cannot read absent"),
+        (&["wand", "empty"], "`wand` is no kind of store; did you mean `wandb`?"),
+        (&["wandb", "empty"], "no runs of Weights & Biases are there"),
+        (&["a.csv", "--axes", "lt"], "no run has the parameter `lt`; did you mean `lr`?"),
+        (&["a.csv", "--metric", "lost"], "no run has the metric `lost`; the columns are `lr`, `loss`"),
+        (&["a.csv"], "a.yaml"),
+    ];
+    for (arguments, expected) in cases {
+        let ended = sandbox.sweep(&[&["import"], arguments].concat());
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(expected), "{arguments:?}: {}", ended.stderr);
+    }
+    assert_eq!(sandbox.read("a.yaml"), "name: other\n");
+}
