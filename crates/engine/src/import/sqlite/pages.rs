@@ -57,7 +57,7 @@ impl Pages {
         let mut pages = Self { path: path.to_owned(), file, size, reserved, count: 0, log: None };
         if pages.is_interrupted() {
             return Err(format(
-                "a change of it was interrupted; open it once with its program or with `sqlite3`, which repairs it",
+                "a change of it is under way or was interrupted: import it later, or open it once with `sqlite3`, which repairs it",
             ));
         }
         pages.log = pages.read_log().map_err(failed)?;
