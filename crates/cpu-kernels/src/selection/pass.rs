@@ -265,7 +265,7 @@ fn compare_group<L: Lanes, M: Mask>(
     counts.up_to_low += (up_to_low & group_mask).count_ones();
     // NaN is inside, too.
     let mut inside_bits = !(up_to_low | from_high) & group_mask;
-    while inside != 0 {
+    while inside_bits != 0 {
         let bit = inside_bits.trailing_zeros() as usize;
         inside_bits &= inside_bits - 1;
         #[expect(clippy::cast_possible_truncation, reason = "a piece has fewer weights")]
