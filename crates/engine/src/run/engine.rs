@@ -7,6 +7,7 @@ mod rounds;
 mod sharing;
 mod start;
 mod trial;
+mod twins;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +23,7 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
-use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp};
+use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp, twins::Twins};
 pub(super) use self::{
     beside::{NotStored, Stored},
     gpus::Sample,
@@ -108,6 +109,8 @@ pub(super) struct Run<'a, 'o> {
     repeated: BTreeSet<usize>,
     /// Jobs whose earlier result was removed while it was to be adopted.
     unadoptable: BTreeSet<usize>,
+    /// Jobs that differ in the variant of their code only.
+    twins: Twins,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
     /// Results of earlier jobs, which may hold for jobs whose needed jobs have run again.
@@ -179,6 +182,7 @@ impl<'a, 'o> Run<'a, 'o> {
             has_unseen_writer: false,
             repeated: BTreeSet::new(),
             unadoptable: BTreeSet::new(),
+            twins: Twins::of(plan),
             gpus: Gpus::new(plan, &history.gpus),
             earlier: earlier_results(store),
             surroundings: OnceLock::new(),

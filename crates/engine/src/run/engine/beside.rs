@@ -316,6 +316,11 @@ impl Run<'_, '_> {
                 self.summary.done += 1;
                 self.ended.push((JobId::new(job), true));
                 self.learn(&record);
+                if self.twins.end(job)
+                    && let Some(earlier) = &mut self.earlier
+                {
+                    earlier.refresh();
+                }
                 self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
             }
