@@ -263,6 +263,7 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
                 host: "a machine".to_owned(),
                 sweep: "a test".to_owned(),
                 origin: None,
+                adopted: None,
                 under: None,
                 remarks: sweep_engine::record::Remarks::default(),
             };

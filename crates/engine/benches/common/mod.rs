@@ -41,6 +41,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 milestones: Milestones::default(),
                 log: None,
                 measured: None,
+                adopted: None,
                 notices: Vec::new(),
             },
         };

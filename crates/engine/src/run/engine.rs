@@ -6,6 +6,7 @@ mod gpus;
 mod sharing;
 mod start;
 mod trial;
+mod twins;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +19,7 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
-use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp};
+use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp, twins::Twins};
 pub(super) use self::{
     beside::{NotStored, Stored},
     gpus::Sample,
@@ -97,6 +98,8 @@ pub(super) struct LocalExecutor<'a, 'o> {
     repeated: BTreeSet<usize>,
     /// Jobs whose earlier result was removed while it was to be adopted.
     unadoptable: BTreeSet<usize>,
+    /// Jobs that differ in the variant of their code only.
+    twins: Twins,
     /// State of the GPUs that jobs share.
     gpus: Gpus,
     /// Results of earlier jobs, which may hold for jobs whose needed jobs have run again.
@@ -213,6 +216,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             has_unseen_writer: false,
             repeated: BTreeSet::new(),
             unadoptable: BTreeSet::new(),
+            twins: Twins::of(plan),
             gpus: Gpus::new(plan, &history.gpus),
             earlier: earlier_results(store),
             surroundings: OnceLock::new(),

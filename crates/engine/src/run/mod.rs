@@ -134,6 +134,9 @@ pub trait EarlierResults {
     /// The store cannot be read or written.
     fn holds(&mut self, plan: &Plan, id: JobId) -> Result<bool, StoreError>;
 
+    /// Reads the records anew at the next request, because this run has stored one that others may have.
+    fn refresh(&mut self);
+
     /// The latest record of a job that its program, with earlier code, made of the same parameters and inputs. `code` is the
     /// code that the program finds now.
     ///

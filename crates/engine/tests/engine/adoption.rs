@@ -315,7 +315,7 @@ fn an_adopted_record_needs_no_other_one() {
     assert!(verified.contains("adopted from record"), "{verified}");
 }
 
-/// Somebody removes what a job is about to adopt: it runs again, from its checkpoint on.
+/// A job whose earlier record loses its files runs again, from its checkpoint on.
 #[test]
 fn an_earlier_result_that_is_gone_is_not_adopted() {
     let sandbox = study();

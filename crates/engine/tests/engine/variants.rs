@@ -308,3 +308,28 @@ fn marked_regions_and_commits_become_patches() {
     assert!(made.stdout.starts_with("2 patches in steps: step-1, step-2\n"), "{}{}", made.stdout, made.stderr);
     assert!(sandbox.read("steps/step-2.patch").contains("\n-c\n"));
 }
+
+/// Which files a program reads is known after its first run, so that the second of two equal variants need not run.
+#[test]
+fn of_equal_variants_one_runs_and_the_others_take_its_result() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = study(
+        "
+steps:
+  train:
+    uses: command
+    matrix: { code: [., readme.patch, ablations/no-rope.patch] }
+    with: { argv: [python3, train.py] }
+",
+    );
+    sandbox.write("readme.patch", "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-one\n+two\n");
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(sandbox.starts().len(), 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("reads the same files as that of a variant"), "{}", ended.stderr);
+    assert_eq!(losses(&sandbox).len(), 3);
+    assert_eq!(open(&sandbox), Vec::<String>::new());
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}

@@ -32,6 +32,10 @@ impl<'s> Earlier<'s> {
 }
 
 impl EarlierResults for Earlier<'_> {
+    fn refresh(&mut self) {
+        self.recall = None;
+    }
+
     fn adoptable(&mut self, plan: &Plan, id: JobId, code: &Code) -> Result<Option<Adoptable>, StoreError> {
         self.recall(plan)?.adoptable(plan.job(id), code)
     }

@@ -316,6 +316,11 @@ impl LocalExecutor<'_, '_> {
                     self.state.tell(&RunEvent::Note { job, text });
                 }
                 self.learn(&record);
+                if self.twins.end(job)
+                    && let Some(earlier) = &mut self.earlier
+                {
+                    earlier.refresh();
+                }
                 self.state.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
             }

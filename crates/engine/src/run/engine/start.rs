@@ -41,6 +41,13 @@ impl LocalExecutor<'_, '_> {
         if self.options.arriving.has(key) {
             return self.wait(job, true);
         }
+        if self.twins.are_among(job, &self.storing) {
+            self.waiting.insert(job);
+            return vec![Event::Later(job)];
+        }
+        if self.twins.have_ended(job) {
+            self.waiting.remove(&job);
+        }
         if let Some(event) = self.recall(job) {
             return vec![event];
         }
@@ -78,15 +85,16 @@ impl LocalExecutor<'_, '_> {
     }
 
     /// Returns the event for the result of an earlier job, if that holds because the needed jobs have run again and left the
-    /// same results.
+    /// same results, or because another variant of the code has run and is the same for its program.
     fn recall(&mut self, job: usize) -> Option<Event> {
         let id = JobId::new(job);
         let ran = |need: &JobId| self.state.wanted[need.index()] == Disposition::Yes;
         let have_run = || self.state.plan.lists_of(id).iter().any(|list| self.state.plan.list(*list).iter().any(ran));
+        let need_new =
+            || have_run() || self.state.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need));
         let is_open = !self.attempts.contains_key(&job) && !self.waiting.contains(&job);
-        if !is_open
-            || !(have_run() || self.state.plan.job(id).identity.needs.iter().any(|need| self.is_of_this_run(need)))
-        {
+        let has_twin = self.twins.have_ended(job);
+        if !is_open || !(has_twin || need_new()) {
             return None;
         }
         // If the earlier result cannot be read, it does not hold, and the job runs.
@@ -94,7 +102,11 @@ impl LocalExecutor<'_, '_> {
             return None;
         }
         let outcome = self.state.store.get(self.state.plan.job(id).key).ok().flatten()?.outcome;
-        let text = "not run: the jobs that it needs have left the same files and values as before, so its earlier result holds";
+        let text = if has_twin {
+            "not run: its program reads the same files as that of a variant of the code that has a result"
+        } else {
+            "not run: the jobs that it needs have left the same files and values as before, so its earlier result holds"
+        };
         self.state.tell(&RunEvent::Note { job, text: text.to_owned() });
         self.state.tell(&RunEvent::Done { job, seconds: Some(0.0), outcome });
         Some(Event::Done(job))

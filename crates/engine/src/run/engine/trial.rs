@@ -54,7 +54,7 @@ pub(super) fn commit(
         }
         None => pending.commit(record).map_err(NotStored::Store)?,
     };
-    notes.extend(record.provenance.adopted.iter().flat_map(|adopted| adopted.sentences()));
+    notes.extend(record.provenance.adopted.iter().map(|adopted| adopted.sentences().join("; ")));
     Ok((Box::new(record), notes))
 }
 

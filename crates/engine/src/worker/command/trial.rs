@@ -186,8 +186,9 @@ fn compare(
     let Some(reached) = newest(curves) else { return Verdict::Open };
     let mut is_open = reached < after;
     let mut values = BTreeMap::new();
-    let then = earlier.curves.iter().filter(|(name, curve)| is_compared(name, curve));
-    let names: BTreeSet<&String> = then.map(|(name, _)| name).chain(curves.keys()).collect();
+    let both = earlier.curves.iter().chain(curves);
+    let names: BTreeSet<&String> =
+        both.filter(|(name, curve)| is_compared(name, curve)).map(|(name, _)| name).collect();
     for name in names {
         let pair = Pair {
             then: earlier.curves.get(name),
