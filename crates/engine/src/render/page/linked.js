@@ -41,7 +41,7 @@ const linkedPlots = (box, data, list) => {
   });
   box.append(make("h3", "Plots"), tools, place, note);
   fill(inputs.plot, PLOTS, state.plot);
-  let found = [];
+  let [found, dragging] = [[], false];
   const columnOf = (id) => list.columns().find((column) => column.id === id);
   const use = (name, columns, first, none) => {
     const pairs = columns.map(({ id, title }) => [id, title]);
@@ -68,6 +68,8 @@ const linkedPlots = (box, data, list) => {
     const at = ({ clientX, clientY }) => [clientX - frame.left, clientY - frame.top];
     const begin = at(event);
     element.setPointerCapture(event.pointerId);
+    dragging = true;
+    element.addEventListener("lostpointercapture", () => { dragging = false; }, { once: true });
     const before = pen.getImageData(0, 0, element.width, element.height);
     const move = (event) => {
       const [x, y] = at(event);
@@ -80,6 +82,7 @@ const linkedPlots = (box, data, list) => {
     element.addEventListener("pointermove", move);
     element.addEventListener("pointerup", (event) => {
       element.removeEventListener("pointermove", move);
+      dragging = false;
       const end = at(event);
       if (Math.hypot(end[0] - begin[0], end[1] - begin[1]) < STILL) clicked(end);
       else dragged(begin, end);
@@ -252,6 +255,8 @@ const linkedPlots = (box, data, list) => {
   };
   const kinds = { parallel, scatter, heat, best };
   const draw = () => {
+    // A canvas that is drawn anew would lose the pointer.
+    if (dragging) { later(); return; }
     const [first, ...others] = Object.values(inputs);
     others.forEach((input) => { input.parentElement.hidden = true; });
     fill(first, PLOTS, state.plot);
@@ -261,7 +266,7 @@ const linkedPlots = (box, data, list) => {
     writeAddress(state);
   };
   let [waiting, wide] = [0, null];
-  const later = () => { clearTimeout(waiting); waiting = setTimeout(draw, 30); };
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(draw, 50); };
   dark.addEventListener("change", later);
   new ResizeObserver(([{ contentRect: { width } }]) => { if (wide !== null && wide !== width) later(); wide = width; }).observe(box);
   list.watch((rows) => { found = rows; later(); });

@@ -211,7 +211,14 @@ const curveOverlay = (box, data, list, source) => {
         const distance = value === null ? Infinity : Math.abs(self.valToPos(value, "y") - top);
         if (distance < best[0]) best = [distance, line.id];
       });
-      if (hover !== best[1]) { hover = best[1]; charts.forEach((other) => other.plot.redraw(false, false)); }
+      if (hover !== best[1]) {
+        hover = best[1];
+        charts.forEach((other) => {
+          other.plot.redraw(false, false);
+          // The others have heard of the place before.
+          if (other !== chart) say(other)(other.plot);
+        });
+      }
     }
     const line = chart.lines.find(({ id }) => id === hover);
     const value = line ? valueAt(line, at) : null;
