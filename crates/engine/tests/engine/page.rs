@@ -28,9 +28,9 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
     for foreign in ["<script>alert", "<img", "<b>bold", "<i>figure", "<u>claim", "\u{202e}"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
-    // One script element for the data, one for what the page does.
-    assert_eq!(page.matches("<script").count(), 2);
-    assert_eq!(page.matches("</script>").count(), 2);
+    // One script element for the data, one for the library of charts, one for what the page does.
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
     assert_eq!(states(&page), ["done"; 4]);
     assert!(page.contains("&lt;b&gt;bold&lt;/b&gt;"), "text stays text");
     let data = data(&page);
