@@ -268,6 +268,14 @@ pub(crate) fn command(typed: &[String], label: &str) -> String {
     format!("sweep run {}", words.join(" "))
 }
 
+/// The command that explains a job; `None` if the arguments mean several recipes, because it takes one.
+pub(crate) fn explanation(typed: &[String], label: &str) -> Option<String> {
+    let (recipe, flags) = typed.split_first()?;
+    let is_alone = !recipe.starts_with('-') && flags.first().is_none_or(|flag| flag.starts_with("--"));
+    let arguments = [recipe.as_str(), label].into_iter().chain(flags.iter().map(String::as_str));
+    is_alone.then(|| format!("sweep explain {}", arguments.map(quoted).collect::<Vec<_>>().join(" ")))
+}
+
 impl Plan {
     /// Expands recipes. `backend` is where the jobs that need a device will compute.
     pub fn new(draft: Draft, backend: Backend) -> Result<Self, PlanError> {
@@ -431,6 +439,12 @@ impl Plan {
     pub fn command(&self, id: JobId) -> String {
         let job = self.job(id);
         command(&self.typed_for(job.identity.backend), &job.label.to_string())
+    }
+
+    /// The command that explains a job.
+    pub(crate) fn explanation(&self, id: JobId) -> Option<String> {
+        let job = self.job(id);
+        explanation(&self.typed_for(job.identity.backend), &job.label.to_string())
     }
 
     /// The environment variables whose values a job takes where it runs, and their places in the recipe.

@@ -291,6 +291,21 @@ impl Recipe {
         self.shown().flat_map(|shown| shown.metrics).chain(sizes)
     }
 
+    /// The names of the axes of random numbers and repetitions, over which pages average.
+    pub(crate) fn seeds(&self) -> Vec<String> {
+        let mut seeds: Vec<String> = Vec::new();
+        for step in &self.steps {
+            for axis in step.axes() {
+                let declared = step.replicates.iter().find(|(name, _)| name == axis).map(|(_, kind)| *kind);
+                let kind = declared.unwrap_or_else(|| Replication::implied(axis, std::iter::empty()));
+                if matches!(kind, Replication::Seed | Replication::Repeat) && !seeds.iter().any(|known| known == axis) {
+                    seeds.push(axis.to_owned());
+                }
+            }
+        }
+        seeds
+    }
+
     /// The names of all metrics and curves that it uses: those that it shows, declares, decides by and passes on to other jobs.
     pub(crate) fn used(&self) -> BTreeSet<String> {
         let passed = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());

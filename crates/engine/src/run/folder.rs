@@ -63,6 +63,12 @@ pub struct Manifest {
     /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub typed: Vec<String>,
+    /// The metrics that the recipes name, which pages show first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
+    /// The axes of the recipes over which pages average.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<String>,
     /// Every job of the plan; events refer to them by index.
     pub jobs: Vec<ManifestJob>,
     /// Lists of jobs that many jobs need.
@@ -131,6 +137,17 @@ pub struct ManifestJob {
 #[derive(Debug, Clone)]
 pub struct RunFolder(PathBuf);
 
+/// Returns the names in their order, each once.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 impl Manifest {
     /// Manifest of a run of a plan.
     pub fn new(plan: &Plan, wanted: &[Disposition], limits: &Limits, through: Through, history: &History) -> Self {
@@ -161,6 +178,8 @@ impl Manifest {
             limits: limits.clone(),
             typed: plan.typed(),
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
+            metrics: distinct(plan.studies.iter().flat_map(|study| study.recipe.metrics().map(str::to_owned))),
+            seeds: distinct(plan.studies.iter().flat_map(|study| study.recipe.seeds())),
             jobs,
             lists,
         }

@@ -2,11 +2,12 @@
 //!
 //! Every client that can reach the server can read the pages, so it listens on this machine only unless configured
 //! otherwise, and answers only to host names that a page from elsewhere cannot have (`guard.rs`). It serves reports of
-//! the results folder (`files.rs`), and the data of its pages.
+//! the results folder (`files.rs`), and the data of its pages. Curves of many jobs are binary columns (`curves.rs`).
 
 pub(crate) mod clients;
 mod compare;
 pub(crate) mod connections;
+mod curves;
 mod files;
 mod guard;
 mod patient;
@@ -54,6 +55,8 @@ struct Site {
     runs: runs::Known,
     /// Live updates for pages.
     hub: stream::Hub,
+    /// Series that were read for charts.
+    series: curves::Kept,
 }
 
 /// Serves the folder `results` until a signal ends the server; calls `ready` with the address. Returns the signal.
@@ -66,7 +69,8 @@ pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketA
         let listener = TcpListener::bind((host, port)).await?;
         let (close, closing) = watch::channel(false);
         let (runs, hub) = (runs::Known::default(), stream::Hub::default());
-        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub };
+        let series = curves::Kept::default();
+        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub, series };
         let names = Names::new(host);
         ready(listener.local_addr()?);
         let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), names), closing));
@@ -88,6 +92,7 @@ fn router(site: Arc<Site>, names: Names) -> Router {
         .route("/events", get(runs::events))
         .route("/runs/{run}", get(view::page))
         .route("/runs/{run}/events", get(view::events))
+        .route("/runs/{run}/curves", get(curves::read_curves))
         .route("/runs/{run}/jobs/{key}", get(view::job))
         .route("/runs/{run}/jobs/{key}/log", get(view::log))
         .route("/compare", get(compare::page))

@@ -8,7 +8,39 @@ const load = async (row) => {
   const detail = answer.ok ? await answer.json() : {};
   return { ...detail, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
 };
+data.pickable = true;
 const list = jobList(of("jobs"), data, load);
+// Curves come as binary columns, of at most so many jobs at once.
+const MOST_AT_ONCE = 128;
+const ranges = (indices) => indices.reduce((parts, index) => {
+  const last = parts.at(-1);
+  if (last && last[1] === index - 1) last[1] = index;
+  else parts.push([index, index]);
+  return parts;
+}, []).map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(",");
+const columnsOf = (buffer, keys) => {
+  const [view, found] = [new DataView(buffer), new Map()];
+  for (let at = 0; at < buffer.byteLength;) {
+    const [index, count] = [view.getUint32(at, true), view.getUint32(at + 4, true)];
+    found.set(keys.get(index), { x: new Float64Array(buffer, at + 8, count), y: new Float64Array(buffer, at + 8 + 8 * count, count) });
+    at += 8 + 16 * count;
+  }
+  return found;
+};
+const source = {
+  names: () => Object.entries(data.rest.series),
+  read: async (rows, { y, x, points, mean, from, to }, got) => {
+    for (let first = 0; first < rows.length; first += MOST_AT_ONCE) {
+      const part = rows.slice(first, first + MOST_AT_ONCE);
+      const query = new URLSearchParams({ jobs: ranges(part.map(({ index }) => index).sort((a, b) => a - b)), y, x, points, mean, ...(from === undefined ? {} : { from, to }) });
+      const answer = await fetch(`${base}/curves?${query}`);
+      if (!answer.ok) throw new Error(await answer.text());
+      if (!got(columnsOf(await answer.arrayBuffer(), new Map(part.map(({ index, key }) => [index, key]))))) return;
+    }
+  },
+  // Running jobs have the steps of their latest values only.
+  running: (name, x) => new Map(x ? [] : data.rest.running.flatMap(({ key, curves }) => curves.filter((curve) => curve.name === name).map(({ points }) => [key, { x: points.map(([step]) => step), y: points.map(([, value]) => value) }]))),
+};
 // What has the same parts is left as it is: who zooms is not disturbed.
 const refill = (element, parts) => {
   if (parts.length !== element.childNodes.length || parts.some((part, index) => part !== element.childNodes[index])) element.replaceChildren(...parts);
@@ -66,13 +98,21 @@ const showRest = (rest) => {
   }
 };
 showRest(data.rest);
-const source = new EventSource(`${base}/events`);
+const overlay = curveOverlay(of("overlay"), data, list, source);
+linkedPlots(of("plots"), data, list);
+document.addEventListener("job", ({ detail }) => list.find(detail));
+const events = new EventSource(`${base}/events`);
 // What has ended stays as it is: there is nothing to ask again for.
-source.addEventListener("end", () => source.close());
-source.addEventListener("message", (event) => {
-  const { columns, jobs, rest } = JSON.parse(event.data);
-  if (columns) data.columns = columns;
+events.addEventListener("end", () => events.close());
+events.addEventListener("message", (event) => {
+  const { columns, shown, left, jobs, rest } = JSON.parse(event.data);
+  if (columns) Object.assign(data, { columns, shown, left });
+  if (rest) {
+    data.rest = rest;
+    data.live = ["live", "stopping"].includes(rest.state);
+    showRest(rest);
+  }
   jobs.forEach(([index, line]) => { data.jobs[index] = JSON.parse(line); });
   if (columns || jobs.length) list.update(data);
-  if (rest) showRest(rest);
+  else overlay.update();
 });

@@ -20,10 +20,13 @@ use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 use super::{Script, Site, clients::Client, crumbs, not_found, page as site_page, read, runs, stream};
 use crate::{
     format::{clean, duration, latest, quantity, speeds, steps},
-    host,
+    host, plan,
     progress::describe,
     record::Key,
-    render::page::{Columns, Detail, Head, Line, Node, STATES, Tally, WHOLE, draw, end_of, list_section, state},
+    render::page::{
+        Columns, Detail, Head, Headings, Line, Node, STATES, Tally, WHOLE, draw, end_of, ended, list_section,
+        quantiles, state,
+    },
     run::{
         Manifest, RunEvent, RunFolder, RunProvenance,
         watch::{Snapshot, State as JobState, Watch},
@@ -33,6 +36,8 @@ use crate::{
 
 /// Maximum number of readings of a running job's series that are drawn; beyond, every second one is.
 const CURVE: usize = 120;
+/// Maximum number of columns of metrics.
+const MAX_COLUMNS: usize = 200;
 /// Maximum number of running jobs that are shown with a bar.
 const MAX_RUNNING: usize = 64;
 
@@ -45,13 +50,19 @@ struct View {
     jobs: Vec<(usize, String)>,
     /// The results that were read.
     results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
-    /// Seconds that finished jobs of other runs took.
-    took: HashMap<usize, f64>,
+    /// Seconds that finished jobs took, and their ends in seconds since 1970.
+    took: HashMap<usize, (f64, i64)>,
     /// The series of the running jobs.
     curves: HashMap<usize, Vec<Curve>>,
     /// The lines that the page has, as JSON, and what stands above them.
     lines: Vec<String>,
-    columns: Vec<(String, String)>,
+    columns: Headings,
+    /// The columns of the results, and the number of results that they are of.
+    found: (usize, Columns),
+    /// The results' values in these columns.
+    cells: HashMap<usize, Vec<Option<f64>>>,
+    /// The names of the finished jobs' series, with their units.
+    series: BTreeMap<String, &'static str>,
     /// Other data.
     rest: serde_json::Value,
     /// Number of consecutive looks without an engine.
@@ -62,8 +73,8 @@ struct View {
 #[derive(Debug, Serialize)]
 struct News {
     /// The columns' headings and names, if they are others; all lines follow then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    columns: Option<Vec<(String, String)>>,
+    #[serde(flatten)]
+    columns: Option<Headings>,
     /// Index and line of the jobs that changed, each a text of JSON.
     jobs: Vec<(usize, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +171,10 @@ impl View {
             took: HashMap::new(),
             curves: HashMap::new(),
             lines: Vec::new(),
-            columns: Vec::new(),
+            columns: Headings::default(),
+            found: (0, Columns::default()),
+            cells: HashMap::new(),
+            series: BTreeMap::new(),
             rest: serde_json::Value::Null,
             gone: 0,
         })
@@ -182,7 +196,9 @@ impl View {
                 if let Some((record, task)) =
                     record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task)))
                 {
-                    self.took.insert(job, record.provenance.seconds);
+                    self.took.insert(job, (record.provenance.seconds, ended(&record)));
+                    let curves = record.outcome.curves.iter();
+                    self.series.extend(curves.map(|(name, curve)| (clean(name).into_owned(), curve.unit.symbol())));
                     self.results.insert(job, (task, record.outcome.metrics));
                 }
             }
@@ -190,12 +206,25 @@ impl View {
         Ok(snapshot)
     }
 
-    fn columns(&self) -> Columns {
-        Columns::new(self.results.values().map(|(task, metrics)| (*task, metrics)))
+    /// Determines the columns if there are new results.
+    fn columns(&mut self, manifest: &Manifest) -> Headings {
+        if self.found.0 != self.results.len() {
+            let wanted: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
+            let results = self.results.values().map(|(task, metrics)| (*task, metrics));
+            let columns = Columns::new(results, &wanted, MAX_COLUMNS);
+            if columns != self.found.1 {
+                self.cells.clear();
+            }
+            self.found = (self.results.len(), columns);
+        }
+        for (job, (_, metrics)) in &self.results {
+            self.cells.entry(*job).or_insert_with(|| self.found.1.cells(metrics));
+        }
+        self.found.1.headings()
     }
 
     /// Returns the lines of the jobs.
-    fn lines(&self, snapshot: &Snapshot, columns: &Columns) -> Vec<String> {
+    fn lines(&self, snapshot: &Snapshot) -> Vec<String> {
         let now = host::clock::now();
         let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {
             let (word, says) = describe(snapshot, doing, now);
@@ -208,12 +237,13 @@ impl View {
                 JobState::Done { seconds: Some(seconds) }
                 | JobState::Failed { seconds, .. }
                 | JobState::Stopped { seconds, .. } => Some(*seconds),
-                _ => self.took.get(&index).copied(),
+                _ => self.took.get(&index).map(|(seconds, _)| *seconds),
             };
             let seconds = seconds.map(|seconds| (seconds * 10.0).round() / 10.0);
-            let cells = self.results.get(&index).map(|(_, metrics)| columns.cells(metrics)).unwrap_or_default();
+            let cells = self.cells.get(&index).cloned().unwrap_or_default();
             let (step, point) = &self.jobs[index];
-            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, says);
+            let ended = self.took.get(&index).map(|(_, ended)| *ended);
+            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, says, ended);
             serde_json::to_string(&line).unwrap_or_else(|_| "[]".to_owned())
         });
         lines.collect()
@@ -259,6 +289,7 @@ impl View {
             "bar": tally.parts(1000),
             "steps": draw(&self.nodes(snapshot)).into_string(),
             "running": running.collect::<Vec<_>>(),
+            "series": self.series,
         })
     }
 
@@ -292,9 +323,8 @@ impl View {
 impl stream::Look for View {
     fn look(&mut self) -> Option<String> {
         let snapshot = self.snapshot().ok()?;
-        let columns = self.columns();
-        let lines = self.lines(&snapshot, &columns);
-        let headings = columns.headings();
+        let headings = self.columns(&snapshot.manifest);
+        let lines = self.lines(&snapshot);
         let anew = headings != self.columns;
         let changed = lines.iter().enumerate().filter(|(index, line)| anew || self.lines.get(*index) != Some(line));
         let jobs: Vec<(usize, String)> = changed.map(|(index, line)| (index, line.clone())).collect();
@@ -334,12 +364,19 @@ fn render(site: &Site, run: &str) -> Option<Response> {
     let RunProvenance { user, git, sweep, .. } = RunProvenance::read(folder.path());
     let mut view = View::new(folder, &site.results).ok()?;
     let snapshot = view.snapshot().ok()?;
-    let columns = view.columns();
-    let lines = view.lines(&snapshot, &columns);
+    let headings = view.columns(&snapshot.manifest);
+    let lines = view.lines(&snapshot);
     let rest = view.rest(&snapshot);
-    let headings = columns.headings();
-    let head =
-        Head { live: snapshot.live, at: None, steps: &view.steps, states: STATES, columns: &headings, parts: &[] };
+    let head = Head {
+        live: snapshot.live,
+        at: None,
+        steps: &view.steps,
+        states: STATES,
+        columns: &headings,
+        seeds: &snapshot.manifest.seeds,
+        quantiles: quantiles(),
+        parts: &[],
+    };
     let mut data = serde_json::to_string(&head).ok()?;
     data.pop();
     let run_name = serde_json::to_string(run).ok()?;
@@ -404,11 +441,19 @@ pub(super) async fn job(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlP
 
 fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     let (folder, key) = job_of(site, run, key)?;
+    let manifest = folder.manifest().ok()?;
+    let label = &manifest.jobs.iter().find(|job| job.key == key)?.label;
     let detail = match Store::new(&site.results).get(key).ok().flatten() {
         Some(record) => Detail::default().params(record.identity.params.iter()).record(&record),
         None => Detail::default().fact("key", &key.to_string()),
     };
-    serde_json::to_string(&detail.log(log_of(site, &folder, key).as_deref())).ok()
+    let detail = detail.log(log_of(site, &folder, key).as_deref());
+    let detail = match manifest.typed.as_slice() {
+        // Runs of earlier versions do not have them.
+        [] => detail,
+        typed => detail.commands(&plan::command(typed, label), plan::explanation(typed, label).as_deref()),
+    };
+    serde_json::to_string(&detail).ok()
 }
 
 /// Returns the part of a job's log that has been written so far.

@@ -252,6 +252,22 @@ impl Browser {
         }
     }
 
+    /// Drags within an element, from one place to another, in shares of its width and height.
+    pub(crate) fn drag(&mut self, selector: &str, from: (f64, f64), to: (f64, f64)) {
+        let frame = self.eval(&format!(
+            "(() => {{ const element = document.querySelector({}); element.scrollIntoView({{ block: 'center' }});
+             const {{ x, y, width, height }} = element.getBoundingClientRect(); return {{ x, y, width, height }}; }})()",
+            json!(selector)
+        ));
+        let side = |name: &str| frame[name].as_f64().unwrap();
+        for (kind, (x, y)) in [("mouseMoved", from), ("mousePressed", from), ("mouseMoved", to), ("mouseReleased", to)]
+        {
+            let (x, y) = (side("x") + x * side("width"), side("y") + y * side("height"));
+            let params = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &params);
+        }
+    }
+
     /// Presses a key.
     pub(crate) fn press(&mut self, key: &str) {
         let (code, text) = match key {
@@ -262,6 +278,7 @@ impl Browser {
             "PageDown" => (34, ""),
             "End" => (35, ""),
             "ArrowUp" => (38, ""),
+            "ArrowRight" => (39, ""),
             "ArrowDown" => (40, ""),
             other => panic!("{other} is not known"),
         };

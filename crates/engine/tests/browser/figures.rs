@@ -114,10 +114,10 @@ fn without_scripts_and_on_paper_figures_are_drawings() {
     assert_eq!(browser.eval(shown), json!(["block", "none"]));
     let text = fs_err::read_to_string(&page).unwrap();
     assert!(text.contains("uPlot"), "the library is in the page");
-    // A page without such figures does not have it.
+    // A page without such figures, curves and results does not have it.
     let bare = crate::sandbox::Sandbox::with(
         "name: bare\nsteps: { a: { uses: mock, matrix: { value: [1, 2] } } }\nfigures: { f: { from: a, kind: bar, x: value, y: value } }\n",
     );
-    assert_eq!(bare.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(bare.sweep(&["report", "recipe.yaml"]).code, Some(0));
     assert!(!bare.read("results/reports/bare/index.html").contains("uPlot"));
 }

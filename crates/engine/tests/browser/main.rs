@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod dashboard;
 mod driver;
 mod figures;
 mod report;

@@ -107,9 +107,9 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     browser.click("a[data-step=train]");
     browser.until("location.hash === '#jobs' && document.querySelectorAll('#jobs-body tr').length === 9");
     assert_eq!(browser.text("#shown"), "9 jobs");
-    browser.click("[data-sort='0']");
+    browser.click("[data-sort='metric:loss']");
     let losses: Vec<f64> =
-        browser.texts("#jobs-body td:nth-child(3)").iter().map(|loss| loss.parse().unwrap()).collect();
+        browser.texts("#jobs-body td[data-column='metric:loss']").iter().map(|loss| loss.parse().unwrap()).collect();
     assert!(losses.len() == 9 && losses.is_sorted() && losses[0] < losses[8], "{losses:?}");
 
     // A job opens, by keyboard too, to everything that is known of it.

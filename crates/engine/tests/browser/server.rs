@@ -30,7 +30,7 @@ tables: { t: { from: train, cells: [value] } }
 "#;
 
 /// The server and its address.
-fn serve(sandbox: &Sandbox) -> (Running, String) {
+pub(crate) fn serve(sandbox: &Sandbox) -> (Running, String) {
     address_of(sandbox.command(&["ui", "--port", "0"]).spawn().unwrap())
 }
 
@@ -69,6 +69,8 @@ fn a_run_is_watched_compared_and_read() {
     let before = browser.eval(done).as_u64().unwrap();
     browser.inspect("run-live");
     browser.until(&format!("{done} > {before}"));
+    // Jobs that need attention come first, although others are earlier in the recipe.
+    browser.until("/failed|running/.test(document.querySelector('#jobs-body tr .pill').textContent)");
 
     // By keyboard from a step to its jobs, and into one that is done, whose log is not markup.
     browser.eval("document.querySelector('a[data-step=evaluate]').focus()");

@@ -28,9 +28,9 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
     for foreign in ["<script>alert", "<img", "<b>bold", "<i>figure", "<u>claim", "\u{202e}"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
-    // One script element for the data, one for what the page does.
-    assert_eq!(page.matches("<script").count(), 2);
-    assert_eq!(page.matches("</script>").count(), 2);
+    // One script element for the data, one for the library of charts, one for what the page does.
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
     assert_eq!(states(&page), ["done"; 4]);
     assert!(page.contains("&lt;b&gt;bold&lt;/b&gt;"), "text stays text");
     let data = data(&page);
@@ -99,7 +99,7 @@ steps:
     let data: Value = serde_json::from_str(data(&page)).unwrap();
     let jobs = data["jobs"].as_array().unwrap();
     assert_message!(format!("{}\n{}", jobs[2][6].as_str().unwrap(), jobs[3][6].as_str().unwrap()));
-    assert_eq!((&data["columns"][0], &jobs[0][5][0]), (&serde_json::json!(["Loss", "loss"]), &"0.500".into()));
+    assert_eq!((&data["columns"][0], &jobs[0][5][0]), (&serde_json::json!(["Loss", "loss"]), &0.5.into()));
     let detail = &data["details"][jobs[0][3].as_str().unwrap()];
     assert_eq!(detail["command"], r"sweep run recipe.yaml --only 'a/x=it'\\''s'".replace("\\\\", "\\"));
     assert_eq!(detail["metrics"][0], serde_json::json!(["loss", "0.500"]));

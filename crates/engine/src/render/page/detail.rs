@@ -36,6 +36,9 @@ pub(crate) struct Detail {
     log: Option<Tail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
+    /// The command that explains why it runs or does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
     /// The changes of the job's variant of the code.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<String>,
@@ -129,9 +132,10 @@ impl Detail {
         self
     }
 
-    /// Adds the command that runs it.
-    pub(crate) fn command(mut self, command: &str) -> Self {
+    /// Adds the command that runs it, and the one that explains it.
+    pub(crate) fn commands(mut self, command: &str, why: Option<&str>) -> Self {
         self.command = Some(clean(command).into_owned());
+        self.why = why.map(|why| clean(why).into_owned());
         self
     }
 }

@@ -1,188 +1,97 @@
-"use strict";
-// The list of jobs: filtered, sorted, a hundred at a time; a job opens to what is known of it. The report and the live view
-// have it in common. Texts are only ever put in as text.
-const MARKS = { done: "✓", cached: "✓", running: "▸", retrying: "↻", waiting: "·", open: "·", failed: "✗", skipped: "–", lost: "!", "left out": "–", reserve: "–", "ruled out": "–" };
+// The list of jobs: filtered, grouped, sorted, a hundred at a time; a job opens to what is known of it. The report and the live view
+// have it in common.
 const PAGE = 100;
-const SVG = "http://www.w3.org/2000/svg";
-const make = (tag, text, name) => {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (name) element.className = name;
-  return element;
-};
-const draw = (tag, attributes, text) => {
-  const element = document.createElementNS(SVG, tag);
-  Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-const plural = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-const span = (seconds) => {
-  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
-  const whole = Math.round(seconds);
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  return `${Math.floor(whole / 3600)} h ${Math.floor(whole / 60) % 60} min`;
-};
-const short = (number) => String(Number(number.toPrecision(4)));
-const pill = (state) => {
-  const element = make("span", undefined, `pill ${state.replace(" ", "-")}`);
-  const mark = make("span", MARKS[state] ?? "·");
-  mark.setAttribute("aria-hidden", "true");
-  element.append(mark, make("span", ` ${state}`, "word"));
-  return element;
-};
+// While a run goes on, jobs that need attention come first.
+const URGENT = ["failed", "running", "retrying"];
+const urgency = ({ state }) => (URGENT.includes(state) ? URGENT.indexOf(state) : URGENT.length);
+const FIXED = { state: { of: null }, job: { of: (row) => row.label } };
 
-const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
-const tick = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1).replace("e-", "e−") : compact.format(value).replace("-", "−"));
-const unitOf = ({ name, unit }) => (unit ? `${name} (${unit})` : name);
-
-// So many pairs of a kind are shown without scrolling.
-const MOST_FACTS = 24;
-const region = (element, label) => {
-  element.tabIndex = 0;
-  element.setAttribute("role", "region");
-  element.setAttribute("aria-label", label);
-  return element;
-};
-// A text that breaks between the parts of a name.
-const broken = (element, text) => {
-  text.split(/(?<=[,/._])/).forEach((part) => element.append(part, make("wbr")));
-  return element;
-};
-const facts = (title, pairs) => {
-  const part = make("section");
-  part.append(make("h3", title));
-  const list = make("dl");
-  pairs.forEach(([name, value]) => list.append(broken(make("dt"), name), make("dd", value)));
-  if (pairs.length <= MOST_FACTS) {
-    part.append(list);
-  } else {
-    const scroll = region(make("div", undefined, "long"), title);
-    scroll.append(list);
-    part.append(scroll);
-  }
-  return part;
-};
-
-// The end of a log, in which one can search; `whole`, if there is one, fetches all of it.
-const MOST_HITS = 1000;
-const logBlock = (log, whole) => {
-  const part = make("section", undefined, "log");
-  const title = make("h3", log.whole ? "Log" : "End of the log");
-  const bar = make("p", undefined, "search");
-  const word = make("input");
-  Object.assign(word, { type: "search", placeholder: "Search the log", autocomplete: "off", spellcheck: false });
-  word.setAttribute("aria-label", "Search the log");
-  const found = make("span", "", "note");
-  found.setAttribute("role", "status");
-  const pre = region(make("pre", log.text), "Log");
-  let lines = log.text.split("\n");
-  const show = () => {
-    if (!word.value) {
-      pre.textContent = lines.join("\n");
-      found.textContent = "";
-      return;
-    }
-    const wanted = new RegExp(word.value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
-    const hits = lines.map((line, index) => [line, index + 1]).filter(([line]) => wanted.test(line));
-    found.textContent = `${hits.length.toLocaleString("en")} of ${plural(lines.length, "line")}${hits.length > MOST_HITS ? `, the first ${MOST_HITS} shown` : ""}`;
-    pre.replaceChildren(...hits.slice(0, MOST_HITS).flatMap(([line, number]) => {
-      const [hit] = line.match(wanted);
-      const at = line.search(wanted);
-      return [`${number}: ${line.slice(0, at)}`, make("mark", hit), `${line.slice(at + hit.length)}\n`];
-    }));
+// The part of the view that the address has.
+const viewOfAddress = () => {
+  const asked = readAddress();
+  const sort = asked.text("sort");
+  const widths = asked.list("widths").map((part) => [part.slice(part.indexOf(":") + 1), widthOf(part.slice(0, part.indexOf(":")))]);
+  return {
+    text: asked.text("filter"), step: asked.text("step"), state: asked.text("state"), group: asked.text("group"),
+    order: sort ? { id: sort.replace(/^-/, ""), down: sort.startsWith("-") } : null,
+    chosen: asked.has("columns") ? asked.list("columns") : null, pins: asked.list("pins"),
+    widths: new Map(widths.filter(([, width]) => width !== null)), picks: new Set(asked.list("jobs")),
   };
-  word.addEventListener("input", show);
-  bar.append(word);
-  if (whole) {
-    const more = make("button", "Whole log, as it is now", "plain");
-    more.type = "button";
-    more.addEventListener("click", async () => {
-      const { text, whole: all } = await whole();
-      lines = text.split("\n");
-      title.textContent = all ? "Log" : "End of the log";
-      show();
-    });
-    bar.append(more);
-  }
-  bar.append(found);
-  part.append(title, bar, pre, make("p", log.path, "note"));
-  return part;
-};
-
-// Everything that is known of a job.
-const describe = (detail) => {
-  const box = make("div", undefined, "detail");
-  if (detail.says) box.append(make("p", detail.says, "says"));
-  const parts = make("div", undefined, "parts");
-  [["Metrics", detail.metrics], ["Parameters", detail.params], ["Facts", detail.facts], ["How it came about", detail.made]]
-    .filter(([, pairs]) => pairs?.length)
-    .forEach(([title, pairs]) => parts.append(facts(title, pairs)));
-  box.append(parts);
-  if (detail.curves?.length) {
-    const curves = make("div", undefined, "curves");
-    curves.append(...detail.curves.filter((curve) => curve.values.length).map((curve) => jobCurve(unitOf(curve), [curve]).figure));
-    box.append(make("h3", "Curves"), curves);
-  }
-  if (detail.changes) box.append(make("h3", "Changes of the code"), region(make("pre", detail.changes), "Changes of the code"));
-  if (detail.command) box.append(make("h3", "To reproduce it"), region(make("pre", detail.command), "To reproduce it"));
-  if (detail.log) box.append(logBlock(detail.log, detail.wholeLog));
-  return box;
 };
 
 // `load(row)` answers what is known of a job, or the address of the page that has it.
 const jobList = (section, data, load, kept = {}) => {
   const of = (name) => section.querySelector(`#${name}`);
-  const [text, step, state, head, body] = ["filter", "step", "state", "jobs-head", "jobs-body"].map(of);
-  let order = kept.order ?? null;
+  const [text, step, state, group, head, body] = ["filter", "step", "state", "group", "jobs-head", "jobs-body"].map(of);
+  const view = viewOfAddress();
   let first = kept.first ?? 0;
   let open = kept.open ?? null;
-  const label = (row) => (row.point ? `${data.steps[row.step]}/${row.point}` : data.steps[row.step]);
-  const read = () => data.jobs.map(([step, point, state, key, seconds, cells, says]) => ({ step, point, state: data.states[state], key, seconds, cells: cells ?? [], says: says ?? "" }));
-  let rows = read();
-  const choose = (select, values, any) => {
-    const before = select.value;
-    select.replaceChildren(new Option(any, ""), ...values.map((value) => new Option(value, value)));
-    select.value = values.includes(before) ? before : "";
+  const openGroups = new Set(kept.groups ?? []);
+  const watchers = [];
+  let [rows, columns, byId] = [[], [], new Map()];
+  view.shown = () => (view.chosen ?? columns.filter((column) => column.first).map(({ id }) => id)).filter((id) => byId.has(id));
+  const save = () => writeAddress({
+    filter: text.value, step: step.value, state: state.value, group: group.value, sort: view.order ? `${view.order.down ? "-" : ""}${view.order.id}` : "",
+    columns: view.chosen, pins: view.pins, widths: [...view.widths].map(([id, width]) => `${width}:${id}`), jobs: [...view.picks],
+  });
+  const chooser = columnChooser(of("columns"), view, () => show());
+  const read = () => {
+    rows = readRows(data);
+    columns = readColumns(data, rows);
+    byId = new Map(columns.map((column) => [column.id, column]));
+    FIXED.state.of = (row) => data.states.indexOf(row.state);
+    const values = (names) => names.map((name) => [name, name]);
+    fill(step, [["", "every step"], ...values([...new Set(data.steps)])]);
+    fill(state, [["", "any state"], ...values(data.states.filter((name) => rows.some((row) => row.state === name)))]);
+    const axes = columns.filter(({ kind }) => kind === "axis");
+    const seeded = axes.some(({ name }) => data.seeds.includes(name));
+    fill(group, [["", "no groups"], ...(seeded ? [[CONFIGURATION, "by configuration"]] : []), ...axes.map(({ name }) => [name, `by ${name}`])]);
+    chooser.update(columns, data.left);
   };
-  const options = () => {
-    choose(step, data.steps.filter((name, index) => data.steps.indexOf(name) === index), "every step");
-    choose(state, data.states.filter((name) => rows.some((row) => row.state === name)), "any state");
-  };
-  const keys = {
-    state: (row) => data.states.indexOf(row.state),
-    job: (row) => label(row),
-    time: (row) => row.seconds ?? -1,
-  };
-  const number = (cell) => (cell === undefined || cell === null || cell === "" ? -Infinity : Number(cell));
-  const value = (name) => keys[name] ?? ((row) => number(row.cells[Number(name)]));
-  const heading = (name, words, kind, title) => {
+  const heading = (id, words, kind, title) => {
     const cell = make("th", undefined, kind);
     if (title && title !== words) cell.title = title;
     cell.scope = "col";
     const button = make("button", words);
     button.type = "button";
-    button.dataset.sort = name;
-    if (order?.name === name) cell.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+    button.dataset.sort = id;
+    if (view.order?.id === id) cell.setAttribute("aria-sort", view.order.down ? "descending" : "ascending");
     button.addEventListener("click", () => {
-      order = { name, down: order?.name === name && !order.down };
+      view.order = { id, down: view.order?.id === id && !view.order.down };
       first = 0;
       show();
-      head.querySelector(`[data-sort="${name}"]`).focus();
     });
     cell.append(button);
+    if (byId.has(id)) cell.append(widthHandle(cell, id));
     return cell;
+  };
+  // Dragging the edge of a heading makes its column wider; the chooser does so by keyboard.
+  const widthHandle = (cell, id) => {
+    const handle = make("span", undefined, "handle");
+    handle.setAttribute("aria-hidden", "true");
+    handle.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      handle.setPointerCapture(event.pointerId);
+      const [from, width] = [event.clientX, cell.offsetWidth];
+      const moved = ({ clientX }) => {
+        view.widths.set(id, widthOf(String(Math.round(width + clientX - from))) ?? WIDTHS[0]);
+        cell.style.minWidth = `${view.widths.get(id)}px`;
+      };
+      handle.addEventListener("pointermove", moved);
+      handle.addEventListener("pointerup", () => { handle.removeEventListener("pointermove", moved); show(); }, { once: true });
+    });
+    return handle;
   };
   // What is open stays as it is when the list is drawn again.
   let before = null;
-  const details = (row, columns) => {
+  const details = (row, width) => {
     if (before?.key === row.key && before.state === row.state) {
-      before.line.firstChild.colSpan = columns + 3;
+      before.line.firstChild.colSpan = width;
       return before.line;
     }
     const line = make("tr", undefined, "opened");
     const cell = make("td");
-    cell.colSpan = columns + 3;
+    cell.colSpan = width;
     line.append(cell);
     before = { key: row.key, state: row.state, line };
     Promise.resolve(load(row)).then((detail) => {
@@ -191,62 +100,170 @@ const jobList = (section, data, load, kept = {}) => {
         link.href = detail;
         cell.append(link);
       } else {
-        cell.append(describe({ says: row.says, ...detail }));
+        cell.append(describe({ says: row.says, ...detail }, row, rows));
       }
     });
     return line;
   };
-  const show = () => {
-    const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = rows.filter((row) => (!step.value || data.steps[row.step] === step.value) && (!state.value || row.state === state.value)
-      && words.every((word) => label(row).toLowerCase().includes(word) || row.key.startsWith(word)));
-    if (order) {
-      const of = value(order.name);
-      const compare = (a, b) => {
-        const [left, right] = [of(a), of(b)];
-        return typeof left === "number" ? left - right || 0 : left.localeCompare(right, undefined, { numeric: true });
-      };
-      found.sort(order.down ? (a, b) => compare(b, a) : compare);
-    }
-    first = Math.max(0, Math.min(first, Math.floor((found.length - 1) / PAGE) * PAGE));
-    const shown = found.slice(first, first + PAGE);
-    const columns = data.columns.map(([name, title], index) => ({ name, title, index })).filter(({ index }) => found.some((row) => row.cells[index]));
-    head.replaceChildren(heading("state", "State"), heading("job", "Job"),
-      ...columns.map(({ name, title, index }, place) => heading(String(index), name, place ? "number extra" : "number", title)), heading("time", "Time", "number"));
-    const focused = document.activeElement?.dataset?.key;
-    body.replaceChildren(...shown.flatMap((row) => {
-      const line = make("tr");
-      const about = make("th");
-      about.scope = "row";
-      const button = make("button");
-      broken(button, label(row));
-      button.type = "button";
-      button.dataset.key = row.key;
-      button.setAttribute("aria-expanded", String(open === row.key));
-      button.addEventListener("click", () => {
-        open = open === row.key ? null : row.key;
-        show();
-        body.querySelector(`[data-key="${row.key}"]`)?.focus();
-      });
-      about.append(button);
-      if (row.says) about.append(make("span", row.says, "why"));
-      const status = make("td");
-      status.append(pill(row.state));
-      const cells = columns.map(({ index }, place) => make("td", row.cells[index] ?? "", place ? "number extra" : "number"));
-      line.append(status, about, ...cells, make("td", row.seconds === null || row.seconds === undefined ? "" : span(row.seconds), "number"));
-      return open === row.key ? [line, details(row, columns.length)] : [line];
-    }));
-    if (focused) body.querySelector(`[data-key="${focused}"]`)?.focus();
-    const range = shown.length < found.length ? `, ${(first + 1).toLocaleString("en")} to ${(first + shown.length).toLocaleString("en")} shown` : "";
-    of("shown").textContent = `${plural(found.length, "job")}${range}`;
-    const pages = of("pages");
-    pages.hidden = found.length <= PAGE;
-    of("earlier").disabled = first === 0;
-    of("later").disabled = first + PAGE >= found.length;
+  const sized = (cell, id) => {
+    const width = view.widths.get(id);
+    if (width) Object.assign(cell.style, { minWidth: `${width}px`, maxWidth: `${width}px`, overflowWrap: "anywhere", whiteSpace: "normal" });
+    if (view.pins.includes(id)) cell.classList.add("pinned");
+    cell.dataset.column = id;
+    return cell;
   };
-  // From a job the arrows, Home and End lead to others, Page Up and Page Down to other pages, and Escape closes what is open.
+  const written = (column, value) => (value === null ? "" : column.kind === "time" ? span(value) : column.kind === "metric" ? shown(value) : value);
+  // Without a choice of columns, a narrow window has room for one metric and the column of the order.
+  const isMain = ({ id, kind }) => view.chosen !== null || kind === "time" || id === view.order?.id || id === view.shown().find((other) => byId.get(other).kind === "metric");
+  const kindOf = (column) => `${column.kind === "axis" ? "axis" : "number"}${isMain(column) ? "" : " extra"}`;
+  const picker = (rowsOf, label) => {
+    const box = make("input");
+    const picked = rowsOf.filter(({ key }) => view.picks.has(key)).length;
+    Object.assign(box, { type: "checkbox", checked: picked === rowsOf.length, indeterminate: picked > 0 && picked < rowsOf.length });
+    box.setAttribute("aria-label", `Draw the curves of ${label}`);
+    box.dataset.pick = label;
+    box.addEventListener("change", () => {
+      rowsOf.forEach(({ key }) => view.picks[box.checked ? "add" : "delete"](key));
+      show();
+    });
+    return box;
+  };
+  const lineOf = (row, shownColumns, inGroup) => {
+    const line = make("tr", undefined, inGroup ? "member" : undefined);
+    const about = make("th");
+    about.scope = "row";
+    const button = make("button");
+    broken(button, row.label);
+    button.type = "button";
+    button.dataset.key = row.key;
+    button.setAttribute("aria-expanded", String(open === row.key));
+    button.addEventListener("click", () => {
+      open = open === row.key ? null : row.key;
+      show();
+    });
+    about.append(button);
+    if (row.says) about.append(make("span", row.says, "why"));
+    const status = make("td");
+    if (data.pickable) status.append(picker([row], row.label), " ");
+    status.append(pill(row.state));
+    line.append(status, about, ...shownColumns.map((column) => sized(make("td", written(column, column.of(row)), kindOf(column)), column.id)));
+    return open === row.key ? [line, details(row, shownColumns.length + 2)] : [line];
+  };
+  const groupLine = (found, shownColumns) => {
+    const line = make("tr", undefined, "group");
+    const about = make("th");
+    about.scope = "row";
+    const button = make("button");
+    broken(button, found.label);
+    button.type = "button";
+    button.dataset.group = found.label;
+    button.setAttribute("aria-expanded", String(openGroups.has(found.label)));
+    button.addEventListener("click", () => {
+      openGroups[openGroups.has(found.label) ? "delete" : "add"](found.label);
+      show();
+    });
+    about.append(button);
+    const counts = data.states.map((name) => [found.rows.filter((row) => row.state === name).length, name]).filter(([count]) => count);
+    about.append(make("span", counts.map(([count, name]) => `${count} ${name}`).join(", "), "why"));
+    const status = make("td");
+    if (data.pickable) status.append(picker(found.rows, found.label), " ");
+    status.append(pill(counts[0][1]));
+    const cells = shownColumns.map((column) => {
+      const cell = sized(make("td", undefined, kindOf(column)), column.id);
+      if (column.kind === "axis") {
+        const values = new Set(found.rows.map(column.of).filter((value) => value !== null));
+        cell.textContent = values.size > 1 ? plural(values.size, "value") : [...values][0] ?? "";
+      } else {
+        const mean = found.means.get(column.id) ?? summary(found.rows, column.of, data);
+        if (mean) cell.title = mean.about;
+        cell.textContent = !mean ? "" : column.kind === "time" ? span(mean.mean) : mean.half === null ? shown(mean.mean) : withHalf(mean);
+      }
+      return cell;
+    });
+    line.append(status, about, ...cells);
+    return line;
+  };
+  const withHalf = ({ mean, half }) => {
+    const places = half > 0 ? decimals(half) : decimals(mean);
+    return `${shown(mean, Math.min(places, 6))} ± ${shown(half)}`;
+  };
+  // The lines of the list in their order: jobs, or groups with the jobs of those that are open.
+  const sortedLines = (found) => {
+    const key = view.order && (FIXED[view.order.id]?.of ?? byId.get(view.order.id)?.of);
+    if (!group.value) {
+      if (key) found.sort(order(key, view.order.down));
+      else if (data.live) found.sort((one, other) => urgency(one) - urgency(other));
+      return [found, null];
+    }
+    const groups = groupsOf(found, group.value, data.seeds);
+    groups.forEach((one) => { one.means = new Map(); });
+    const column = view.order && byId.get(view.order.id);
+    const value = (one) => {
+      if (!column) return view.order?.id === "state" ? Math.min(...one.rows.map(FIXED.state.of)) : one.label;
+      if (column.kind === "axis") return column.of(one.rows[0]);
+      const mean = summary(one.rows, column.of, data);
+      one.means.set(column.id, mean);
+      return mean?.mean ?? null;
+    };
+    if (key) {
+      const values = new Map(groups.map((one) => [one, value(one)]));
+      groups.sort(order((one) => values.get(one), view.order.down));
+    } else if (data.live) {
+      groups.sort((one, other) => Math.min(...one.rows.map(urgency)) - Math.min(...other.rows.map(urgency)));
+    }
+    const lines = groups.flatMap((one) => {
+      if (key) one.rows.sort(order(key, view.order.down));
+      return openGroups.has(one.label) ? [one, ...one.rows] : [one];
+    });
+    return [lines, groups];
+  };
+  // Pinned columns stay beside the name of the job, each after the one before it.
+  const pin = () => {
+    const table = head.closest("table");
+    let left = head.children[1]?.offsetWidth ?? 0;
+    table.querySelectorAll("thead .pinned").forEach((cell) => {
+      table.querySelectorAll(`[data-column="${CSS.escape(cell.dataset.column)}"]`).forEach((other) => { other.style.left = `${left}px`; });
+      left += cell.offsetWidth;
+    });
+  };
+  const focused = () => {
+    const { key, group: name, sort, pick } = document.activeElement?.dataset ?? {};
+    const [attribute, value] = key ? ["key", key] : name ? ["group", name] : sort ? ["sort", sort] : pick ? ["pick", pick] : [];
+    return attribute && section.contains(document.activeElement) ? `[data-${attribute}="${CSS.escape(value)}"]` : null;
+  };
+  const matching = () => {
+    const { fits, remarks } = compileFilter(text.value, columns);
+    const note = of("filter-note");
+    note.textContent = remarks.length ? `${[...new Set(remarks)].join("; ")}. Names: ${["state", "step", ...columns.map(({ name }) => name)].slice(0, 12).join(", ")}${columns.length > 10 ? ", …" : ""}.` : "";
+    note.hidden = !remarks.length;
+    return rows.filter((row) => (!step.value || row.step === step.value) && (!state.value || row.state === state.value) && fits(row));
+  };
+  const show = () => {
+    const found = matching();
+    const [lines, groups] = sortedLines([...found]);
+    first = Math.max(0, Math.min(first, Math.floor((lines.length - 1) / PAGE) * PAGE));
+    const page = lines.slice(first, first + PAGE);
+    const ids = view.shown();
+    const pinned = view.pins.filter((id) => ids.includes(id));
+    const shownColumns = [...pinned, ...ids.filter((id) => !pinned.includes(id))].map((id) => byId.get(id));
+    const focus = focused();
+    head.replaceChildren(heading("state", "State"), heading("job", group.value ? "Group" : "Job"), ...shownColumns.map((column) => sized(heading(column.id, column.title, kindOf(column), column.name), column.id)));
+    body.replaceChildren(...page.flatMap((line) => (line.rows ? [groupLine(line, shownColumns)] : lineOf(line, shownColumns, groups !== null))));
+    pin();
+    if (focus) section.querySelector(focus)?.focus();
+    const range = page.length < lines.length ? `, ${(first + 1).toLocaleString("en")} to ${(first + page.length).toLocaleString("en")} shown` : "";
+    of("shown").textContent = `${groups ? `${plural(groups.length, "group")} of ` : ""}${plural(found.length, "job")}${range}`;
+    of("unpick").hidden = !view.picks.size;
+    of("pages").hidden = lines.length <= PAGE;
+    of("earlier").disabled = first === 0;
+    of("later").disabled = first + PAGE >= lines.length;
+    save();
+    const picked = view.picks.size ? rows.filter((row) => view.picks.has(row.key)) : found;
+    watchers.forEach((seen) => seen(found, picked, view.picks.size > 0));
+  };
+  // From a line the arrows, Home and End lead to others, Page Up and Page Down to other pages, and Escape closes what is open.
   body.addEventListener("keydown", (event) => {
-    const buttons = [...body.querySelectorAll("button[data-key]")];
+    const buttons = [...body.querySelectorAll("button[data-key], button[data-group]")];
     const at = buttons.indexOf(event.target);
     if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
     const page = { PageDown: PAGE, PageUp: -PAGE }[event.key];
@@ -254,7 +271,7 @@ const jobList = (section, data, load, kept = {}) => {
     if (page) {
       first += page;
       show();
-      body.querySelector("button[data-key]")?.focus();
+      body.querySelector("button[data-key], button[data-group]")?.focus();
     } else if (to !== undefined) {
       buttons[Math.max(0, Math.min(to, buttons.length - 1))].focus();
     } else if (event.key === "Escape" && open) {
@@ -268,56 +285,55 @@ const jobList = (section, data, load, kept = {}) => {
     event.preventDefault();
   });
   const turn = (by) => () => { first += by; show(); of("shown").scrollIntoView(); };
-  [text, step, state].forEach((control) => control.addEventListener("input", () => { first = 0; show(); }));
+  [text, step, state, group].forEach((control) => control.addEventListener("input", () => { first = 0; show(); }));
   text.form.addEventListener("submit", (event) => event.preventDefault());
   of("earlier").addEventListener("click", turn(-PAGE));
   of("later").addEventListener("click", turn(PAGE));
-  options();
-  text.value = kept.text ?? "";
-  if (kept.step) step.value = kept.step;
-  if (kept.state) state.value = kept.state;
+  of("unpick").addEventListener("click", () => { view.picks.clear(); show(); });
+  read();
+  text.value = view.text;
+  [[step, view.step], [state, view.state], [group, view.group]].forEach(([select, wanted]) => {
+    if ([...select.options].some(({ value }) => value === wanted)) select.value = wanted;
+  });
   show();
+  const clear = () => { [text.value, step.value, state.value, group.value] = ["", "", "", ""]; };
+  // The page of the list that has a job.
+  const place = (key) => {
+    const at = sortedLines(matching())[0].findIndex((row) => row.key === key);
+    first = Math.max(0, Math.floor(at / PAGE) * PAGE);
+  };
   return {
     // Shows the jobs of a step.
-    choose: (name) => { step.value = name; state.value = ""; text.value = ""; first = 0; show(); },
+    choose: (name) => { clear(); step.value = name; first = 0; show(); },
     // Opens the job of this name, whatever is filtered.
     find: (name) => {
-      const row = rows.find((row) => label(row) === name);
+      const row = rows.find((row) => row.label === name);
       if (!row) return;
-      [text.value, step.value, state.value, order, open] = ["", "", "", null, row.key];
-      first = Math.floor(rows.indexOf(row) / PAGE) * PAGE;
+      clear();
+      [view.order, open] = [null, row.key];
+      place(row.key);
       show();
       const line = body.querySelector(`[data-key="${row.key}"]`);
       line?.scrollIntoView({ block: "center" });
       line?.focus();
     },
     // Opens a job.
-    open: (key) => { open = key; first = Math.max(0, Math.floor(rows.findIndex((row) => row.key === key) / PAGE) * PAGE); show(); },
-    update: (next) => { data = next; rows = read(); options(); show(); },
-    kept: () => ({ order, first, open, text: text.value, step: step.value, state: state.value }),
+    open: (key) => { open = key; place(key); show(); },
+    update: (next) => { data = next; read(); show(); },
+    // Calls `seen` with the jobs that pass the filter, those whose curves are drawn, and true if these were chosen one by one.
+    watch: (seen) => { watchers.push(seen); show(); },
+    columns: () => columns,
+    rows: () => rows,
+    // Sets the filter's words about columns, each a name with its condition; an empty condition removes the word.
+    restrict: (words) => {
+      const names = words.map(([name]) => name.toLowerCase());
+      const others = (text.value.match(WORDS) ?? []).filter((word) => !names.some((name) => word.replaceAll('"', "").toLowerCase().startsWith(`${name}=`)));
+      text.value = [...others, ...words.filter(([, value]) => value).map(([name, value]) => (/\s/.test(value) || /\s/.test(name) ? `"${name}=${value}"` : `${name}=${value}`))].join(" ");
+      first = 0;
+      show();
+    },
+    kept: () => ({ first, open, groups: [...openGroups] }),
   };
 };
 // A step of a drawing leads to its jobs.
 const linkSteps = (list) => document.querySelectorAll("a[data-step]").forEach((link) => link.addEventListener("click", () => list.choose(link.dataset.step)));
-
-// A heading sorts its table; numbers by what they are, not by how they are written.
-const sortable = (table, before, tell) => {
-  const heads = [...table.tHead.rows[0].cells];
-  const sort = (column, descending) => {
-    heads.forEach((other) => other.removeAttribute("aria-sort"));
-    heads[column].setAttribute("aria-sort", descending ? "descending" : "ascending");
-    const value = (row) => {
-      const cell = row.cells[column];
-      return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
-    };
-    const compare = (a, b) => {
-      const [left, right] = [value(a), value(b)];
-      if (typeof left === "number" && typeof right === "number") return left - right;
-      return String(left).localeCompare(String(right), undefined, { numeric: true });
-    };
-    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => (descending ? compare(b, a) : compare(a, b))));
-    tell?.([column, descending]);
-  };
-  heads.forEach((head, column) => head.querySelector("button")?.addEventListener("click", () => sort(column, head.getAttribute("aria-sort") === "ascending")));
-  if (before && heads[before[0]]) sort(...before);
-};

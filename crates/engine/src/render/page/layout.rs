@@ -2,6 +2,20 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+/// Scripts of all pages.
+const SCRIPTS: [&str; 7] = [
+    include_str!("base.js"),
+    include_str!("tables.js"),
+    include_str!("detail.js"),
+    include_str!("address.js"),
+    include_str!("rows.js"),
+    include_str!("chooser.js"),
+    include_str!("jobs.js"),
+];
+
+/// Scripts of pages with charts.
+const CHARTS: [&str; 3] = [include_str!("chart.js"), include_str!("overlay.js"), include_str!("linked.js")];
+
 /// A page.
 pub(crate) struct Layout<'a> {
     pub(crate) title: &'a str,
@@ -53,8 +67,8 @@ impl Layout<'_> {
                     script type="application/json" id="data" { (PreEscaped(data)) }
                     @if self.charts { script nonce=(nonce) { (PreEscaped(include_str!("uplot/uPlot.iife.min.js"))) } }
                     script nonce=(nonce) {
-                        (PreEscaped(include_str!("jobs.js")))
-                        @if self.charts { (PreEscaped(include_str!("chart.js"))) }
+                        @for part in SCRIPTS { (PreEscaped(part)) }
+                        @if self.charts { @for part in CHARTS { (PreEscaped(part)) } }
                         (PreEscaped(self.script))
                     }
                 }
@@ -71,13 +85,18 @@ pub(crate) fn list_section(more: &Markup) -> Markup {
             h2 { "Jobs" }
             form .filter {
                 label for="filter" { "Show jobs whose name has" }
-                input id="filter" type="search" autocomplete="off" spellcheck="false" placeholder="Filter: seed=0 lr=0.1";
+                input id="filter" type="search" autocomplete="off" spellcheck="false" placeholder="Filter: seed=0 lr=0.1 loss<2.5" aria-describedby="filter-help";
                 label for="step" { "Step" }
                 select id="step" autocomplete="off" {}
                 label for="state" { "State" }
                 select id="state" autocomplete="off" {}
+                label for="group" { "Groups" }
+                select id="group" autocomplete="off" {}
             }
-            p .note #shown role="status" {}
+            p .hidden #filter-help { "Words of names, values as seed=0 or lr=0.1|0.2, ranges as lr=0.001..0.1, and comparisons as loss<2.5; all of them must hold." }
+            p .note #filter-note role="status" hidden {}
+            details .columns #columns { summary { "Columns" } div #columns-body {} }
+            p .note { span #shown role="status" {} " " button .plain type="button" id="unpick" hidden { "Choose no jobs" } }
             p .hidden #keys { "Arrow keys lead from job to job, Page Up and Page Down to other pages; Enter opens a job, Escape closes it." }
             div .panel {
                 div .scroll tabindex="0" role="region" aria-label="Jobs" aria-describedby="keys" {
@@ -89,6 +108,8 @@ pub(crate) fn list_section(more: &Markup) -> Markup {
                 button .plain type="button" id="later" { "Later" }
             }
             (more)
+            div #overlay hidden {}
+            div #plots {}
             noscript { p { "The list of jobs needs JavaScript; everything else does not." } }
         }
     }

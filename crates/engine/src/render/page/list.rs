@@ -7,9 +7,9 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::{Metric, Metrics, TaskInfo, Unit};
+use sweep_job::{Metrics, TaskInfo, Unit};
 
-use super::{Contents, Records, detail::Detail, tally::Tally};
+use super::{Contents, LIMIT, Records, detail::Detail, tally::Tally};
 use crate::{
     format::{Scale, clean, readable},
     host,
@@ -21,6 +21,7 @@ use crate::{
         RunFolder, RunProvenance,
         watch::{Snapshot, State},
     },
+    stats,
 };
 
 /// The words for states, in the order in which a list is sorted by them.
@@ -43,8 +44,14 @@ pub(crate) const STATES: [&str; 13] = [
 /// The index of the state of a job of which nothing else is known.
 const OPEN: usize = 10;
 
+/// Number of columns of metrics that a list shows unless the reader chooses others.
+const SHOWN: usize = 6;
 /// Maximum number of columns of metrics.
-const MAX_COLUMNS: usize = 6;
+const MAX_COLUMNS: usize = 200;
+/// Size of a metric of a job in a page, in bytes.
+const CELL: usize = 9;
+/// Number of degrees of freedom for which a page has the quantile of Student's distribution.
+const FREEDOMS: usize = 100;
 
 /// A job's line, in the order in which the script takes it apart.
 #[derive(Debug, Serialize)]
@@ -59,10 +66,13 @@ pub(crate) struct Line(
     pub(crate) String,
     /// Duration, in seconds.
     pub(crate) Option<f64>,
-    /// Its metrics, as many as there are columns or fewer.
-    pub(crate) Vec<String>,
+    /// Its metrics in the units of their columns, as many as there are columns or fewer.
+    pub(crate) Vec<Option<f64>>,
     /// Reason why it has no result, or its progress.
     pub(crate) String,
+    /// End of the job that has the result, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) Option<i64>,
 );
 
 /// Data that a script needs to show a list.
@@ -77,8 +87,13 @@ pub(crate) struct Head<'a> {
     pub(crate) steps: &'a [String],
     /// The words for states.
     pub(crate) states: [&'static str; 13],
-    /// The headings of the metrics, with units, and the metrics' names.
-    pub(crate) columns: &'a [(String, String)],
+    /// The columns of metrics.
+    #[serde(flatten)]
+    pub(crate) columns: &'a Headings,
+    /// The axes over which groups are averaged.
+    pub(crate) seeds: &'a [String],
+    /// Half-widths of 95 % confidence intervals in standard errors, by the degrees of freedom from 1 on.
+    pub(crate) quantiles: Vec<f64>,
     /// Locations of the details, each with its first job.
     pub(crate) parts: &'a [(usize, String)],
 }
@@ -92,8 +107,31 @@ pub(super) struct Doing {
 }
 
 /// The metrics that have a column of their own.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Columns(Vec<Column>);
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Columns {
+    list: Vec<Column>,
+    /// Number of columns that are shown at first.
+    shown: usize,
+    /// Number of metrics without a column.
+    left: usize,
+}
+
+/// Columns of metrics, as the script reads them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Headings {
+    /// The headings with units, and the metrics' names.
+    pub(crate) columns: Vec<(String, String)>,
+    /// Number of columns that are shown at first.
+    pub(crate) shown: usize,
+    /// Number of metrics without a column.
+    pub(crate) left: usize,
+}
+
+/// Half-widths of confidence intervals for [`Head`].
+pub(crate) fn quantiles() -> Vec<f64> {
+    let rounded = |value: f64| (value * 1e5).round() / 1e5;
+    (1..=FREEDOMS).map(|freedom| rounded(stats::quantile(freedom as f64, stats::LEVEL))).collect()
+}
 
 #[derive(Debug, Clone, PartialEq)]
 struct Column {
@@ -106,7 +144,7 @@ struct Column {
 /// All jobs of a recipe.
 pub(super) struct Jobs {
     pub(super) steps: Vec<String>,
-    pub(super) columns: Vec<(String, String)>,
+    pub(super) columns: Headings,
     pub(super) lines: Vec<Line>,
     /// A tally of each step.
     pub(super) tallies: Vec<Tally>,
@@ -164,7 +202,10 @@ impl Jobs {
             let found = points.iter().filter_map(|(_, id)| records.get(id));
             found.map(|record| (step.task, &record.outcome.metrics))
         });
-        let columns = Columns::new(found);
+        let jobs = study.steps.iter().map(Vec::len).sum::<usize>();
+        let most = LIMIT / 2 / (CELL * jobs.max(1));
+        let wanted: Vec<&str> = study.recipe.metrics().collect();
+        let columns = Columns::new(found, &wanted, most.clamp(SHOWN, MAX_COLUMNS));
         let (mut lines, mut tallies) = (Vec::new(), Vec::new());
         for (step, points) in study.steps.iter().enumerate() {
             let mut tally = Tally::default();
@@ -199,6 +240,13 @@ impl Jobs {
     }
 }
 
+/// The end of a record's job, in seconds since 1970.
+pub(crate) fn ended(record: &Record) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "saturating, and durations are short")]
+    let seconds = record.provenance.seconds.max(0.0) as i64;
+    record.provenance.started.as_second().saturating_add(seconds)
+}
+
 /// The index of a state's word.
 pub(crate) fn state(word: &str) -> usize {
     STATES.iter().position(|known| *known == word).unwrap_or(OPEN)
@@ -214,53 +262,77 @@ fn line(
 ) -> Line {
     let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
     let seconds = record.map(|record| (record.provenance.seconds * 10.0).round() / 10.0);
-    Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, says)
+    let ended = record.map(ended);
+    Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, says, ended)
 }
 
 impl Columns {
-    /// The metrics that tasks want in a line, and of tasks that do not know theirs the first three.
-    pub(crate) fn new<'m>(results: impl Iterator<Item = (&'static TaskInfo, &'m Metrics)>) -> Self {
-        let mut found: Vec<(String, Unit, f64)> = Vec::new();
-        let mut add = |name: &str, metric: &Metric| match found.iter_mut().find(|(known, ..)| known == name) {
-            Some((_, _, most)) => *most = most.max(metric.value.abs()),
-            None => found.push((name.to_owned(), metric.unit, metric.value.abs())),
-        };
+    /// Columns for at most `most` metrics: those of `wanted`, then those that tasks name as their results, then all others by name.
+    pub(crate) fn new<'m>(
+        results: impl Iterator<Item = (&'static TaskInfo, &'m Metrics)>,
+        wanted: &[&str],
+        most: usize,
+    ) -> Self {
+        /// A metric: its unit, the largest size of a value, and its rank.
+        type Found = (Unit, f64, usize);
+        let mut found: BTreeMap<&'m str, Found> = BTreeMap::new();
         for (task, metrics) in results {
-            for name in task.headline {
-                metrics.get(name).into_iter().for_each(|metric| add(name, metric));
+            for (name, metric) in metrics {
+                let size = metric.value.abs();
+                let (_, largest, _) =
+                    found.entry(name).or_insert_with(|| (metric.unit, size, rank(name, task, wanted)));
+                *largest = largest.max(size);
             }
-            let own = metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
-            own.take(3).for_each(|(name, metric)| add(name, metric));
         }
-        found.truncate(MAX_COLUMNS);
+        let mut found: Vec<(&str, Found)> = found.into_iter().collect();
+        found.sort_by_key(|(_, (.., rank))| *rank);
+        let own = found.iter().filter(|(_, (.., rank))| *rank < OTHERS).count();
+        let left = found.len().saturating_sub(most);
+        found.truncate(most);
         // Two names that people would read alike are as they are.
-        let read: Vec<String> = found.iter().map(|(metric, ..)| readable(metric)).collect();
+        let read: Vec<String> = found.iter().map(|(metric, _)| readable(metric)).collect();
         let is_alone = |name: &String| read.iter().filter(|other| *other == name).count() == 1;
-        let column = |(metric, unit, most): (String, Unit, f64)| {
-            let scale = Scale::of_metric(&metric, most, unit);
+        let column = |(metric, (unit, size, _)): (&str, Found)| {
+            let scale = Scale::of_metric(metric, size, unit);
             let symbol = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-            let name = readable(&metric);
-            let name = clean(if is_alone(&name) { &name } else { &metric }).into_owned();
+            let name = readable(metric);
+            let name = clean(if is_alone(&name) { &name } else { metric }).into_owned();
             let heading = if symbol.is_empty() { name } else { format!("{name} ({symbol})") };
-            Column { metric, unit, scale, heading }
+            Column { metric: metric.to_owned(), unit, scale, heading }
         };
-        Self(found.into_iter().map(column).collect())
+        let list: Vec<Column> = found.into_iter().map(column).collect();
+        let shown = own.clamp(SHOWN / 2, SHOWN).min(list.len());
+        Self { list, shown, left }
     }
 
     /// Headings of the columns, each with the name of its metric.
-    pub(crate) fn headings(&self) -> Vec<(String, String)> {
-        self.0.iter().map(|column| (column.heading.clone(), clean(&column.metric).into_owned())).collect()
+    pub(crate) fn headings(&self) -> Headings {
+        let columns = self.list.iter();
+        let columns = columns.map(|column| (column.heading.clone(), clean(&column.metric).into_owned())).collect();
+        Headings { columns, shown: self.shown, left: self.left }
     }
 
-    /// Values of a job, up to its last one.
-    pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<String> {
-        let value = |column: &Column| metrics.get(&column.metric)?.value_in(column.unit);
-        let shown = |column: &Column| Some(column.scale.show(value(column)?));
-        let mut cells: Vec<String> = self.0.iter().map(|column| shown(column).unwrap_or_default()).collect();
-        let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+    /// Values of a job in the units of the columns, to seven digits, up to its last one.
+    pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<Option<f64>> {
+        let value = |column: &Column| {
+            let scaled = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
+            format!("{scaled:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
+        };
+        let mut cells: Vec<Option<f64>> = self.list.iter().map(value).collect();
+        let used = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         cells.truncate(used);
         cells
     }
+}
+
+/// The rank of metrics that neither the recipe nor a task names.
+const OTHERS: usize = usize::MAX;
+
+/// The place of a metric among the columns: as the recipe names it, then as its task does.
+fn rank(metric: &str, task: &TaskInfo, wanted: &[&str]) -> usize {
+    let of_recipe = wanted.iter().position(|name| *name == metric);
+    let of_task = || task.headline.iter().position(|name| *name == metric).map(|place| wanted.len() + place);
+    of_recipe.or_else(of_task).unwrap_or(OTHERS)
 }
 
 /// Paths of the logs of jobs, by the short form of their keys; the latest of several.
@@ -300,9 +372,31 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
                 Some(record) => detail.record(record),
                 None => detail.fact("key", &job.key.to_string()),
             };
-            serde_json::to_string(&detail.log(log).command(&plan.command(*id))).unwrap_or_else(|_| "{}".to_owned())
+            serde_json::to_string(&detail.log(log).commands(&plan.command(*id), plan.explanation(*id).as_deref()))
+                .unwrap_or_else(|_| "{}".to_owned())
         });
         text.clone()
     });
     texts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::{Metric, Task, Unit};
+
+    use super::*;
+
+    #[test]
+    fn columns_begin_with_the_metrics_of_the_recipe_and_count_those_without_room() {
+        let metric = |name: &str| (name.to_owned(), Metric { value: 1.0 / 3.0, unit: Unit::One });
+        let metrics: Metrics = ["a", "b", "c", "d", "loss", "z"].map(metric).into_iter().collect();
+        let results = || [(Task::info("command").unwrap(), &metrics)].into_iter();
+        let columns = Columns::new(results(), &["z", "loss"], 4);
+        let Headings { columns: headings, shown, left } = columns.headings();
+        let names: Vec<&str> = headings.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!((names, shown, left), (vec!["z", "loss", "a", "b"], 3, 2));
+        assert_eq!(columns.cells(&metrics), [Some(0.333_333_3); 4]);
+        let none = Columns::new(results().take(0), &["loss"], 4);
+        assert_eq!((none.headings(), none.cells(&metrics)), (Headings::default(), vec![]));
+    }
 }

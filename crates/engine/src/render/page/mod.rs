@@ -3,6 +3,10 @@
 //! The page needs no network and, as long as the details of all jobs fit into it, no other file; for a larger study it
 //! has a line for every job, and the details are in other pages. Everything from a recipe or a record is escaped, and
 //! the page's policy allows no script except its own.
+//!
+//! The scripts: `base.js` has elements and numbers, `tables.js` tables that sort, `detail.js` an open job, `address.js` the view in the
+//! address, `rows.js` filters, groups and their means, `chooser.js` columns, `jobs.js` the list, `chart.js` charts, `overlay.js` curves of many
+//! jobs, `linked.js` plots that restrict the list, and `page.js` the report itself. They share one scope.
 
 mod detail;
 mod graph;
@@ -27,7 +31,7 @@ use self::list::Jobs;
 #[cfg(feature = "ui")]
 pub(crate) use self::{
     detail::{Detail, WHOLE},
-    list::{Columns, Line, state},
+    list::{Columns, Headings, Line, ended, quantiles, state},
     tally::Tally,
 };
 pub(crate) use self::{
@@ -226,7 +230,9 @@ impl Laid<'_> {
             main,
             data: &data,
             script: include_str!("page.js"),
-            charts: self.contents.figures.iter().any(|figure| figure.data.is_some()) || self.has_curves(),
+            charts: self.contents.figures.iter().any(|figure| figure.data.is_some())
+                || self.has_curves()
+                || !self.jobs.columns.columns.is_empty(),
             connect: false,
         }
         .render()
@@ -264,7 +270,9 @@ impl Laid<'_> {
     /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
     fn data(&self, jobs: Range<usize>, whole: bool, parts: &[(usize, String)], at: Option<jiff::Timestamp>) -> String {
         let Jobs { steps, columns, lines, .. } = self.jobs;
-        let head = Head { live: at.is_some(), at, steps, states: STATES, columns, parts };
+        let seeds = self.contents.study.recipe.seeds();
+        let quantiles = list::quantiles();
+        let head = Head { live: at.is_some(), at, steps, states: STATES, columns, seeds: &seeds, quantiles, parts };
         let mut text = serde_json::to_string(&head).unwrap_or_else(|_| "{}".to_owned());
         text.pop();
         let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));

@@ -15,8 +15,34 @@ const load = (row) => {
   return part ? `${part[1]}#${row.key}` : {};
 };
 const section = document.getElementById("jobs");
+// The curves in the page: those of jobs whose details are in it, thinned out.
+const named = new Map();
+Object.values(data.details).forEach(({ curves }) => curves?.forEach(({ name, unit }) => named.set(name, unit)));
+data.pickable = named.size > 0;
 const list = jobList(section, data, load, remembered);
 linkSteps(list);
+if (data.pickable) {
+  curveOverlay(document.getElementById("overlay"), data, list, {
+    names: () => [...named],
+    read: async (rows, { y, x }, got) => {
+      const curve = ({ key }) => {
+        const curves = data.details[key]?.curves ?? [];
+        const [values, places] = [y, x].map((name) => curves.find((curve) => curve.name === name));
+        if (!values || (x && !places)) return [key, { x: [], y: [] }];
+        const pairs = values.at.map((at, index) => [x ? places.values[places.at.indexOf(at)] : at, values.values[index]]).filter(([at]) => at !== undefined);
+        if (x) pairs.sort((one, other) => one[0] - other[0]);
+        return [key, { x: pairs.map(([at]) => at), y: pairs.map(([, value]) => value) }];
+      };
+      got(new Map(rows.map(curve)));
+    },
+    running: () => new Map(),
+  });
+} else if (data.parts.length) {
+  const overlay = document.getElementById("overlay");
+  overlay.hidden = false;
+  overlay.append(make("p", "This page has no room for the curves of its jobs. They are in the pages with all that is known of the jobs; sweep ui draws those of many jobs together.", "note"));
+}
+if (typeof linkedPlots === "function" && data.columns.length) linkedPlots(document.getElementById("plots"), data, list);
 // A dot of a figure leads to its job.
 document.addEventListener("job", ({ detail }) => list.find(detail));
 if (location.hash.length > 8 && data.jobs.some((job) => job[3] === location.hash.slice(1))) {

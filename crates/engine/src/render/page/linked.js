@@ -1,0 +1,273 @@
+// Plots of jobs that are linked with the list: parallel coordinates, a scatter plot, a heat map and the history of the best value. They
+// show the jobs that pass the filter, and a range that is chosen in them becomes a word of the filter.
+const PLOTS = [["", "no plot"], ["parallel", "parallel coordinates"], ["scatter", "scatter"], ["heat", "heat map"], ["best", "history of the best"]];
+const MAX_DIMENSIONS = 8;
+const MAX_VALUES = 40;
+const PLOT_HEIGHT = 320;
+// A scale of a column from values to the unit interval and back: numbers linear or, over two orders of magnitude, logarithmic; texts in
+// their order.
+const unitScale = (column, rows) => {
+  const values = rows.map(column.of).filter((value) => value !== null);
+  const numbers = values.map(numeric);
+  if (values.length && numbers.every((number) => number !== null)) {
+    const [low, high] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
+    const log = low > 0 && high / low > 100;
+    const [of, back] = log ? [Math.log, Math.exp] : [(value) => value, (value) => value];
+    const width = of(high) - of(low);
+    return { low, high, at: (value) => (value === null ? null : width ? (of(numeric(value)) - of(low)) / width : 0.5), back: (share) => back(of(low) + share * width), ends: [short(low), short(high)] };
+  }
+  const names = [...new Set(values)].sort((one, other) => String(one).localeCompare(String(other), undefined, { numeric: true }));
+  return { names, at: (value) => (value === null || !names.includes(value) ? null : names.length > 1 ? names.indexOf(value) / (names.length - 1) : 0.5), ends: [names[0] ?? "", names.at(-1) ?? ""] };
+};
+// The word of the filter for a part of a scale; none for all of it.
+const rangeWord = (scale, from, to) => {
+  const [low, high] = [Math.min(from, to), Math.max(from, to)];
+  if (scale.names) return scale.names.filter((name) => scale.at(name) >= low && scale.at(name) <= high).join("|");
+  // The ends of the scale are not rounded: their jobs would be outside.
+  const end = (share) => (share <= 0 ? scale.low : share >= 1 ? scale.high : Number(scale.back(share).toPrecision(4)));
+  return low <= 0 && high >= 1 ? "" : `${end(low)}..${end(high)}`;
+};
+const linkedPlots = (box, data, list) => {
+  const asked = readAddress();
+  const state = Object.fromEntries(["plot", "px", "py", "pcolor", "psize", "better"].map((name) => [name, asked.text(name)]));
+  const [tools, place, note] = [make("div", undefined, "choices"), make("div", undefined, "plots"), make("p", "", "note")];
+  const inputs = {};
+  [["plot", "Plot"], ["px", "x"], ["py", "y"], ["pcolor", "Color"], ["psize", "Size"], ["better", "Better"]].forEach(([name, text]) => {
+    const label = make("label");
+    inputs[name] = make("select");
+    label.append(`${text} `, inputs[name]);
+    tools.append(label);
+    inputs[name].addEventListener("input", () => { state[name] = inputs[name].value; draw(); });
+  });
+  box.append(make("h3", "Plots"), tools, place, note);
+  fill(inputs.plot, PLOTS, state.plot);
+  let [found, dragging] = [[], false];
+  const columnOf = (id) => list.columns().find((column) => column.id === id);
+  const use = (name, columns, first, none) => {
+    const pairs = columns.map(({ id, title }) => [id, title]);
+    fill(inputs[name], none ? [["", none], ...pairs] : pairs, state[name] || first?.id || "");
+    inputs[name].parentElement.hidden = false;
+    return columnOf(inputs[name].value);
+  };
+  const canvas = (label) => {
+    const [element, width] = [make("canvas"), Math.max(240, place.clientWidth)];
+    const ratio = devicePixelRatio;
+    Object.assign(element, { width: width * ratio, height: PLOT_HEIGHT * ratio });
+    Object.assign(element.style, { width: `${width}px`, height: `${PLOT_HEIGHT}px`, display: "block" });
+    element.setAttribute("role", "img");
+    element.setAttribute("aria-label", label);
+    const pen = element.getContext("2d");
+    pen.scale(ratio, ratio);
+    pen.font = FONT;
+    place.replaceChildren(element);
+    return [element, pen, width];
+  };
+  // Dragging tells the rectangle from its beginning to its end, a click only its place.
+  const drag = (element, pen, dragged, clicked) => element.addEventListener("pointerdown", (event) => {
+    const frame = element.getBoundingClientRect();
+    const at = ({ clientX, clientY }) => [clientX - frame.left, clientY - frame.top];
+    const begin = at(event);
+    element.setPointerCapture(event.pointerId);
+    dragging = true;
+    element.addEventListener("lostpointercapture", () => { dragging = false; }, { once: true });
+    const before = pen.getImageData(0, 0, element.width, element.height);
+    const move = (event) => {
+      const [x, y] = at(event);
+      pen.putImageData(before, 0, 0);
+      pen.globalAlpha = 0.2;
+      pen.fillStyle = color("--busy");
+      pen.fillRect(begin[0], begin[1], x - begin[0] || 2, y - begin[1]);
+      pen.globalAlpha = 1;
+    };
+    element.addEventListener("pointermove", move);
+    element.addEventListener("pointerup", (event) => {
+      element.removeEventListener("pointermove", move);
+      dragging = false;
+      const end = at(event);
+      if (Math.hypot(end[0] - begin[0], end[1] - begin[1]) < STILL) clicked(end);
+      else dragged(begin, end);
+    }, { once: true });
+  });
+  const varied = () => list.columns().filter((column) => column.kind === "metric" || (column.kind === "axis" && column.first) || column.kind === "time");
+  const metrics = () => list.columns().filter(({ kind }) => kind === "metric");
+  const rest = () => { const shown = new Set(found); return list.rows().filter((row) => !shown.has(row)); };
+  const fewer = (text, limit) => (text.length > limit ? `${text.slice(0, limit - 1)}…` : text);
+  const parallel = () => {
+    const tint = use("pcolor", varied(), metrics()[0] ?? varied()[0]);
+    if (!tint) return;
+    const others = varied().filter((column) => column.first && column.id !== tint.id && !data.seeds.includes(column.name));
+    const dimensions = [...others.slice(0, MAX_DIMENSIONS - 1), tint];
+    const scales = dimensions.map((column) => unitScale(column, list.rows()));
+    const [element, pen, width] = canvas(`Parallel coordinates of ${plural(found.length, "job")} over ${dimensions.map(({ title }) => title).join(", ")}`);
+    const [top, bottom, side] = [44, PLOT_HEIGHT - 26, Math.min(70, width / 8)];
+    const x = (index) => side + (dimensions.length > 1 ? index / (dimensions.length - 1) : 0.5) * (width - 2 * side);
+    const y = (share) => bottom - share * (bottom - top);
+    const line = (row) => {
+      pen.beginPath();
+      dimensions.forEach((column, index) => {
+        const share = scales[index].at(column.of(row));
+        if (share !== null) pen.lineTo(x(index), y(share));
+      });
+      pen.stroke();
+    };
+    pen.strokeStyle = color("--line");
+    pen.globalAlpha = 0.5;
+    rest().forEach(line);
+    pen.globalAlpha = found.length > 200 ? 0.4 : 0.8;
+    found.forEach((row) => {
+      const share = scales.at(-1).at(tint.of(row));
+      pen.strokeStyle = share === null ? color("--soft") : scaleColor(share);
+      line(row);
+    });
+    pen.globalAlpha = 1;
+    pen.textAlign = "center";
+    dimensions.forEach((column, index) => {
+      pen.strokeStyle = pen.fillStyle = color("--ink");
+      pen.fillRect(x(index) - 0.5, top, 1, bottom - top);
+      const letters = Math.floor((width - 2 * side) / Math.max(1, dimensions.length - 1) / 7);
+      pen.fillText(fewer(column.title, Math.max(6, letters)), x(index), 16);
+      pen.fillStyle = color("--soft");
+      pen.fillText(fewer(scales[index].ends[1], 10), x(index), top - 8);
+      pen.fillText(fewer(scales[index].ends[0], 10), x(index), bottom + 16);
+    });
+    const nearest = ([at]) => dimensions.map((_, index) => index).reduce((best, index) => (Math.abs(x(index) - at) < Math.abs(x(best) - at) ? index : best), 0);
+    const share = (at) => (bottom - at) / (bottom - top);
+    drag(element, pen, (begin, end) => {
+      const index = nearest(begin);
+      list.restrict([[dimensions[index].name, rangeWord(scales[index], share(begin[1]), share(end[1]))]]);
+    }, (at) => list.restrict([[dimensions[nearest(at)].name, ""]]));
+    note.textContent = "Drag along an axis to restrict the list and the curves to a range; a click on the axis ends that. The range is a word of the filter, which can be typed as well.";
+  };
+  const scatter = () => {
+    const columns = varied();
+    const [x, y] = [use("px", columns, columns[0]), use("py", columns, metrics()[0] ?? columns[0])];
+    const [tint, size] = [use("pcolor", columns, null, "one color"), use("psize", columns, null, "one size")];
+    if (!x || !y) return;
+    const [sx, sy, st, ss] = [x, y, tint, size].map((column) => column && unitScale(column, list.rows()));
+    const [element, pen, width] = canvas(`${y.title} over ${x.title} of ${plural(found.length, "job")}`);
+    const [left, right, top, bottom] = [70, width - 16, 16, PLOT_HEIGHT - 44];
+    const dot = (row) => {
+      const [a, b] = [sx.at(x.of(row)), sy.at(y.of(row))];
+      return a === null || b === null ? null : [left + a * (right - left), bottom - b * (bottom - top)];
+    };
+    const paint = (row, fill) => {
+      const at = dot(row);
+      if (!at) return;
+      pen.beginPath();
+      pen.arc(at[0], at[1], ss ? 2 + 7 * (ss.at(size.of(row)) ?? 0) : 4, 0, 2 * Math.PI);
+      pen.fillStyle = fill;
+      pen.fill();
+    };
+    pen.globalAlpha = 0.7;
+    rest().forEach((row) => paint(row, color("--line")));
+    found.forEach((row) => { const share = st?.at(tint.of(row)); paint(row, share === null || share === undefined ? color("--busy") : scaleColor(share)); });
+    pen.globalAlpha = 1;
+    pen.fillStyle = color("--soft");
+    pen.fillRect(left - 8, bottom + 8, right - left + 8, 1);
+    pen.fillRect(left - 8, top, 1, bottom - top + 8);
+    pen.fillText(fewer(sx.ends[0], 12), left - 4, bottom + 24);
+    pen.textAlign = "right";
+    pen.fillText(fewer(sx.ends[1], 12), right, bottom + 24);
+    pen.fillText(fewer(sy.ends[0], 9), left - 12, bottom + 4);
+    pen.fillText(fewer(sy.ends[1], 9), left - 12, top + 8);
+    pen.fillStyle = color("--ink");
+    pen.textAlign = "center";
+    pen.fillText(x.title, (left + right) / 2, PLOT_HEIGHT - 8);
+    pen.save();
+    pen.translate(14, (top + bottom) / 2);
+    pen.rotate(-Math.PI / 2);
+    pen.fillText(y.title, 0, 0);
+    pen.restore();
+    drag(element, pen, (begin, end) => {
+      const [across, up] = [(at) => (at - left) / (right - left), (at) => (bottom - at) / (bottom - top)];
+      list.restrict([[x.name, rangeWord(sx, across(begin[0]), across(end[0]))], ...(x === y ? [] : [[y.name, rangeWord(sy, up(begin[1]), up(end[1]))]])]);
+    }, (at) => {
+      const near = found.map((row) => [dot(row), row]).filter(([dot]) => dot && Math.hypot(dot[0] - at[0], dot[1] - at[1]) < 12);
+      near.sort(([one], [other]) => Math.hypot(one[0] - at[0], one[1] - at[1]) - Math.hypot(other[0] - at[0], other[1] - at[1]));
+      if (near.length) box.dispatchEvent(new CustomEvent("job", { bubbles: true, detail: near[0][1].label }));
+    });
+    note.textContent = `${st ? `Color: ${tint.title} from ${st.ends[0]} (violet) to ${st.ends[1]} (red). ` : ""}${ss ? `Size: ${size.title} from ${ss.ends[0]} to ${ss.ends[1]}. ` : ""}Drag to restrict the list and the curves; a click on a dot opens its job.`;
+  };
+  const heat = () => {
+    const axes = list.columns().filter(({ kind, first }) => kind === "axis" && first);
+    const [x, value] = [use("px", axes, axes[0]), use("pcolor", [...metrics(), columnOf("time")], metrics()[0])];
+    const y = use("py", axes.filter((column) => column !== x), axes.find((column) => column !== x));
+    if (!x || !y || !value) { place.replaceChildren(make("p", "A heat map needs two axes with several values.", "note")); return; }
+    const names = [x, y].map((column) => [...new Set(found.map(column.of).filter((name) => name !== null))].sort(order((name) => name, false)));
+    const [across, down] = names.map((list) => list.slice(0, MAX_VALUES));
+    const cells = new Map();
+    found.forEach((row) => {
+      const place = JSON.stringify([x.of(row), y.of(row)]);
+      if (value.of(row) !== null) cells.set(place, [...(cells.get(place) ?? []), value.of(row)]);
+    });
+    const means = [...cells.values()].map(meanOf);
+    const [low, high] = [Math.min(...means), Math.max(...means)];
+    const table = make("table", undefined, "heat");
+    const head = make("tr");
+    const heading = (text, scope) => { const cell = make("th", text); cell.scope = scope; return cell; };
+    head.append(make("td", `${y.title} \\ ${x.title}`), ...across.map((name) => heading(name, "col")));
+    table.createTHead().append(head);
+    const body = table.createTBody();
+    down.forEach((name) => {
+      const line = make("tr");
+      line.append(heading(name, "row"), ...across.map((other) => {
+        const values = cells.get(JSON.stringify([other, name]));
+        const cell = make("td");
+        if (!values) return cell;
+        const button = make("button", shown(meanOf(values)));
+        button.type = "button";
+        button.title = `mean of ${plural(values.length, "job")}`;
+        const share = high > low ? (meanOf(values) - low) / (high - low) : 0.5;
+        cell.style.background = `hsl(210 65% ${dark.matches ? 14 + 18 * share : 96 - 28 * share}%)`;
+        button.addEventListener("click", () => list.restrict([[x.name, other], [y.name, name]]));
+        cell.append(button);
+        return cell;
+      }));
+      body.append(line);
+    });
+    const scroll = region(make("div", undefined, "scroll"), `${value.title} by ${x.title} and ${y.title}`);
+    scroll.append(table);
+    place.replaceChildren(scroll);
+    const left = names.some((list) => list.length > MAX_VALUES) ? ` The first ${MAX_VALUES} values of an axis are shown.` : "";
+    note.textContent = `Mean of ${value.title} over the jobs of each cell; darker or brighter cells have higher values. A click on a cell restricts the list and the curves to it.${left}`;
+  };
+  const best = () => {
+    const value = use("py", [...metrics(), columnOf("time")], metrics()[0]);
+    fill(inputs.better, [["low", "lower"], ["high", "higher"]], state.better);
+    inputs.better.parentElement.hidden = false;
+    if (!value) return;
+    const rows = found.filter((row) => value.of(row) !== null && row.ended).sort((one, other) => one.ended - other.ended);
+    if (!rows.length) { place.replaceChildren(make("p", "No job has a result.", "note")); return; }
+    const is = inputs.better.value === "high" ? (one, other) => one > other : (one, other) => one < other;
+    const line = { name: "best", color: "--bad", x: [], y: [] };
+    rows.forEach((row, index) => {
+      const last = line.y.at(-1);
+      if (last !== undefined && !is(value.of(row), last)) return;
+      if (last !== undefined) { line.x.push(index + 1); line.y.push(last); }
+      line.x.push(index + 1);
+      line.y.push(value.of(row));
+    });
+    line.x.push(rows.length);
+    line.y.push(line.y.at(-1));
+    const dots = { name: "jobs", color: "--busy", dots: true, x: rows.map((_, index) => index + 1), y: rows.map(value.of), jobs: rows.map(({ label }) => label) };
+    place.replaceChildren(drawChart(value.title, { x: { label: "finished jobs", whole: true }, y: { label: value.title }, series: [dots, line] }, false).box);
+    note.textContent = "The line is the best value of the jobs that had finished.";
+  };
+  const kinds = { parallel, scatter, heat, best };
+  const draw = () => {
+    // A canvas that is drawn anew would lose the pointer.
+    if (dragging) { later(); return; }
+    const [first, ...others] = Object.values(inputs);
+    others.forEach((input) => { input.parentElement.hidden = true; });
+    fill(first, PLOTS, state.plot);
+    note.textContent = "";
+    place.replaceChildren();
+    kinds[first.value]?.();
+    writeAddress(state);
+  };
+  let [waiting, wide] = [0, null];
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(draw, 50); };
+  dark.addEventListener("change", later);
+  new ResizeObserver(([{ contentRect: { width } }]) => { if (wide !== null && wide !== width) later(); wide = width; }).observe(box);
+  list.watch((rows) => { found = rows; later(); });
+};

@@ -1,0 +1,362 @@
+// Curves of many jobs in common axes: of those that the list shows, or of chosen ones. uPlot draws the axes, and this script the
+// curves on the same canvas. The charts share the range of their x axes and the cursor.
+const MAX_LINES = 1000;
+// Points of all curves of a chart together, and of one of them.
+const ALL_POINTS = 200000;
+const CURVE_POINTS = [128, 2048];
+const GRID = 200;
+// Categories beyond so many have colors of a scale instead of colors and dashes of their own.
+const OWN_COLORS = 6;
+const MAX_LEGEND = 40;
+const MAX_CHARTS = 6;
+const scaleColor = (share) => `hsl(${Math.round(265 - 235 * share)} 70% ${dark.matches ? 66 : 40}%)`;
+// The value of a curve between its points; null outside of them.
+const valueAt = ({ x, y }, at) => {
+  if (!x.length || at < x[0] || at > x[x.length - 1]) return null;
+  let [low, high] = [0, x.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (x[middle] <= at) low = middle;
+    else high = middle;
+  }
+  return x[high] === x[low] || at === x[low] ? y[low] : y[low] + (y[high] - y[low]) * (at - x[low]) / (x[high] - x[low]);
+};
+const gridOf = (low, high, log) => Array.from({ length: GRID }, (_, index) => {
+  const share = index / (GRID - 1);
+  return log && low > 0 ? low * (high / low) ** share : low + (high - low) * share;
+});
+// The mean of jobs' curves where all of them have values, with the half-widths of its intervals over seeds.
+const meanCurve = (rows, curves, log, data) => {
+  const found = rows.filter(({ key }) => curves.get(key)?.x.length);
+  if (!found.length) return null;
+  const [low, high] = [Math.max(...found.map(({ key }) => curves.get(key).x[0])), Math.min(...found.map(({ key }) => curves.get(key).x.at(-1)))];
+  if (low > high) return null;
+  const units = unitsOf(found, data.seeds);
+  const line = { x: low === high ? [low] : gridOf(low, high, log), y: [], half: units ? [] : null };
+  line.x.forEach((at, index) => {
+    // The ends of the grid are rounded.
+    const of = ({ key }) => valueAt(curves.get(key), index === 0 ? low : Math.min(at, high));
+    const values = (units ?? found.map((row) => [row])).map((unit) => meanOf(unit.map(of)));
+    line.y.push(meanOf(values));
+    line.half?.push(halfOf(values, data.quantiles));
+  });
+  return line;
+};
+const minus = (line, base) => {
+  const kept = [...line.x.keys()].filter((index) => valueAt(base, line.x[index]) !== null);
+  const pick = (values) => values && kept.map((index) => values[index]);
+  return { ...line, x: pick([...line.x]), y: kept.map((index) => line.y[index] - valueAt(base, line.x[index])), half: null };
+};
+
+// `source` has the names of series with their units (`names`), reads curves (`read`), and knows those of running jobs (`running`).
+const curveOverlay = (box, data, list, source) => {
+  const asked = readAddress();
+  const state = { charts: asked.list("charts"), x: asked.text("x"), color: asked.text("color"), mean: asked.has("mean"), base: asked.text("minus"), smooth: Number(asked.text("smooth")) || 0, logX: asked.text("log").includes("x"), logY: asked.text("log").includes("y"), range: null };
+  const save = () => writeAddress({ charts: state.charts.join() === firstCharts().join() ? "" : state.charts, x: state.x, color: state.color === firstColor() ? "" : state.color, mean: state.mean ? "1" : "", minus: state.base, smooth: state.smooth ? String(state.smooth) : "", log: `${state.logX ? "x" : ""}${state.logY ? "y" : ""}` });
+  const [title, note, tools, place, legend] = [make("h3", "Curves"), make("p", "", "note"), make("div", undefined, "choices"), make("div", undefined, "overlays"), make("ul", undefined, "choices keys")];
+  note.setAttribute("role", "status");
+  const select = (text) => {
+    const label = make("label");
+    const input = make("select");
+    label.append(`${text} `, input);
+    tools.append(label);
+    return input;
+  };
+  const [add, x, tint, base] = ["Chart", "x axis", "Color", "Difference to"].map(select);
+  const [mean, logX, logY] = [["mean and interval", state.mean], ["log x", state.logX], ["log y", state.logY]].map(([text, checked]) => control(tools, "checkbox", text, { checked }));
+  const smooth = control(tools, "range", "smoothing", { min: 0, max: 0.99, step: 0.01, value: state.smooth });
+  tools.append(plainButton("Whole range", () => zoom(null)));
+  box.append(title, note, tools, legend, place, make("p", "Drag to zoom, with Shift to pan. By keyboard: + and − zoom, arrows pan, 0 shows the whole range.", "note"));
+  let [rows, chosen, categories, hover] = [[], false, new Map(), null];
+  const charts = new Map();
+  const unit = (name) => { const found = source.names().find(([known]) => known === name); return unitOf({ name, unit: found?.[1] }); };
+  const categoryOf = (row) => (state.color === "job" ? row.label : state.color === CONFIGURATION ? `${row.step}/${withoutSeeds(row, data.seeds)}` : row.axes.get(state.color) ?? "none");
+  const axesShown = () => list.columns().filter(({ kind, first }) => kind === "axis" && first).map(({ name }) => name);
+  const firstColor = () => axesShown().find((name) => !data.seeds.includes(name)) ?? "job";
+  const firstCharts = () => {
+    const names = source.names().map(([name]) => name);
+    const shown = data.columns.slice(0, data.shown).find(([, metric]) => names.includes(metric));
+    return names.length ? [shown?.[1] ?? names[0]] : [];
+  };
+  const options = () => {
+    const names = source.names().map(([name]) => name);
+    state.charts = state.charts.filter((name) => names.includes(name));
+    if (!state.charts.length) state.charts = firstCharts();
+    fill(add, [["", "add a chart"], ...names.filter((name) => !state.charts.includes(name)).map((name) => [name, name])], "");
+    fill(x, [["", "step"], ...names.map((name) => [name, name])], state.x);
+    state.x = x.value;
+    const axes = axesShown();
+    const colors = [...axes, ...(axes.some((name) => data.seeds.includes(name)) ? [CONFIGURATION] : []), "job"];
+    fill(tint, colors.map((name) => [name, name]), state.color || firstColor());
+    state.color = tint.value;
+  };
+  const classify = () => {
+    const names = [...new Set(rows.map(categoryOf))];
+    const numbers = names.map(numeric);
+    if (numbers.every((number) => number !== null)) names.sort((one, other) => numeric(one) - numeric(other));
+    categories = new Map(names.map((name, index) => [name, names.length <= OWN_COLORS
+      ? { color: COLORS[index], dash: DASHES[index] } : { share: names.length > 1 ? index / (names.length - 1) : 0 }]));
+    fill(base, [["", "nothing"], ...names.slice(0, 500).map((name) => [name, name])], state.base);
+    state.base = base.value;
+    legend.replaceChildren(...names.slice(0, MAX_LEGEND).map((name) => {
+      const [item, { dash }] = [make("li"), categories.get(name)];
+      const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
+      sample.append(draw("path", { d: "M0 5H28", stroke: colorOf(name), "stroke-width": 3, "stroke-dasharray": (dash ?? []).join(" ") }));
+      item.append(sample, " ", broken(make("span"), name));
+      return item;
+    }));
+    if (names.length > MAX_LEGEND) legend.append(make("li", `and ${names.length - MAX_LEGEND} more`));
+  };
+  const colorOf = (name) => { const { color: own, share } = categories.get(name); return own ? ink(own) : scaleColor(share); };
+  const drawn = () => rows.slice(0, MAX_LINES);
+  // The curves that a chart has for the jobs: those of the present range, else the whole ones, else those of running jobs.
+  const curvesOf = (chart) => {
+    const [present, whole, running] = [chart.maps.get(chart.wanted), chart.maps.get(chart.whole), source.running(chart.name, state.x)];
+    return new Map(drawn().map(({ key }) => [key, present?.get(key) ?? whole?.get(key) ?? running.get(key)]).filter(([, curve]) => curve?.x.length));
+  };
+  const linesOf = (chart) => {
+    const curves = curvesOf(chart);
+    const members = new Map([...categories.keys()].map((name) => [name, []]));
+    drawn().filter(({ key }) => curves.has(key)).forEach((row) => members.get(categoryOf(row))?.push(row));
+    const zero = state.base && members.get(state.base) ? meanCurve(members.get(state.base), curves, state.logX, data) : null;
+    let lines = [];
+    members.forEach((of, name) => {
+      const { dash } = categories.get(name);
+      const look = { color: colorOf(name), dash };
+      if (state.mean) {
+        const line = meanCurve(of, curves, state.logX, data);
+        if (line) lines.push({ ...line, ...look, label: `${name} (${of.length})`, id: name, wide: true });
+      } else {
+        of.forEach((row) => lines.push({ ...curves.get(row.key), ...look, label: row.label, id: row.key, half: null }));
+      }
+    });
+    if (state.base) lines = zero ? lines.map((line) => minus(line, zero)) : [];
+    if (state.smooth) lines = lines.map((line) => ({ ...line, y: smoothed([...line.y], state.smooth), half: null }));
+    return lines;
+  };
+  const extent = (lines, key, log, from, to) => {
+    let [low, high] = [Infinity, -Infinity];
+    lines.forEach((line) => line[key].forEach((value, index) => {
+      if ((log && value <= 0) || (from !== undefined && (line.x[index] < from || line.x[index] > to))) return;
+      const half = key === "y" ? line.half?.[index] ?? 0 : 0;
+      low = Math.min(low, log && value - half <= 0 ? value : value - half);
+      high = Math.max(high, value + half);
+    }));
+    if (low > high) return log ? [1, 10] : [0, 1];
+    if (low === high) return log ? [low / 2, high * 2] : [low - (Math.abs(low) || 1) * 0.05, high + (Math.abs(high) || 1) * 0.05];
+    if (key === "x") return [low, high];
+    const room = (high - low) * 0.04;
+    return log ? [low / (high / low) ** 0.04, high * (high / low) ** 0.04] : [low - room, high + room];
+  };
+  const xRange = () => state.range ?? state.whole ?? [0, 1];
+  const place1 = (log, [low, high], begin, size) => {
+    const of = log ? Math.log : (value) => value;
+    const [from, to] = [of(low), of(high)];
+    return (value) => begin + (of(value) - from) / (to - from) * size;
+  };
+  const paint = (chart) => (self) => {
+    const { ctx, bbox: { left, top, width, height } } = self;
+    const [from, to] = xRange();
+    const [px, py] = [place1(state.logX, [from, to], left, width), place1(state.logY, chart.yRange, top + height, -height)];
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(left, top, width, height);
+    ctx.clip();
+    const many = chart.lines.length > 60;
+    const trace = (line, values, backward) => {
+      const last = line.x.length - 1;
+      for (let step = 0; step <= last; step += 1) {
+        const index = backward ? last - step : step;
+        if ((line.x[index + 1] < from) || (line.x[index - 1] > to)) continue;
+        const value = values[index];
+        if ((state.logX && line.x[index] <= 0) || (state.logY && value <= 0)) continue;
+        ctx.lineTo(px(line.x[index]), py(value));
+      }
+    };
+    chart.lines.forEach((line) => {
+      if (!line.half?.some((half) => half !== null)) return;
+      const low = line.y.map((value, index) => (state.logY ? Math.max(value - line.half[index], chart.yRange[0] / 10) : value - line.half[index]));
+      ctx.beginPath();
+      trace(line, line.y.map((value, index) => value + line.half[index]), false);
+      trace(line, low, true);
+      ctx.fillStyle = line.color;
+      ctx.globalAlpha = 0.16;
+      ctx.fill();
+    });
+    const ratio = devicePixelRatio;
+    const stroke = (line, strong) => {
+      ctx.beginPath();
+      ctx.strokeStyle = ctx.fillStyle = strong ? color("--ink") : line.color;
+      ctx.globalAlpha = strong || !many ? 1 : 0.55;
+      ctx.lineWidth = (strong || line.wide ? 2.4 : many ? 1 : 1.6) * ratio;
+      ctx.setLineDash(many ? [] : (line.dash ?? []).map((length) => length * ratio));
+      trace(line, line.y, false);
+      ctx.stroke();
+      if (line.x.length === 1) ctx.fillRect(px(line.x[0]) - 3 * ratio, py(line.y[0]) - 3 * ratio, 6 * ratio, 6 * ratio);
+    };
+    chart.lines.forEach((line) => stroke(line, false));
+    const strong = chart.lines.find(({ id }) => id === hover);
+    if (strong && chart.lines.length > 1) stroke(strong, true);
+    ctx.restore();
+  };
+  // The curve nearest to the pointer is named in this chart; the others show the value of the same job at the same place.
+  const say = (chart) => (self) => {
+    const { left, top } = self.cursor;
+    if (left === undefined || left < 0) { chart.readout.textContent = "\u00a0"; return; }
+    const at = self.posToVal(left, "x");
+    if (self.over.matches(":hover")) {
+      let best = [Infinity, null];
+      chart.lines.forEach((line) => {
+        const value = valueAt(line, at);
+        const distance = value === null ? Infinity : Math.abs(self.valToPos(value, "y") - top);
+        if (distance < best[0]) best = [distance, line.id];
+      });
+      if (hover !== best[1]) {
+        hover = best[1];
+        charts.forEach((other) => {
+          other.plot.redraw(false, false);
+          // The others have heard of the place before.
+          if (other !== chart) say(other)(other.plot);
+        });
+      }
+    }
+    const line = chart.lines.find(({ id }) => id === hover);
+    const value = line ? valueAt(line, at) : null;
+    chart.readout.textContent = value === null ? `${state.x || "step"} ${short(at)}` : `${state.x || "step"} ${short(at)} · ${line.label}: ${short(value)}`;
+  };
+  const zoom = (range, of) => {
+    state.range = range;
+    charts.forEach((chart) => { chart.limits = chart === of ? chart.limits : null; });
+    render();
+    clearTimeout(state.timer);
+    state.timer = setTimeout(load, 120);
+  };
+  const scaled = ([low, high], by, shift) => {
+    const of = state.logX && low > 0 ? [Math.log, Math.exp] : [(value) => value, (value) => value];
+    const [from, to] = [of[0](low), of[0](high)];
+    const [middle, half] = [(from + to) / 2 + shift * (to - from), (to - from) / 2 * by];
+    return [of[1](middle - half), of[1](middle + half)];
+  };
+  const keys = { "+": [0.5, 0], "=": [0.5, 0], "-": [2, 0], ArrowLeft: [1, -0.2], ArrowRight: [1, 0.2] };
+  const build = (chart) => {
+    chart.plot?.destroy();
+    const axis = (label) => ({ label, labelSize: 20, labelFont: FONT, font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, values: (self, splits) => splits.map((value) => (value === null ? "" : tick(value))) });
+    const pan = (event) => {
+      const [from, range] = [event.clientX, xRange()];
+      const move = ({ clientX }) => zoom(scaled(range, 1, (from - clientX) / chart.plot.over.clientWidth));
+      document.addEventListener("pointermove", move);
+      document.addEventListener("pointerup", () => document.removeEventListener("pointermove", move), { once: true });
+    };
+    const mousedown = (self, target, handler) => (event) => { if (event.shiftKey) pan(event); else handler(event); };
+    chart.plot = new uPlot({
+      width: Math.max(240, chart.place.clientWidth), height: 280, legend: { show: false },
+      series: [{}, { show: true, points: { show: false }, paths: () => null }],
+      scales: { x: { time: false, distr: state.logX ? 3 : 1, range: xRange }, y: { distr: state.logY ? 3 : 1, range: () => chart.yRange } },
+      axes: [{ ...axis(state.x ? unit(state.x) : "step"), size: 32 }, { ...axis(""), labelSize: 0, size: 60 }],
+      cursor: { y: false, sync: { key: "overlay" }, points: { show: false }, drag: { x: true, y: true, uni: 24, dist: STILL, setScale: false }, bind: { mousedown, dblclick: () => () => zoom(null) } },
+      hooks: {
+        draw: [paint(chart)], setCursor: [say(chart)],
+        setSelect: [(self) => {
+          const { left, top, width, height } = self.select;
+          if (width < STILL && height < STILL) return;
+          if (height >= STILL && height < self.over.clientHeight - 1) chart.limits = [self.posToVal(top + height, "y"), self.posToVal(top, "y")];
+          const range = width >= STILL && width < self.over.clientWidth - 1 ? [self.posToVal(left, "x"), self.posToVal(left + width, "x")] : state.range;
+          self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          zoom(range, chart);
+        }],
+      },
+    }, [[0, 1], [null, null]], chart.place);
+  };
+  const fresh = (name) => {
+    const chart = { name, maps: new Map(), lines: [], yRange: [0, 1], limits: null, wanted: "", whole: "" };
+    const [figure, caption] = [make("figure", undefined, "overlay"), make("figcaption", unit(name))];
+    chart.place = make("div", undefined, "canvas");
+    chart.place.tabIndex = 0;
+    chart.place.setAttribute("role", "img");
+    chart.readout = make("p", "\u00a0", "note");
+    caption.append(" ", plainButton("Remove", () => { state.charts = state.charts.filter((other) => other !== name); options(); refresh(); }, `Remove the chart of ${name}`));
+    figure.append(caption, chart.place, chart.readout);
+    chart.place.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      if (event.key === "0") zoom(null);
+      else if (keys[event.key]) zoom(scaled(xRange(), ...keys[event.key]));
+      else return;
+      event.preventDefault();
+    });
+    new ResizeObserver(() => { if (chart.plot && chart.place.clientWidth) chart.plot.setSize({ width: Math.max(240, chart.place.clientWidth), height: 280 }); }).observe(chart.place);
+    chart.figure = figure;
+    return chart;
+  };
+  const render = () => {
+    charts.forEach((chart) => { chart.lines = linesOf(chart); });
+    const all = [...charts.values()].flatMap(({ lines }) => lines);
+    state.whole = extent(all, "x", state.logX);
+    charts.forEach((chart) => {
+      chart.yRange = chart.limits ?? extent(chart.lines, "y", state.logY, ...xRange());
+      const look = `${state.logX} ${state.logY} ${state.x} ${dark.matches}`;
+      if (chart.look !== look || !chart.plot) { chart.look = look; build(chart); }
+      chart.plot.setData([xRange(), [null, null]]);
+      chart.place.setAttribute("aria-label", `${chart.name} of ${plural(chart.lines.length, state.mean ? "group" : "job")}`);
+    });
+    const most = drawn().length < rows.length ? `, the first ${MAX_LINES.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
+    const curves = Math.max(0, ...[...charts.values()].map((chart) => curvesOf(chart).size));
+    note.textContent = `Curves of ${plural(curves, "job")}${chosen ? ", the chosen ones" : ""}${most}.${state.mean ? " A mean is drawn where all jobs of its group have values; its band is the 95 % confidence interval over seeds, and there is none where the seeds have different configurations." : ""}`;
+  };
+  const load = async () => {
+    const points = Math.max(CURVE_POINTS[0], Math.min(CURVE_POINTS[1], 2 ** Math.floor(Math.log2(ALL_POINTS / Math.max(1, drawn().length)))));
+    for (const chart of charts.values()) {
+      const common = { y: chart.name, x: state.x, points, mean: state.mean || state.smooth > 0 };
+      chart.whole = JSON.stringify(common);
+      const request = state.range ? { ...common, from: state.range[0], to: state.range[1] } : common;
+      chart.wanted = JSON.stringify(request);
+      if (!chart.maps.has(chart.wanted)) {
+        chart.maps.forEach((_, known) => { if (known !== chart.whole) chart.maps.delete(known); });
+        chart.maps.set(chart.wanted, new Map());
+      }
+      const [wanted, known] = [chart.wanted, chart.maps.get(chart.wanted)];
+      const missing = drawn().filter(({ key, state }) => (state === "done" || state === "cached") && !known.has(key));
+      missing.forEach(({ key }) => known.set(key, null));
+      if (!missing.length) continue;
+      await source.read(missing, request, (found) => {
+        found.forEach((curve, key) => known.set(key, curve));
+        if (chart.wanted === wanted) render();
+        return chart.wanted === wanted;
+      }).catch(() => { missing.forEach(({ key }) => known.get(key) ?? known.delete(key)); });
+      if (chart.wanted !== wanted) return;
+    }
+  };
+  const refresh = () => {
+    box.hidden = !source.names().length;
+    if (box.hidden) return;
+    save();
+    classify();
+    [...charts.keys()].filter((name) => !state.charts.includes(name)).forEach((name) => { charts.get(name).plot?.destroy(); charts.delete(name); });
+    state.charts.slice(0, MAX_CHARTS).filter((name) => !charts.has(name)).forEach((name) => charts.set(name, fresh(name)));
+    const figures = state.charts.slice(0, MAX_CHARTS).map((name) => charts.get(name).figure);
+    if (figures.some((figure, index) => figure !== place.children[index]) || place.children.length !== figures.length) place.replaceChildren(...figures);
+    render();
+    load();
+  };
+  const chooses = (input, change) => input.addEventListener("input", () => { change(input); options(); refresh(); });
+  chooses(add, ({ value }) => { if (value && state.charts.length < MAX_CHARTS) state.charts.push(value); });
+  chooses(x, ({ value }) => { state.x = value; state.range = null; });
+  chooses(tint, ({ value }) => { [state.color, state.base] = [value, ""]; });
+  chooses(base, ({ value }) => { state.base = value; });
+  chooses(mean, ({ checked }) => { state.mean = checked; });
+  chooses(logX, ({ checked }) => { state.logX = checked; });
+  chooses(logY, ({ checked }) => { state.logY = checked; });
+  chooses(smooth, ({ value }) => { state.smooth = Number(value); });
+  dark.addEventListener("change", () => refresh());
+  // Drawing waits for the list, which answers at once.
+  let waiting = 0;
+  const update = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { options(); refresh(); }, 30);
+  };
+  list.watch((found, picked, own) => {
+    [rows, chosen] = [picked, own];
+    update();
+  });
+  // Draws running jobs anew.
+  return { update };
+};

@@ -1,0 +1,310 @@
+//! The list of jobs as a dashboard: columns, filters, groups, curves of many jobs and linked plots.
+
+use serde_json::{Value, json};
+
+use crate::{alone, driver::Browser, sandbox::Sandbox, server::serve};
+
+/// A metric whose name would do harm if it were taken for anything else.
+const HOSTILE: &str = "a.<img src=x onerror=alert(1)>";
+
+const STUDY: &str = r#"
+name: tuned
+steps:
+  train:
+    uses: command
+    matrix: { lr: [0.01, 0.1], note: [plain, "<b>x</b>"], seed: [1, 2, 10] }
+    with: { run: "true", env: { LR: "${{ matrix.lr }}", NOTE: "${{ matrix.note }}", SEED: "${{ matrix.seed }}" } }
+tables: { t: { from: train, rows: [lr], cells: [loss] } }
+"#;
+
+/// The loss of a job: its mean over the seeds 1, 2 and 10 of a configuration is `10 * lr + 0.02`.
+fn loss(lr: f64, seed: f64) -> f64 {
+    10.0 * lr
+        + if seed == 1.0 {
+            0.01
+        } else if seed == 2.0 {
+            0.02
+        } else {
+            0.03
+        }
+}
+
+/// A store with all jobs but the last, which a run makes.
+fn tuned() -> Sandbox {
+    let sandbox = Sandbox::with(STUDY);
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--format", "json"]);
+    assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    for (number, job) in plan["jobs"].as_array().unwrap().iter().enumerate().take(11) {
+        let (key, label) = (job["key"].as_str().unwrap(), job["label"].as_str().unwrap());
+        let value = |name: &str| {
+            let text = label.split(&format!("{name}=")).nth(1).unwrap().split(',').next().unwrap();
+            text.parse::<f64>().unwrap()
+        };
+        let (lr, seed) = (value("lr"), value("seed"));
+        let at: Vec<u64> = (1..=5000).collect();
+        let tokens: Vec<f64> = at.iter().map(|at| *at as f64 * 1000.0).collect();
+        let mut curve: Vec<f64> = at.iter().map(|at| loss(lr, seed) + 3.0 / *at as f64).collect();
+        curve[2500] = 9.0;
+        let mut metrics =
+            json!({ "loss": { "value": loss(lr, seed), "unit": "nats" }, HOSTILE: { "value": 1.0, "unit": "1" } });
+        for other in 0..12 {
+            metrics[format!("a.{other}")] = json!({ "value": number as f64, "unit": "1" });
+        }
+        let record = json!({
+            "format": 1, "key": key, "label": label, "params": {},
+            "identity": { "format": 1, "task": "command", "revision": 1 },
+            "outcome": { "metrics": metrics, "curves": {
+                "loss": { "unit": "nats", "at": at, "values": curve }, "tokens": { "unit": "1", "at": at, "values": tokens },
+            } },
+            "provenance": { "sweep": "0", "started": format!("2026-01-01T00:{number:02}:00Z"), "seconds": 12.0, "threads": 2, "host": "here" },
+        });
+        let folder = format!("results/store/{}/{key}", &key[..2]);
+        fs_err::create_dir_all(sandbox.path(&folder)).unwrap();
+        sandbox.write(&format!("{folder}/record.json"), &record.to_string());
+    }
+    let run = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    sandbox
+}
+
+/// Opens the page of the only run.
+fn open_run(browser: &mut Browser, sandbox: &Sandbox, address: &str, query: &str) {
+    let run = fs_err::read_dir(sandbox.path("results/runs")).unwrap().next().unwrap().unwrap().file_name();
+    browser.open(&format!("{address}/runs/{}{query}", run.to_string_lossy()));
+    browser.until("document.getElementById('shown')?.textContent.length > 0");
+}
+
+fn type_filter(browser: &mut Browser, text: &str) -> String {
+    browser.eval(&format!(
+        "{{ const filter = document.getElementById('filter'); filter.value = {}; filter.dispatchEvent(new Event('input')) }}",
+        json!(text)
+    ));
+    browser.text("#shown")
+}
+
+fn choose(browser: &mut Browser, selector: &str, value: &str) {
+    browser.eval(&format!(
+        "{{ const select = document.querySelector({}); select.value = {}; select.dispatchEvent(new Event('input')) }}",
+        json!(selector),
+        json!(value)
+    ));
+}
+
+#[test]
+fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = tuned();
+    let (_server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    open_run(&mut browser, &sandbox, &address, "");
+    // Axes and the recipe's metric come first, although others are earlier in the alphabet.
+    let headings = browser.texts("#jobs-head th");
+    assert_eq!(headings[..6], ["State", "Job", "lr", "note", "seed", "Loss (nats)"]);
+    assert_eq!(headings.last().unwrap(), "Time");
+
+    // Values are compared as values.
+    for (filter, jobs) in [
+        ("seed=1", 4),
+        ("seed=10", 4),
+        ("lr=1e-2", 6),
+        ("lr=0.1", 6),
+        ("LR=0.01 seed!=2", 4),
+        ("seed=1|10", 8),
+        ("seed=2..10", 8),
+        ("lr<0.1", 6),
+        ("loss:<0.125", 4),
+        ("loss>=0.12", 9),
+        ("state=cached", 11),
+        ("state=done", 1),
+        ("note=<b>x</b> seed=1", 2),
+        ("plain", 6),
+        (&format!("\"{HOSTILE}=1\""), 11),
+        ("time>11", 11),
+    ] {
+        let noun = if jobs == 1 { "job" } else { "jobs" };
+        assert_eq!(type_filter(&mut browser, filter), format!("{jobs} {noun}"), "{filter}");
+        assert_eq!(browser.eval("document.getElementById('filter-note').hidden"), true, "{filter}");
+    }
+    for (filter, remark) in [
+        ("momentum=1", "momentum is no axis or metric of these jobs"),
+        ("loss<", "a value is missing after loss<"),
+        ("loss<x", "loss<x needs a number after <"),
+    ] {
+        type_filter(&mut browser, filter);
+        let note = browser.text("#filter-note");
+        assert!(note.starts_with(remark) && note.contains("Names: state, step, lr, note, seed, loss"), "{note}");
+    }
+
+    // A group is a row with the mean over seeds and its interval: of 0.11, 0.12 and 0.13, 4.30265 * 0.01 / sqrt(3) (Student's t).
+    type_filter(&mut browser, "");
+    choose(&mut browser, "#group", "configuration");
+    assert_eq!(browser.text("#shown"), "4 groups of 12 jobs");
+    let cell = "#jobs-body tr:first-child [data-column='metric:loss']";
+    assert_eq!(browser.text(cell), "0.1200 ± 0.0248");
+    browser.eval("document.querySelector('#jobs-body button[data-group]').focus()");
+    browser.press("Enter");
+    assert_eq!(browser.texts("#jobs-body .member th button").len(), 3);
+    browser.press("ArrowDown");
+    assert_eq!(browser.eval("document.activeElement.textContent"), "train/lr=0.01,note=plain,seed=1");
+    // Over both notes the seeds are still the units; where a seed lacks a note, there is no interval.
+    choose(&mut browser, "#group", "lr");
+    assert_eq!(browser.text(cell), "0.1200 ± 0.0248");
+    let uneven = "#jobs-body tr:nth-child(2) [data-column='metric:loss']";
+    assert_eq!(browser.text(uneven), "1.02");
+    let title = browser.eval(&format!("document.querySelector(\"{uneven}\").title"));
+    assert!(title.as_str().unwrap().contains("not every seed has the same configurations"), "{title}");
+
+    // Columns are chosen, moved and pinned, and the address has the view.
+    browser.click("#columns summary");
+    browser.until("document.querySelector('#columns li') !== null");
+    browser.click("#columns [data-pin='metric:loss']");
+    browser.click("#columns [data-id='axis:note']");
+    assert_eq!(browser.texts("#jobs-head th")[..5], ["State", "Group", "Loss (nats)", "lr", "seed"]);
+    browser.click("#columns [data-move='-1axis:seed']");
+    assert_eq!(browser.texts("#jobs-head th")[..5], ["State", "Group", "Loss (nats)", "seed", "lr"]);
+    browser.eval("{ const width = document.querySelector('#columns [aria-label=\"Width of seed in pixels\"]'); width.value = '200'; width.dispatchEvent(new Event('change')) }");
+    browser.click("[data-sort='metric:loss']");
+    browser.click("[data-sort='metric:loss']");
+    browser.until("location.search.includes('sort=-metric%3Aloss') && location.search.includes('widths=200')");
+    let query = browser.eval("location.search");
+    browser.inspect("dashboard-groups");
+    open_run(&mut browser, &sandbox, &address, query.as_str().unwrap());
+    assert_eq!(browser.texts("#jobs-head th")[..5], ["State", "Group", "Loss (nats)", "seed", "lr"]);
+    assert_eq!(browser.texts("#jobs-body th button")[0], "train/lr=0.1");
+    let width = browser.eval("document.querySelector('#jobs-head [data-column=\"axis:seed\"]').offsetWidth");
+    assert!(width.as_u64().unwrap() >= 200, "{width}");
+    assert_eq!(browser.eval("document.querySelectorAll('img, #jobs b').length"), 0);
+    // An address that means nothing does no harm.
+    let strange = "?filter=%3Cimg%3E&group=nothing&sort=metric%3Anone&columns=%25E0%25A4,metric%3Anone&pins=x&widths=a:b,:&charts=none&x=none&color=none&log=q&plot=none&smooth=NaN&jobs=%2C%2C";
+    open_run(&mut browser, &sandbox, &address, strange);
+    assert_eq!(browser.text("#shown"), "0 jobs");
+    browser.is_content();
+}
+
+#[test]
+fn curves_of_many_jobs_are_drawn_together() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = tuned();
+    let (_server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    open_run(&mut browser, &sandbox, &address, "");
+    browser.until("document.querySelector('#overlay [role=status]')?.textContent === 'Curves of 11 jobs.'");
+    assert_eq!(browser.texts("#overlay .keys li"), [" 0.01", " 0.1"]);
+    // The filter holds for the curves, and so does a choice of jobs.
+    type_filter(&mut browser, "lr=0.01");
+    browser.until("document.querySelector('#overlay [role=status]').textContent === 'Curves of 6 jobs.'");
+    type_filter(&mut browser, "");
+    browser.click("#jobs-body tr:nth-child(2) input");
+    browser
+        .until("document.querySelector('#overlay [role=status]').textContent === 'Curves of 1 job, the chosen ones.'");
+    browser.click("#unpick");
+    browser.until("document.querySelector('#overlay [role=status]').textContent === 'Curves of 11 jobs.'");
+    // Means by group, another x axis, a second chart, zoom by keyboard; the address has all of it but the zoom.
+    let controls = "#overlay .choices";
+    choose(&mut browser, &format!("{controls} label:nth-child(2) select"), "tokens");
+    choose(&mut browser, &format!("{controls} label:nth-child(1) select"), "tokens");
+    browser.until("document.querySelectorAll('#overlay figure').length === 2");
+    browser.click(&format!("{controls} label:nth-child(5) input"));
+    browser.until("document.querySelector('#overlay .canvas').getAttribute('aria-label') === 'loss of 2 groups'");
+    browser.until("['x=tokens', 'mean=1', 'charts=loss%2Ctokens'].every((part) => location.search.includes(part))");
+    let picture = "document.querySelector('#overlay canvas').toDataURL()";
+    let whole = browser.eval(picture);
+    browser.eval("document.querySelector('#overlay .canvas').focus()");
+    browser.press("ArrowRight");
+    browser.until(&format!("{picture} !== {whole}"));
+    browser.eval("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }))");
+    browser.until(&format!("{picture} === {whole}"));
+    browser.inspect("dashboard-curves");
+    // The columns are binary, thinned out, and have the extremes.
+    let run = browser.eval("location.pathname");
+    let read = |query: &str| {
+        format!(
+            "fetch(`{}/curves?{query}`).then(async (answer) => [answer.status, answer.ok ? await answer.arrayBuffer().then((buffer) => {{
+             const [view, count] = [new DataView(buffer), new DataView(buffer).getUint32(4, true)];
+             const y = new Float64Array(buffer, 8 + 8 * count, count); return [view.getUint32(0, true), count, Math.max(...y)]; }}) : await answer.text()])",
+            run.as_str().unwrap()
+        )
+    };
+    assert_eq!(browser.eval(&read("jobs=0&y=loss&points=200")), json!([200, [0, 200, 9]]));
+    browser.is_content();
+    let refused = browser.eval(&read("jobs=0-999&y=loss&points=200"));
+    assert_eq!(refused, json!([400, "`jobs` must be up to 256 indices and ranges, as in 0-99,104"]));
+}
+
+#[test]
+fn plots_restrict_the_list_and_the_curves() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = tuned();
+    browser.look(1280, false);
+    browser.open_file(&sandbox.path("results/reports/tuned/index.html"));
+    assert_eq!(browser.text("#shown"), "12 jobs");
+    let kind = "#plots label:first-child select";
+    for plot in ["parallel", "scatter", "best"] {
+        choose(&mut browser, kind, plot);
+        browser.until("document.querySelector('#plots canvas') !== null");
+        browser.inspect(&format!("dashboard-{plot}"));
+    }
+    // A cell of the heat map is a button, and its range is a word of the filter.
+    choose(&mut browser, kind, "heat");
+    browser.until("document.querySelectorAll('#plots td button').length === 4");
+    browser.inspect("dashboard-heat");
+    let means = browser.texts("#plots td button");
+    assert_eq!([&means[0], &means[2], &means[3]], ["0.120", "0.120", "1.02"]);
+    browser.eval("document.querySelector('#plots td button').focus()");
+    browser.press("Enter");
+    browser.until("document.getElementById('shown').textContent === '3 jobs'");
+    let filter = browser.eval("document.getElementById('filter').value");
+    assert!(filter.as_str().unwrap().starts_with("lr=0.01 note="), "{filter}");
+    browser.until("document.querySelector('#overlay [role=status]').textContent === 'Curves of 3 jobs.'");
+    browser.until("location.search.includes('plot=heat') && location.search.includes('filter=lr')");
+    // So is what is brushed in a scatter plot.
+    type_filter(&mut browser, "");
+    choose(&mut browser, kind, "scatter");
+    browser.until("document.querySelector('#plots canvas') !== null");
+    browser.drag("#plots canvas", (0.03, 0.02), (0.5, 0.95));
+    browser.until("document.getElementById('filter').value.startsWith('lr=')");
+    assert_eq!(browser.text("#shown"), "6 jobs");
+    browser.is_content();
+}
+
+#[test]
+fn a_failed_job_shows_its_failure_its_differences_and_commands_to_copy() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::with(
+        r#"
+name: failing
+steps:
+  train:
+    uses: command
+    matrix: { lr: [0.01, 0.1], seed: [0, 1] }
+    with:
+      run: |
+        echo "an error of before is not it"
+        for line in 1 2 3 4 5; do echo "line $line"; done
+        if [ "$LR" = 0.1 ]; then echo "Traceback (most recent call last):"; echo "<b>loss</b> is not finite"; exit 1; fi
+        echo loss=1
+      env: { LR: "${{ matrix.lr }}", SEED: "${{ matrix.seed }}" }
+"#,
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+    let (_server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    open_run(&mut browser, &sandbox, &address, "?filter=state%3Dfailed");
+    assert_eq!(browser.text("#shown"), "2 jobs");
+    browser.click("#jobs-body th button");
+    browser.until("document.querySelectorAll('.command pre').length === 2");
+    assert_eq!(browser.texts(".command pre")[1], "sweep explain recipe.yaml train/lr=0.1,seed=0");
+    assert_eq!(browser.texts(".command pre")[0], "sweep run recipe.yaml --only train/lr=0.1,seed=0");
+    let failure = browser.text(".failure");
+    assert!(failure.starts_with("Traceback") && failure.contains("<b>loss</b> is not finite"), "{failure}");
+    assert!(browser.text(".detail").contains("0.1, as 1 other; elsewhere 0.01"), "{}", browser.text(".detail"));
+    browser.click(".command button");
+    browser.until("/copied|selected/.test(document.querySelector('.command [role=status]').textContent)");
+    browser.inspect("dashboard-failed");
+    browser.is_content();
+}
