@@ -7,6 +7,7 @@ mod messages;
 
 mod aggregates;
 mod aliases;
+mod analyses;
 mod answers;
 mod at_once;
 mod best;

@@ -4,6 +4,7 @@
 
 mod adaptive;
 mod aggregate;
+mod analyses;
 mod claims;
 mod compare;
 mod confirm;
@@ -40,6 +41,7 @@ pub(crate) use self::expect::brief;
 pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
+    analyses::{Analysis, AnalysisKind, CurveRead, CurveTable, Fit, Profile},
     claims::{Claim, Comparison, Order, Side, Statement},
     compare::{Compare, ComparedValues},
     confirm::Confirm,
@@ -113,6 +115,10 @@ pub(super) fn declarations() -> Vec<Declaration> {
         compare::CompareKeys::declaration(),
         effects::EffectKeys::declaration(),
         aggregate::AggregateKeys::declaration(),
+        analyses::CurveKeys::declaration(),
+        analyses::ProfileKeys::declaration(),
+        analyses::FitKeys::declaration(),
+        analyses::VarianceKeys::declaration(),
         figures::FigureKeys::declaration(),
         figures::kinds(),
         figures::RoofKeys::declaration(),
