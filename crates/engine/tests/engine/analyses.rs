@@ -101,7 +101,7 @@ tables:
     // The medians are 11 and 25 steps, and the reverse on the other task.
     for method in ["fast", "slow"] {
         let score = value(&sandbox, "profile", method, "score", "mean");
-        assert!((score - (1.0 + (4.0 - 25.0 / 11.0) / 3.0) / 2.0).abs() < 1e-9, "{score}: {said}");
+        assert!((score - f64::midpoint(1.0, (4.0 - 25.0 / 11.0) / 3.0)).abs() < 1e-9, "{score}: {said}");
     }
     assert!(
         said.contains("no log-rank test: runs are not independent, because more than the seed varies (task"),
