@@ -8,6 +8,8 @@
 //! Every row is a situation in which the truth is known: its nominal rate, and the simulated one with its standard
 //! error. Rows without a promise are practices that the engine avoids. Ends with status 1 if a promise is not kept.
 
+#[path = "common/analyses.rs"]
+mod analyses;
 #[path = "common/items.rs"]
 mod items;
 #[path = "common/races.rs"]
@@ -21,6 +23,7 @@ mod situation;
 
 use std::{process::ExitCode, time::Instant};
 
+use analyses::of_analyses;
 use items::over_items;
 use races::races;
 use rates::situations;
@@ -39,7 +42,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let replications = words.iter().find_map(|word| word.parse().ok()).unwrap_or(REPLICATIONS);
     let wanted: Vec<&String> = words.iter().filter(|word| word.parse::<usize>().is_err()).collect();
-    let all = situations().into_iter().chain(dependent()).chain(over_items()).chain(races());
+    let all = situations().into_iter().chain(dependent()).chain(over_items()).chain(of_analyses()).chain(races());
     for situation in all.filter(|situation| wanted.iter().all(|word| situation.name.contains(word.as_str()))) {
         let rate = situation.simulate(replications);
         let nominal = match situation.promise {

@@ -18,7 +18,7 @@ use crate::{
     },
     format::{Scale, clean, count},
     plan::resolved,
-    recipe::{self, Aggregate, MetricTraits, Names},
+    recipe::{self, Aggregate, MetricTraits, Names, OfStep},
     stats::{Better, Estimate, Sample, Tasks},
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
     let (step, axis) = (&recipe.steps[aggregate.of.step], aggregate.axis.value.as_str());
     let baseline = aggregate.baseline.as_ref().and_then(|value| value.resolve(&recipe.params, &Names::new()));
     let baseline = baseline.map(|value| value.value);
-    let methods = methods(aggregate, source);
+    let methods = methods(&aggregate.of, axis, source);
     let mut rows: Vec<TableRow> = methods
         .iter()
         .map(|method| TableRow { labels: vec![clean(&method.to_string()).into_owned()], cells: Vec::new() })
@@ -124,11 +124,11 @@ fn cells(
     [mean, chance]
 }
 
-/// The values of the axis, in the order of the points.
-fn methods(aggregate: &Aggregate, source: Source<'_>) -> Vec<Value> {
+/// The values of an axis, in the order of the points.
+pub(super) fn methods(of: &OfStep, axis: &str, source: Source<'_>) -> Vec<Value> {
     let mut methods = Vec::new();
-    for (point, _) in source.points(aggregate.of.step, &resolved(&source.study.recipe, &aggregate.of.only)) {
-        if let Some(value) = point.get(&aggregate.axis.value)
+    for (point, _) in source.points(of.step, &resolved(&source.study.recipe, &of.only)) {
+        if let Some(value) = point.get(axis)
             && !methods.contains(value)
         {
             methods.push(value.clone());

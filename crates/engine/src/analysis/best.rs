@@ -130,7 +130,7 @@ impl Ranking {
         // A decision that cannot be read is made again by the next run.
         let decided = search::decided(plan, study, measured, store).unwrap_or_default();
         let stops = Stops::new(plan, study, contest.of.step, &decided);
-        let source = Source { study, measured, absences: &absences, items: &NO_SCORES };
+        let source = Source { study, measured, absences: &absences, items: &NO_SCORES, further: None };
         let declared = source.traits(contest.of.step, &contest.metric);
         let traits = MetricTraits { better: Some(contest.better), ..declared };
         let found = measure(source, &contest.of, contest, traits);

@@ -11,6 +11,7 @@ mod items;
 mod judge;
 mod rates;
 pub(super) mod scale;
+mod seeds;
 mod silence;
 mod tables;
 
@@ -20,9 +21,9 @@ use serde::Serialize;
 use sweep_job::Unit;
 
 pub use self::choices::Choice;
-pub(super) use self::choices::add_choices;
+pub(super) use self::choices::{add_choices, curves_of_claims};
 use self::judge::Judge;
-use super::{adopted, evidence::Source, units::SEED};
+use super::{adopted, evidence::Source};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
@@ -183,8 +184,17 @@ pub fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Option<Stri
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Judges a claim by the records of its study.
+/// Judges a claim by the records of its study, with a remark on seeds that it leaves out.
 pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
+    let mut verdict = judge_alone(claim, source);
+    if let Some(whole) = seeds::over_all(claim, source) {
+        let _ = write!(verdict.because, "; {}", whole.words());
+    }
+    verdict
+}
+
+/// Judges a claim by the seeds that it selects.
+fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = Verdict {
         claim: claim.name.value.clone(),
         says: claim.says.as_deref().map(|says| clean(says).into_owned()),
@@ -215,9 +225,6 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     if let Err(reason) = judged {
         verdict.because = reason;
     }
-    if let Some(whole) = over_all_seeds(claim, source) {
-        let _ = write!(verdict.because, "; {whole}");
-    }
     if let Some(adopted) = adopted::note(selected_jobs(claim, source.study).map(|(_, job)| job), source.measured) {
         let _ = write!(verdict.because, "; {adopted}");
     }
@@ -243,24 +250,6 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
         verdict.lacks = Some(if verdict.open { Lack::Samples } else { Lack::Results });
     }
     verdict
-}
-
-/// The verdict over all seeds that were measured, in words, if the claim selects some of them.
-fn over_all_seeds(claim: &Claim, source: Source<'_>) -> Option<String> {
-    let whole = claim.over_all(SEED)?;
-    let measured = |claim: &Claim| {
-        let jobs = selected_jobs(claim, source.study).filter(|(_, job)| source.measured.contains_key(job));
-        jobs.count()
-    };
-    if measured(claim) >= measured(&whole) {
-        return None;
-    }
-    let verdict = judge(&whole, source);
-    Some(format!(
-        "the claim selects seeds: over all that were measured it is {} ({})",
-        verdict.state.word(),
-        verdict.because
-    ))
 }
 
 /// The verdicts on a recipe's claims, corrected for their number if the recipe says so.

@@ -198,8 +198,13 @@ impl<'a> Designer<'a> {
             let before = design.decisions.len();
             for (index, study) in self.plan.studies.iter().enumerate() {
                 pilot.group = None;
-                let source =
-                    Source { study, measured: self.results.measured(), absences: &absences, items: &NO_SCORES };
+                let source = Source {
+                    study,
+                    measured: self.results.measured(),
+                    absences: &absences,
+                    items: &NO_SCORES,
+                    further: None,
+                };
                 let found = decisions(source, detect);
                 let spreads: Vec<Result<Spread, Silence>> =
                     found.iter().map(|decision| Spread::of(decision, source)).collect();

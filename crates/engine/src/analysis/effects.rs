@@ -91,7 +91,7 @@ pub(crate) fn estimates(
     metric: &str,
     measured: &BTreeMap<JobId, Measured>,
 ) -> Vec<(String, Estimate)> {
-    let source = Source { study, measured, absences: &BTreeMap::new(), items: &NO_SCORES };
+    let source = Source { study, measured, absences: &BTreeMap::new(), items: &NO_SCORES, further: None };
     let Ok(experiment) = Experiment::new(effects, source) else { return Vec::new() };
     let labels = experiment.effects.iter().map(|effect| experiment.layout.label(effect));
     let outcome = experiment.measure(metric, traits(study, measured, effects.of.step, metric));

@@ -4,9 +4,11 @@
 //! which units are independent and what their error is, `items.rs` reads scores of single items, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
 //! measurements, `looks.rs` has the level of each look, and `absence.rs` the reasons for empty cells.
 //!
-//! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs` and `summary.rs` (claims) make tables of cells
-//! (`cell.rs`), `marks.rs` ranks their rows, and `claim.rs` gives verdicts. `best.rs` ranks configurations, `search.rs`
-//! decides searches, `decisions.rs` tells people about it, `adaptive_seeds.rs` adds seeds, and `design.rs` computes power.
+//! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs`, `analyses/` (curves, laws over sizes, sources of
+//! variance) and `summary.rs` (claims) make tables of cells (`cell.rs`), `marks.rs` ranks their rows, and `claim.rs` gives
+//! verdicts. `curves.rs` reads curves, `further_seeds.rs` finds seeds that only the store has. `best.rs` ranks configurations,
+//! `search.rs` decides searches, `decisions.rs` tells people about it, `adaptive_seeds.rs` adds seeds, and `design.rs` computes
+//! power.
 //!
 //! Notes: `conditions.rs` decides whether times were measured under like conditions, `environments.rs` names environments
 //! that differ, and `origins.rs` records that were made elsewhere.
@@ -16,17 +18,20 @@ pub mod adaptive_seeds;
 mod adopted;
 mod aggregate;
 mod alike;
+mod analyses;
 pub mod best;
 mod cell;
 mod claim;
 mod compare;
 pub(crate) mod conditions;
+mod curves;
 mod decisions;
 pub mod design;
 mod effects;
 mod environments;
 mod evidence;
 mod exact;
+mod further_seeds;
 mod items;
 mod kinds;
 mod looks;
@@ -55,7 +60,7 @@ pub(crate) use self::{
     effects::estimates,
     items::claimed,
 };
-use self::{environments::Environments, evidence::Source, items::NO_SCORES};
+use self::{environments::Environments, evidence::Source, further_seeds::FurtherSeeds, items::NO_SCORES};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},
@@ -67,9 +72,13 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
     let items = items::load(study, measured, store);
-    let source = Source { study, measured, absences: &absences, items: &items };
+    // A store whose index cannot be read has been reported by the reading of its results.
+    let further = FurtherSeeds::find(plan, study, results, store).ok().flatten();
+    let source = Source { study, measured, absences: &absences, items: &items, further: further.as_ref() };
     let mut verdicts: Vec<Verdict> = claim::judge_all(source);
-    claim::add_choices(&mut verdicts, source);
+    let wanted = claim::curves_of_claims(source).into_iter().chain(analyses::curves_of_tables(source));
+    let curves = curves::load(wanted, store);
+    claim::add_choices(&mut verdicts, source, &curves);
     let mut environments = Environments::new(store);
     let mut table = |table: &recipe::Table| {
         let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));
@@ -78,6 +87,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
             TableKind::Compare(compare) => (compare::table(table, compare, source), jobs(&compare.of)),
             TableKind::Aggregate(aggregate) => (aggregate::table(table, aggregate, source), jobs(&aggregate.of)),
             TableKind::Effects(effects) => (effects::table(table, effects, source), jobs(&effects.of)),
+            TableKind::Analysis(analysis) => (analyses::table(table, analysis, source, &curves), jobs(&analysis.of)),
             TableKind::Claims(claims) => {
                 let named = claims.iter().map(|index| &study.recipe.claims[index.value]);
                 let jobs = named.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
@@ -103,7 +113,7 @@ pub fn undecided(
 ) -> Vec<(String, Vec<JobId>)> {
     let failed = |job: &usize| (JobId::new(*job), Absence::Failed(String::new()));
     let absences = lost.iter().map(failed).collect();
-    let source = Source { study, measured, absences: &absences, items: &NO_SCORES };
+    let source = Source { study, measured, absences: &absences, items: &NO_SCORES, further: None };
     let mut undecided = Vec::new();
     let verdicts = claim::judge_all(source);
     for (claim, verdict) in study.recipe.claims.iter().zip(verdicts).filter(|(_, verdict)| verdict.open) {
@@ -122,5 +132,5 @@ pub fn undecided(
 
 /// The verdicts on a recipe's claims.
 pub fn judge(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<Verdict> {
-    claim::judge_all(Source { study, measured, absences: &BTreeMap::new(), items: &NO_SCORES })
+    claim::judge_all(Source { study, measured, absences: &BTreeMap::new(), items: &NO_SCORES, further: None })
 }

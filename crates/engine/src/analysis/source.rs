@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use sweep_job::{Unit, Value};
 
-use super::{Absence, items::AllScores, kinds::Kinds, looks::Looks, units::SEED};
+use super::{Absence, further_seeds::FurtherSeeds, items::AllScores, kinds::Kinds, looks::Looks, units::SEED};
 use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},
@@ -20,6 +20,8 @@ pub(super) struct Source<'a> {
     pub(super) absences: &'a BTreeMap<JobId, Absence>,
     /// Scores of items, for claims.
     pub(super) items: &'a AllScores,
+    /// The same study with further seeds, for claims.
+    pub(super) further: Option<&'a FurtherSeeds>,
 }
 
 /// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.

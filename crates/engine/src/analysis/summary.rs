@@ -50,13 +50,19 @@ pub(crate) fn table(
         let scale = scale(&metric.value, &cells, Show::Ratio, unit);
         columns.push(Column { point: Vec::new(), metric: metric.value.clone(), unit, scale, show: Show::Ratio });
     }
+    let agreements = claims.iter().filter_map(|(index, claim)| {
+        let agreement = verdicts[*index].agreement()?;
+        Some(clean(&format!("{}: {agreement}", claim.name.value)).into_owned())
+    });
+    let what = "how many times as much the first of a pair needs as the second, [95 % CI]".to_owned();
+    let notes = std::iter::once(what).chain(agreements).collect();
     Table {
         name: table.name.value.clone(),
         title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
         axes: ["claim", "pair", "about", "paper", "verdict"].map(str::to_owned).to_vec(),
         columns,
         rows,
-        notes: vec!["how many times as much the first of a pair needs as the second, [95 % CI]".to_owned()],
+        notes,
     }
 }
 

@@ -10,7 +10,10 @@ use crate::{
     format::count,
     plan::Point,
     recipe::{Replication, Statistic},
-    stats::{Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, middle_mean, quantile_of, variance_of_folds},
+    stats::{
+        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, middle_mean, quantile_of, variance_of_folds,
+        without_outliers,
+    },
 };
 
 /// The axis whose values repeat a job with other random numbers.
@@ -230,6 +233,11 @@ impl Units {
         }
         if let Some(q) = statistic.quantile() {
             return Some((quantile_of(&self.values, q, LEVEL)?.value, None));
+        }
+        if statistic == Statistic::WithoutOutliers {
+            let Sample { n, mean, sd } = Sample::new(&without_outliers(&self.values))?;
+            let error = sd.and_then(|sd| precision.spread(sd)).map(|sd| sd / (n as f64).sqrt());
+            return Some((mean, error.map(|error| ErrorOfMean { error, freedom: n as f64 - 1.0 })));
         }
         let (mean, error) = middle_mean(&self.values)?;
         let floor = |ErrorOfMean { error, freedom }: ErrorOfMean| {

@@ -85,7 +85,8 @@ pub(crate) use self::{
 use crate::format::quoted;
 use crate::host::log;
 use crate::recipe::{
-    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning,
+    Claim, Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, TableKind,
+    Warning,
 };
 use crate::record::{self, Identity, Key, SeedPlan};
 use crate::variant::Moments;
@@ -133,7 +134,7 @@ struct Origin {
 }
 
 /// A recipe and its jobs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Study {
     /// The recipe.
     pub recipe: Recipe,
@@ -147,7 +148,7 @@ pub struct Study {
     pub left: BTreeMap<usize, usize>,
     /// The jobs of races beyond the first look, each with the number of looks before it.
     pub looks: BTreeMap<JobId, usize>,
-    /// The parameters of the jobs of claims with a scale.
+    /// The parameters of the jobs of claims with a scale, and of tables over sizes.
     pub values: BTreeMap<JobId, Values>,
 }
 
@@ -158,11 +159,15 @@ impl Study {
         steps.into_iter().flat_map(|step| &self.steps[step])
     }
 
-    /// The jobs of claims with a scale.
+    /// The jobs of claims with a scale, and of tables over sizes.
     fn of_scales(&self) -> Vec<JobId> {
         let mut jobs = Vec::new();
         let claims = self.recipe.claims.iter().filter(|claim| !claim.scale.is_empty());
-        for (step, selection) in claims.flat_map(Claim::selections) {
+        let tables = self.recipe.tables.iter().filter_map(|table| match &table.kind {
+            TableKind::Analysis(analysis) => Some((analysis.of.step, analysis.of.only.clone())),
+            _ => None,
+        });
+        for (step, selection) in claims.flat_map(Claim::selections).chain(tables) {
             let axis_values = resolved(&self.recipe, &selection);
             let points = self.steps[step].iter().filter(|(point, _)| selected(point, &axis_values));
             jobs.extend(points.map(|(_, id)| *id));

@@ -36,11 +36,11 @@ pub use self::{
     condition::{Condition, Filter},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, AdoptPolicy, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm,
-        Effects, Expectation, Extent, Family, Figure, GpuMemory, Interactions, Items, KeptStates, Least, MetricRule,
-        MetricTraits, Metrics, Missing, Need, Notify, Occasion, OfStep, Order, PaperRow, Policy, Racing, Replication,
-        ResourceCount, Resources, Rules, Rungs, Search, Side, StatePolicy, Statement, Statistic, Suggest, Table,
-        TableKind, UnitOf,
+        Adaptive, AdoptPolicy, Aggregate, Analysis, AnalysisKind, Bound, Citation, Claim, Compare, ComparedValues,
+        Comparison, Confirm, CurveRead, CurveTable, Effects, Expectation, Extent, Family, Figure, Fit, GpuMemory,
+        Interactions, Items, KeptStates, Least, MetricRule, MetricTraits, Metrics, Missing, Need, Notify, Occasion,
+        OfStep, Order, PaperRow, Policy, Profile, Racing, Replication, ResourceCount, Resources, Rules, Rungs, Search,
+        Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -288,7 +288,11 @@ impl Recipe {
     /// sizes are among them.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let sizes = self.claims.iter().flat_map(|claim| &claim.scale).map(|least| least.name.value.as_str());
-        self.shown().flat_map(|shown| shown.metrics).chain(sizes)
+        let named = self.tables.iter().filter_map(|table| match &table.kind {
+            TableKind::Analysis(analysis) => Some(analysis.named().map(|name| name.value.as_str())),
+            _ => None,
+        });
+        self.shown().flat_map(|shown| shown.metrics).chain(sizes).chain(named.flatten())
     }
 
     /// The names of the axes of random numbers and repetitions, over which pages average.
@@ -328,7 +332,7 @@ impl Recipe {
     pub(crate) fn effects(&self) -> impl Iterator<Item = &Effects> {
         let tables = self.tables.iter().filter_map(|table| match &table.kind {
             TableKind::Effects(effects) => Some(effects),
-            TableKind::Metrics(_) | TableKind::Compare(_) | TableKind::Aggregate(_) | TableKind::Claims(_) => None,
+            _ => None,
         });
         tables.chain(self.figures.iter().filter_map(|figure| figure.effects.as_ref()))
     }

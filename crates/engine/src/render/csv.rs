@@ -60,6 +60,7 @@ fn values(cell: &Cell, column: &Column) -> Vec<String> {
 /// The kind of the numbers in a column of comparisons, and their unit. A ratio has none.
 pub(super) fn measure(column: &Column) -> (&'static str, &'static str) {
     match column.show {
+        Show::Mean => ("mean", column.unit.symbol()),
         Show::Ratio => ("ratio", ""),
         Show::Share => ("share", column.unit.symbol()),
         Show::Interval => ("interquartile mean", column.unit.symbol()),

@@ -61,6 +61,25 @@ pub fn middle_mean(values: &[f64]) -> Option<(f64, Option<ErrorOfMean>)> {
     Some((mean, error))
 }
 
+/// The values without outliers: those that are farther from the median than three times the median absolute deviation, in units
+/// of a standard deviation of normal values (Leys et al., 2013). All values if there are fewer than five, or if more than half
+/// are equal.
+pub fn without_outliers(values: &[f64]) -> Vec<f64> {
+    /// Standard deviation of normal values in units of their median absolute deviation.
+    const SD_OF_MAD: f64 = 1.482_602_218_505_602;
+    /// The largest distance in standard deviations.
+    const MAX_DISTANCE: f64 = 3.0;
+    let median_of = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        percentile(&sorted, 0.5)
+    };
+    let Some(median) = median_of(values).filter(|_| values.len() >= MIN_VALUES) else { return values.to_vec() };
+    let distances: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
+    let most = MAX_DISTANCE * SD_OF_MAD * median_of(&distances).unwrap_or(0.0);
+    values.iter().copied().filter(|value| most == 0.0 || (value - median).abs() <= most).collect()
+}
+
 /// True if one value is so far from the others that it carries their mean (Dixon's Q at 1 %, from five values on).
 pub fn is_carried_by_one(values: &[f64]) -> bool {
     let mut sorted = values.to_vec();

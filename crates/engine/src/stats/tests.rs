@@ -1,5 +1,6 @@
 //! Tests of samples, intervals and corrections.
 
+mod analyses;
 mod items;
 pub(crate) mod rates;
 mod replication;

@@ -25,7 +25,7 @@ use crate::{
     format::{count, say},
     host::failpoints,
     plan::{ENVIRONMENTS, Manifests, set_file},
-    record::{Environment, Key, Line, Manifest, ReadSet},
+    record::{Environment, Key, Line, Manifest, ReadSet, code_digest},
 };
 
 /// Held while a line is appended.
@@ -82,6 +82,14 @@ impl Store {
 
     pub(super) fn sets(&self) -> PathBuf {
         self.root.join("manifests").join("sets")
+    }
+
+    /// Digest of the files and packages in a set; `None` if the set cannot be read.
+    pub(crate) fn files_of_set(&self, id: &str) -> Option<String> {
+        let set = ReadSet::parse(&fs::read(set_file(&self.sets(), id)?).ok()?, id)?;
+        let files = set.files.iter().map(|(path, file)| (path.as_str(), file.digest.as_str()));
+        let packages = set.packages.iter().map(|(name, package)| (name.as_str(), package.version.as_str()));
+        Some(code_digest(files, packages, std::iter::empty()))
     }
 
     /// The folder of the environments that sets name.

@@ -8,6 +8,7 @@ mod messages;
 mod adoption;
 mod aggregates;
 mod aliases;
+mod analyses;
 mod answers;
 mod at_once;
 mod best;

@@ -136,6 +136,41 @@ fn values_that_differ_by_rounding_and_chosen_seeds_are_no_samples() {
     );
 }
 
+/// A store with ten seeds, and a recipe that names three of them. Records of another program are no seeds of it.
+#[test]
+fn seeds_of_the_store_that_the_recipe_does_not_name_are_beside_the_verdict() {
+    let sandbox = sandbox(
+        "plain: matrix: { method: [x, y] }, seeds: 10\n",
+        &format!("claims:\n  less: {{ {} }}\n  after: {{ {} }}\n", difference("plain", ""), difference("after", "")),
+    );
+    let text = sandbox.read("recipe.yaml");
+    let after = "  after: { uses: command, needs: [plain], matrix: { method: [x, y] }, seeds: 10, with: { argv: [python3, program.py, kind=after, 'method=${{ matrix.method }}', 'from=${{ needs.plain.metrics.value }}'], inputs: [program.py] } }\nmetrics:";
+    sandbox.write("recipe.yaml", &text.replace("metrics:", after));
+    let named = |text: &str| text.replace("kind=plain,", "kind=plain, 'at=${{ matrix.seed }}',");
+    let whole = named(&sandbox.read("recipe.yaml"));
+    sandbox.write("recipe.yaml", &whole);
+    let (_, all) = report(&sandbox);
+    assert!(!because(&all[0]).contains("the store has"), "{}", all[0]);
+    let few = whole.replace("matrix: { method: [x, y] }, seeds: 10", "matrix: { seed: [4, 6, 7], method: [x, y] }");
+    sandbox.write("recipe.yaml", &few);
+    let (_, chosen) = report(&sandbox);
+    let text = because(&chosen[0]);
+    assert!(text.contains("; 3 pairs"), "{text}");
+    let remark = format!(
+        "; the store has 10 seeds of these configurations, and this is over 3 of them: over all it is {} (",
+        all[0]["state"].as_str().unwrap()
+    );
+    assert!(text.contains(&remark) && text.contains("; 10 pairs"), "{text}");
+    let choice = chosen[0]["choices"].as_array().unwrap().last().unwrap();
+    assert_eq!(choice["choice"], "all 10 seeds that were measured");
+    assert_eq!((&choice["state"], &choice["value"]), (&all[0]["state"], &all[0]["value"]));
+    let remark = "; the store has 10 seeds of these configurations, and this is over 3 of them";
+    assert!(because(&chosen[1]).contains(remark), "a step that takes values of another one: {}", chosen[1]);
+    sandbox.write("program.py", &PROGRAM.replace("value = 10", "value = 11"));
+    let (_, other) = report(&sandbox);
+    assert!(!because(&other[0]).contains("the store has"), "seeds of another program: {}", other[0]);
+}
+
 #[test]
 fn claims_can_be_about_a_typical_seed_and_about_independent_samples() {
     let mean = difference("one", "");

@@ -186,6 +186,47 @@ fn a_verdict_has_those_of_other_choices() {
     let verdict = &claims(&sandbox)[0];
     assert_eq!(verdict["state"], "undecided", "{verdict}");
     let because = verdict["because"].as_str().unwrap();
-    let differing = "; by other choices: supported with the mean of the middle half";
+    let differing =
+        "; by other choices: supported with the mean of the middle half, supported with the mean without outliers";
     assert!(because.contains(differing), "{because}");
+    let page = sandbox.read("results/reports/study/index.html");
+    assert!(page.contains("other choices that decide alike: 2 of 4 – "), "{page}");
+}
+
+/// Losses that fall to a minimum and rise again: the last values differ, the smallest do not.
+#[test]
+fn a_verdict_has_those_of_other_numbers_of_the_curve() {
+    let recipe = "name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [x, y] }
+    seeds: 5
+    with: { argv: [python3, curve.py, '${{ matrix.method }}'], inputs: [curve.py] }
+claims:
+  worse: { difference: { metric: loss, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { more_than: 0.1 } }
+";
+    let program = "
+import json, os, sys
+seed, slope = int(os.environ['SWEEP_SEED']), 0.02 if sys.argv[1] == 'y' else 0.01
+with open(os.environ['SWEEP_REPORT'], 'a') as report:
+    for step in range(1, 13):
+        loss = 1 + 0.01 * seed + (step - 6) ** 2 * slope + 0.1 * (slope - 0.01) * (seed * seed % 3)
+        print(json.dumps({'step': step, 'loss': loss}), file=report)
+";
+    let sandbox = Sandbox::with(recipe);
+    sandbox.write("curve.py", program);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let verdict = &claims(&sandbox)[0];
+    assert_eq!(verdict["state"], "supported", "{verdict}");
+    let because = verdict["because"].as_str().unwrap();
+    assert!(because.contains("; by other choices: refuted with the smallest value of the curve"), "{because}");
+    // 0.01 times the mean of 4, 9, 16, 25 and 36, and the mean of what depends on the seed.
+    let end = verdict["choices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|choice| choice["choice"] == "the mean of the last 5 values of the curve");
+    assert!((end.unwrap()["value"].as_f64().unwrap() - 0.1806).abs() < 1e-9, "{verdict}");
 }

@@ -1,20 +1,30 @@
-//! Verdicts under other choices of the analysis: another center, other pairs.
+//! Verdicts under other choices of the analysis: another center, other pairs, another number of each curve, all seeds.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde::Serialize;
+use sweep_job::{Curve, Metric};
 
-use super::{State, Verdict, judge};
+use super::{State, Verdict, judge_alone, seeds, selected_jobs};
 use crate::{
-    analysis::evidence::Source,
+    analysis::{
+        curves::{Curves, Reading},
+        evidence::Source,
+    },
+    format::count,
+    plan::JobId,
     recipe::{Claim, Rules, Statement, Statistic},
+    record::Key,
 };
+
+/// Most records of the claims of a study whose curves are read.
+const MAX_RECORDS: usize = 1000;
 
 /// The verdict of a claim by itself under another choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
     /// The choice in words.
-    pub choice: &'static str,
+    pub choice: String,
     /// State of the claim.
     pub state: State,
     /// The number that was compared with the expected range.
@@ -23,18 +33,30 @@ pub struct Choice {
     pub interval: [f64; 2],
 }
 
+/// The records and metrics whose curves the other choices need; none if the claims have too many jobs.
+pub(in crate::analysis) fn curves_of_claims(source: Source<'_>) -> BTreeSet<(Key, &str)> {
+    let claims = source.study.recipe.claims.iter().filter(|claim| has_choices(claim));
+    let jobs = claims.flat_map(|claim| selected_jobs(claim, source.study).map(|(_, job)| (job, claim.metric())));
+    let wanted: BTreeSet<(Key, &str)> =
+        jobs.filter_map(|(job, metric)| Some((source.measured.get(&job)?.key, metric))).collect();
+    if wanted.len() > MAX_RECORDS { BTreeSet::new() } else { wanted }
+}
+
 /// Adds to the verdicts on means those that other choices give, and a remark where another choice decides otherwise. No verdict changes.
-pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<'_>) {
+pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<'_>, curves: &Curves) {
     for (claim, verdict) in source.study.recipe.claims.iter().zip(verdicts) {
-        if claim.invariant || claim.rules.statistic != Statistic::Mean || verdict.interval.is_none() || verdict.certain
-        {
+        if !has_choices(claim) || verdict.interval.is_none() || verdict.certain {
             continue;
         }
         // The verdict by itself: the others are not corrected for the number of claims either.
-        let own = judge(claim, source).state;
-        verdict.choices = others(claim).filter_map(|(choice, rules)| chosen(claim, choice, rules, source)).collect();
+        let own = judge_alone(claim, source);
+        let by_rules =
+            others(claim).filter_map(|(choice, rules)| chosen(&Claim { rules, ..claim.clone() }, choice, source));
+        let all = by_rules.chain(readings(claim, source, curves)).chain(over_all(claim, source));
+        // A rule that leaves nothing out is no other choice.
+        verdict.choices = all.filter(|choice| Some(choice.interval) != own.interval).collect();
         // Another choice may have less power: that it decides nothing is no remark.
-        let differs = |choice: &&Choice| choice.state != own && choice.state != State::Undecided;
+        let differs = |choice: &&Choice| choice.state != own.state && choice.state != State::Undecided;
         let differing = verdict.choices.iter().filter(differs);
         let differing: Vec<String> =
             differing.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();
@@ -44,9 +66,27 @@ pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<
     }
 }
 
-/// The other choices for a claim about a mean.
+impl Verdict {
+    /// The number of other choices that decide alike, in words; `None` without other choices.
+    pub(crate) fn agreement(&self) -> Option<String> {
+        let alike = self.choices.iter().filter(|choice| choice.state == self.state).count();
+        let choices = self.choices.len();
+        (choices > 0).then(|| format!("other choices that decide alike: {alike} of {choices}"))
+    }
+}
+
+/// True for a claim about a mean that is not true by construction.
+fn has_choices(claim: &Claim) -> bool {
+    !claim.invariant && claim.rules.statistic == Statistic::Mean
+}
+
+/// The other rules for a claim about a mean.
 fn others(claim: &Claim) -> impl Iterator<Item = (&'static str, Rules)> {
-    let centers = [("the median", Statistic::Quantile(0.5)), ("the mean of the middle half", Statistic::Iqm)];
+    let centers = [
+        ("the median", Statistic::Quantile(0.5)),
+        ("the mean of the middle half", Statistic::Iqm),
+        ("the mean without outliers", Statistic::WithoutOutliers),
+    ];
     let centers = centers.map(|(choice, statistic)| (choice, Rules { statistic, ..claim.rules }));
     let pairs = if claim.rules.independent { "pairs" } else { "independent samples" };
     let is_compared = matches!(claim.statement, Statement::Ratio(..) | Statement::Difference(..));
@@ -54,8 +94,47 @@ fn others(claim: &Claim) -> impl Iterator<Item = (&'static str, Rules)> {
     centers.into_iter().chain(pairs)
 }
 
+/// The verdicts with other numbers of the curves of which the metric is one, such as the last value or the best one.
+fn readings(claim: &Claim, source: Source<'_>, curves: &Curves) -> Vec<Choice> {
+    let metric = claim.metric();
+    let step = claim.selections().first().map_or(0, |(step, _)| *step);
+    let Some(better) = source.traits(step, metric).better else { return Vec::new() };
+    let of_job = |(_, job)| -> Option<(JobId, &Curve, Metric)> {
+        let by = source.measured.get(&job)?;
+        Some((job, curves.get(&(by.key, metric.to_owned()))?, *by.metrics.get(metric)?))
+    };
+    let measured = selected_jobs(claim, source.study).filter(|(_, job)| source.measured.contains_key(job));
+    // A job without the curve would be read otherwise than the others.
+    let Some(jobs) = measured.map(of_job).collect::<Option<Vec<_>>>().filter(|jobs| !jobs.is_empty()) else {
+        return Vec::new();
+    };
+    let is_own = |reading: &Reading| jobs.iter().all(|(_, curve, found)| reading.is(curve, *found, better));
+    if !Reading::ALL.iter().any(is_own) {
+        return Vec::new();
+    }
+    let read = |reading: Reading| {
+        let mut measured = source.measured.clone();
+        for (job, curve, found) in &jobs {
+            let value = reading.of(curve, *found, better)?;
+            measured.get_mut(job)?.metrics.insert(metric.to_owned(), Metric { value, ..*found });
+        }
+        chosen(claim, &reading.words(better), Source { measured: &measured, ..source })
+    };
+    Reading::ALL.into_iter().filter(|reading| !is_own(reading)).filter_map(read).collect()
+}
+
+/// The verdict over all seeds that were measured, if the claim leaves out some of them.
+fn over_all(claim: &Claim, source: Source<'_>) -> Option<Choice> {
+    let whole = seeds::over_all(claim, source)?;
+    of_verdict(format!("all {} that were measured", count(whole.seeds, "seed")), &whole.verdict)
+}
+
 /// The verdict under a choice; `None` without an interval, as a median of fewer than six units.
-fn chosen(claim: &Claim, choice: &'static str, rules: Rules, source: Source<'_>) -> Option<Choice> {
-    let Verdict { state, value, interval, .. } = judge(&Claim { rules, ..claim.clone() }, source);
-    Some(Choice { choice, state, value: value?, interval: interval? })
+fn chosen(claim: &Claim, choice: &str, source: Source<'_>) -> Option<Choice> {
+    of_verdict(choice.to_owned(), &judge_alone(claim, source))
+}
+
+fn of_verdict(choice: String, verdict: &Verdict) -> Option<Choice> {
+    let Verdict { state, value, interval, .. } = verdict;
+    Some(Choice { choice, state: *state, value: (*value)?, interval: (*interval)? })
 }

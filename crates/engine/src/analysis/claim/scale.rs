@@ -53,6 +53,14 @@ pub(in crate::analysis) fn misses(scale: &[Least], jobs: &[(&Point, JobId)], sou
         .then(|| format!("it is about {}; this was measured at {}", about.join(" and "), here.join(" and ")))
 }
 
+/// A job's parameter, axis or metric as a number; `None` if it is none.
+pub(in crate::analysis) fn size_of(name: &str, point: &Point, job: JobId, source: Source<'_>) -> Option<f64> {
+    match value_of(name, point, job, source) {
+        Here::Known(value) => value.as_f64().filter(|size| size.is_finite()),
+        Here::NotYet | Here::Unknown => None,
+    }
+}
+
 /// A job's parameter, axis or metric.
 fn value_of(name: &str, point: &Point, job: JobId, source: Source<'_>) -> Here {
     let values = source.study.values.get(&job);

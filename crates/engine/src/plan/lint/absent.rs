@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::plan::{JobId, Point, resolved, selected};
-use crate::recipe::{Collector, ComparedValues, Recipe, Selection, Spanned, TableKind};
+use crate::recipe::{Analysis, AnalysisKind, Collector, ComparedValues, Recipe, Selection, Spanned, TableKind};
 
 /// An axis by whose values something is shown.
 struct Shown<'r> {
@@ -28,10 +28,9 @@ pub(in crate::plan) fn absent(recipe: &Recipe, steps: &[Vec<(Point, JobId)>], pr
                 (&compare.of, &compare.axis)
             }
             TableKind::Aggregate(aggregate) => (&aggregate.of, &aggregate.axis),
+            TableKind::Analysis(Analysis { of, kind: AnalysisKind::Curve(curve) }) => (of, &curve.axis),
             // These kinds show points without an axis, name the values, or fail without a level.
-            TableKind::Compare(_) | TableKind::Metrics(_) | TableKind::Effects(_) | TableKind::Claims(_) => {
-                return None;
-            }
+            _ => return None,
         };
         Some(Shown { kind: "table", name: &table.name, step: of.step, only: &of.only, axis: &axis.value })
     });

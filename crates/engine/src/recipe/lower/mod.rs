@@ -4,6 +4,7 @@
 
 mod adaptive;
 mod aggregate;
+mod analyses;
 mod claims;
 mod compare;
 mod confirm;
@@ -41,6 +42,7 @@ pub(crate) use self::expect::brief;
 pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
+    analyses::{Analysis, AnalysisKind, CurveRead, CurveTable, Fit, Profile},
     claims::{Claim, Comparison, Order, Side, Statement},
     compare::{Compare, ComparedValues},
     confirm::Confirm,
@@ -117,6 +119,10 @@ pub(super) fn declarations() -> Vec<Declaration> {
         compare::CompareKeys::declaration(),
         effects::EffectKeys::declaration(),
         aggregate::AggregateKeys::declaration(),
+        analyses::CurveKeys::declaration(),
+        analyses::ProfileKeys::declaration(),
+        analyses::FitKeys::declaration(),
+        analyses::VarianceKeys::declaration(),
         figures::FigureKeys::declaration(),
         figures::kinds(),
         figures::RoofKeys::declaration(),

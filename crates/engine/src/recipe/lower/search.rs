@@ -434,6 +434,11 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
             TableKind::Aggregate(aggregate) => {
                 restrict(&steps[aggregate.of.step], &mut aggregate.of.only, &[aggregate.axis.value.as_str()]);
             }
+            TableKind::Analysis(analysis) => {
+                let named: Vec<String> = analysis.named().map(|name| name.value.clone()).collect();
+                let named: Vec<&str> = named.iter().map(String::as_str).collect();
+                restrict(&steps[analysis.of.step], &mut analysis.of.only, &named);
+            }
             TableKind::Claims(_) => {}
         }
     }

@@ -13,6 +13,8 @@ pub enum Statistic {
     Quantile(f64),
     /// The mean of the middle half.
     Iqm,
+    /// The mean without outliers, which no recipe can claim: it is for the comparison with other choices.
+    WithoutOutliers,
     /// The share of jobs that failed or diverged.
     FailureRate,
 }
@@ -31,7 +33,7 @@ impl Statistic {
     pub(crate) fn quantile(self) -> Option<f64> {
         match self {
             Self::Quantile(q) => Some(q),
-            Self::Mean | Self::Iqm | Self::FailureRate => None,
+            Self::Mean | Self::Iqm | Self::WithoutOutliers | Self::FailureRate => None,
         }
     }
 
@@ -42,6 +44,7 @@ impl Statistic {
             Self::Quantile(0.5) => format!("median of {units}"),
             Self::Quantile(q) => format!("quantile at {q} of {units}"),
             Self::Iqm => format!("mean of the middle half of {units}"),
+            Self::WithoutOutliers => format!("mean without outliers of {units}"),
             Self::FailureRate => format!("share of failures of {units}"),
         }
     }

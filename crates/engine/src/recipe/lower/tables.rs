@@ -4,8 +4,9 @@ use serde_json::{Value as Json, json};
 use sweep_job::{Backend, Task, same_metric};
 
 use super::{
-    Aggregate, Compare, Effects, Lower,
+    Aggregate, Analysis, Compare, Effects, Lower,
     aggregate::AggregateKeys,
+    analyses::{CurveKeys, FitKeys, ProfileKeys, VarianceKeys},
     claims::{BACKENDS, Context},
     effects::EffectKeys,
     find, least,
@@ -49,6 +50,8 @@ pub enum TableKind {
     Effects(Effects),
     /// Metrics by one axis, aggregated over many tasks.
     Aggregate(Aggregate),
+    /// A further analysis, with rows of its own.
+    Analysis(Analysis),
     /// Ratios of metrics between the sides of claims with a ratio. The values are indices into
     /// [`crate::recipe::Recipe::claims`].
     Claims(Vec<Spanned<usize>>),
@@ -87,7 +90,8 @@ impl Table {
             TableKind::Metrics(Metrics { of, .. })
             | TableKind::Compare(Compare { of, .. })
             | TableKind::Effects(Effects { of, .. })
-            | TableKind::Aggregate(Aggregate { of, .. }) => vec![of.step],
+            | TableKind::Aggregate(Aggregate { of, .. })
+            | TableKind::Analysis(Analysis { of, .. }) => vec![of.step],
             TableKind::Claims(rows) => {
                 rows.iter().flat_map(|row| claims[row.value].selections()).map(|(step, _)| step).collect()
             }
@@ -107,6 +111,9 @@ impl Table {
             TableKind::Effects(Effects { of, .. }) => vec![(of.step, of.only.clone())],
             TableKind::Aggregate(aggregate) => {
                 vec![(aggregate.of.step, aggregate.of.only.clone()), (aggregate.of.step, aggregate.selection())]
+            }
+            TableKind::Analysis(analysis) => {
+                vec![(analysis.of.step, analysis.of.only.clone()), (analysis.of.step, analysis.selection())]
             }
             TableKind::Claims(_) => Vec::new(),
         }
@@ -145,6 +152,24 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         aggregate: Within<AggregateKeys<'static>>,
+        /// Shows a number of each job's curve by one axis: the steps to a target, the area below the curve, or the value at equal
+        /// compute.
+        ///
+        /// It replaces `rows` and `columns`.
+        curve: Within<CurveKeys<'static>>,
+        /// Shows how near methods are to the fastest one, over workloads that have a target each (performance profiles).
+        ///
+        /// It replaces `rows` and `columns`.
+        profile: Within<ProfileKeys<'static>>,
+        /// Shows a power law of metrics over sizes, its prediction at another size, and whether small sizes rank as the largest does.
+        ///
+        /// It replaces `rows` and `columns`.
+        fit: Within<FitKeys<'static>>,
+        /// Shows the parts of random sources in the variance of a measurement, such as the seeds of the data order and of the
+        /// initialization.
+        ///
+        /// It replaces `rows` and `columns`.
+        variance: Within<VarianceKeys<'static>>,
         /// The better direction of metrics, by which the best value is marked. Default: `min` for losses, times and
         /// sizes, `max` for rates.
         best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
@@ -296,13 +321,7 @@ impl Lower<'_> {
             let help = format!("add `cells:` with metrics of `{}`: {}{more}", step.task.name, metrics.join(", "));
             self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
         }
-        for list in [&rows, &columns, &cells] {
-            for (index, name) in list.iter().enumerate() {
-                if list[..index].iter().any(|earlier| earlier.value == name.value) {
-                    self.problem(name.span, format!("`{}` is there twice", name.value), "again", "remove one of them");
-                }
-            }
-        }
+        self.check_distinct([&rows, &columns, &cells]);
         for cell in &cells {
             self.check_metric(cell, step);
         }
@@ -314,10 +333,14 @@ impl Lower<'_> {
         }
         let effects = keys.effects.node().and_then(|node| self.effects(node, step, of.clone()));
         let aggregate = keys.aggregate.node().and_then(|node| self.aggregate(node, step, of.clone(), params));
+        let (profile, variance) = (("profile", keys.profile.node()), ("variance", keys.variance.node()));
+        let analyses = [("curve", keys.curve.node()), profile, ("fit", keys.fit.node()), variance];
+        let analysis = self.analysis(analyses, step, &of, params);
         let axis = rows.iter().chain(&columns).next().map(|axis| axis.span);
         let (best, paper, compared) = (keys.best.span(), keys.paper.span(), keys.compare.span());
         let beside = [("rows` or `columns", axis), ("best", best), ("paper", paper), ("compare", compared)];
-        self.check_kind(beside, keys.missing.span(), [keys.effects.span(), keys.aggregate.span()]);
+        let analyzed = analyses.iter().find(|(_, node)| node.is_some()).map(|(key, _)| *key);
+        self.check_kind(beside, keys.missing.span(), [keys.effects.span(), keys.aggregate.span()], analyzed);
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &cells));
         let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, context));
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
@@ -328,15 +351,15 @@ impl Lower<'_> {
             }
         }
         let marked = best.clone();
-        let kind = match (compare, effects, aggregate) {
-            (Some(compare), ..) => TableKind::Compare(compare),
-            (None, Some(effects), _) => TableKind::Effects(effects),
-            (None, None, Some(aggregate)) => TableKind::Aggregate(aggregate),
-            (None, None, None) => {
+        let kind = compare
+            .map(TableKind::Compare)
+            .or_else(|| effects.map(TableKind::Effects))
+            .or_else(|| aggregate.map(TableKind::Aggregate))
+            .or_else(|| analysis.map(TableKind::Analysis))
+            .unwrap_or_else(|| {
                 let about = self.extent(&keys.hardware, &keys.scale, step);
                 TableKind::Metrics(Metrics { of, rows, columns, best, paper, about })
-            }
-        };
+            });
         if !matches!(kind, TableKind::Metrics(_)) {
             self.no_extent([("hardware", keys.hardware.span()), ("scale", keys.scale.span())]);
         }
@@ -353,13 +376,29 @@ impl Lower<'_> {
         Some(Table { name: name.clone(), title: keys.title.value, cells, kind, rules })
     }
 
-    /// Reports keys for which a table of effects or of aggregates has no place.
+    /// Reports names that a list has twice.
+    fn check_distinct(&mut self, lists: [&[Spanned<String>]; 3]) {
+        for list in lists {
+            for (index, name) in list.iter().enumerate() {
+                if list[..index].iter().any(|earlier| earlier.value == name.value) {
+                    self.problem(name.span, format!("`{}` is there twice", name.value), "again", "remove one of them");
+                }
+            }
+        }
+    }
+
+    /// Reports keys for which a table of effects, of aggregates or of the analysis with this key has no place.
     fn check_kind(
         &mut self,
         beside: [(&str, Option<Span>); 4],
         missing: Option<Span>,
         [effects, aggregate]: [Option<Span>; 2],
+        analyzed: Option<&str>,
     ) {
+        if let Some(key) = analyzed {
+            let others = [("effects", effects), ("aggregate", aggregate)];
+            self.no_place(&format!("a table with `{key}`"), "it has rows of its own", beside.into_iter().chain(others));
+        }
         if effects.is_some() {
             let more = [("missing", missing), ("aggregate", aggregate)];
             self.no_place("a table of effects", "effects are its rows", beside.into_iter().chain(more));

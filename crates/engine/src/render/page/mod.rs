@@ -338,6 +338,15 @@ fn claims(verdicts: &[Verdict], note: Option<&str>) -> Markup {
                         (clean(&verdict.because))
                         @if let Some(paper) = verdict.paper.filter(|_| verdict.paper_within.is_none()) { "; the paper has " (paper) }
                     }
+                    @if let Some(agreement) = verdict.agreement() {
+                        p .because {
+                            (agreement) " – "
+                            @for (index, choice) in verdict.choices.iter().enumerate() {
+                                @if index > 0 { ", " }
+                                span aria-hidden="true" { (choice.state.sign()) } " " (choice.choice) " (" (choice.state.word()) ")"
+                            }
+                        }
+                    }
                     @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
                 }
             }

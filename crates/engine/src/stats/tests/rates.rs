@@ -2,6 +2,8 @@
 
 use crate::stats::{self, *};
 
+#[path = "../../../benches/common/analyses.rs"]
+mod analyses;
 #[path = "../../../benches/common/replication.rs"]
 mod dependence;
 #[path = "../../../benches/common/items.rs"]
@@ -11,13 +13,15 @@ mod simulated;
 #[path = "../../../benches/common/situation.rs"]
 pub(crate) mod situation;
 
-use self::{dependence::dependent, items::over_items, simulated::situations, situation::Promise};
+use self::{
+    analyses::of_analyses, dependence::dependent, items::over_items, simulated::situations, situation::Promise,
+};
 
 #[test]
 fn error_rates_are_as_promised() {
     let replications = 1_500;
     let mut avoided = 0;
-    for situation in situations().into_iter().chain(dependent()).chain(over_items()) {
+    for situation in situations().into_iter().chain(dependent()).chain(over_items()).chain(of_analyses()) {
         let rate = situation.simulate(replications);
         assert!(situation.is_kept(rate, replications), "{}: {rate:?}", situation.name);
         avoided += usize::from(situation.promise == Promise::Nothing && rate.share > 2.0 * situation.nominal);

@@ -1,0 +1,220 @@
+//! Tables of a number of each job's curve by one axis: the steps to a target, the mean height, or the value at a place.
+
+use sweep_job::{Precision, Unit, Value};
+
+use super::{
+    Made,
+    reading::{Numbers, Reader},
+};
+use crate::{
+    analysis::{
+        Cell, Column, Compared, Show, TableRow,
+        aggregate::methods,
+        curves::Curves,
+        evidence::{Evidence, Question, Side, Source, complete, summarize},
+        pairs::apart,
+        table::scale,
+        units::SamplingUnit,
+    },
+    format::{clean, count},
+    recipe::{self, Analysis, CurveRead, CurveTable, MetricTraits, Names, UnitOf, brief},
+    stats::{Better, Estimate, LEVEL, holm, log_rank, median_time, pseudo_times},
+};
+
+/// The request of a table.
+type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r CurveTable);
+
+pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>, curves: &Curves) {
+    let (table, analysis, wanted) = request;
+    let methods = methods(&analysis.of, &wanted.axis.value, source);
+    made.axes = vec![wanted.axis.value.clone()];
+    let label = |method: &Value| clean(&method.to_string()).into_owned();
+    made.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
+    for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
+        let read = (wanted.read, wanted.cost.as_ref());
+        let reader = Reader::new(analysis, read, source, curves, metric);
+        OfMetric { request, source, reader, metric, methods: &methods }.fill(made);
+    }
+}
+
+/// The part of a table about one metric.
+struct OfMetric<'a> {
+    request: Request<'a>,
+    source: Source<'a>,
+    reader: Reader<'a>,
+    metric: &'a str,
+    methods: &'a [Value],
+}
+
+impl<'a> OfMetric<'a> {
+    fn fill(&self, made: &mut Made) {
+        let (table, analysis, wanted) = self.request;
+        let step = &self.source.study.recipe.steps[analysis.of.step];
+        let mut rows: Vec<Numbers<'a>> =
+            self.methods.iter().map(|method| self.reader.numbers(&[(&wanted.axis.value, method)])).collect();
+        self.note_lost(&rows, &mut made.notes);
+        if let CurveRead::Target(target) = wanted.read {
+            self.note_times(&mut rows, target, &mut made.notes);
+        }
+        let (apart, kinds) = (apart(step, &[&wanted.axis.value]), self.source.kinds(&[analysis.of.step]));
+        let (traits, rules, repeats) = (self.traits_of_number(), table.rules, None);
+        let question = Question { traits, apart, kinds, repeats, ratio: false, unpaired: true, rules };
+        let mut sides: Vec<&mut Side<'a>> =
+            rows.iter_mut().map(|row| &mut row.side).filter(|side| !side.is_empty()).collect();
+        // Fills in or leaves out missing results, as the recipe says; those that block a comparison have footnotes.
+        let _ = complete(&mut sides, &question);
+        let mut cells = Vec::new();
+        for row in &rows {
+            let summary = summarize(&row.side, &question, false);
+            let estimate = summary.as_ref().map(|summary| summary.estimate);
+            let mut cell = Cell {
+                sample: summary.as_ref().map(|summary| summary.sample),
+                estimate,
+                compared: estimate.map(|estimate| Compared { estimate, noise: false }),
+                points: row.side.found.len() + row.side.absent.len(),
+                missing: row.side.absent.len(),
+                ..Cell::default()
+            };
+            for (why, job, _) in &row.side.absent {
+                cell.lacks(why, Some(*job), &mut made.footnotes);
+            }
+            cells.push(cell);
+        }
+        let name = self.name();
+        self.push(made, name.clone(), Show::Mean, traits.unit, cells);
+        if let Some(differences) = self.differences(&rows, &question, &mut made.notes) {
+            self.push(made, format!("{name}, difference"), Show::Difference, traits.unit, differences);
+        }
+    }
+
+    fn push(&self, made: &mut Made, metric: String, show: Show, unit: Unit, cells: Vec<Cell>) {
+        let scale = scale(self.metric, &cells, show, unit);
+        made.columns.push(Column { point: Vec::new(), metric, unit, scale, show });
+        for (row, cell) in made.rows.iter_mut().zip(cells) {
+            row.cells.push(cell);
+        }
+    }
+
+    /// The number in words.
+    fn name(&self) -> String {
+        let (_, _, wanted) = self.request;
+        let place = wanted.cost.as_ref().map_or("steps", |cost| cost.value.as_str());
+        match wanted.read {
+            CurveRead::Target(target) => format!("{place} to {} {}", self.metric, Value::Float(target)),
+            CurveRead::Area(end) => format!("{}, mean up to {} {place}", self.metric, Value::Float(end)),
+            CurveRead::At(end) => format!("{} at {} {place}", self.metric, Value::Float(end)),
+        }
+    }
+
+    /// The properties of the number.
+    fn traits_of_number(&self) -> MetricTraits {
+        match self.request.2.read {
+            CurveRead::Target(_) => MetricTraits {
+                unit: Unit::One,
+                unit_of: UnitOf::Metric,
+                better: Some(Better::Less),
+                precision: Precision::Measured,
+                depends_on_load: false,
+            },
+            CurveRead::Area(_) | CurveRead::At(_) => self.reader.traits(),
+        }
+    }
+
+    /// Notes the jobs whose curve has no such number.
+    fn note_lost(&self, rows: &[Numbers<'a>], notes: &mut Vec<String>) {
+        let reach = match self.request.2.read {
+            CurveRead::Target(_) => "no curve, or no cost of a step",
+            CurveRead::Area(_) | CurveRead::At(_) => "no curve that is so long, or no cost of a step",
+        };
+        for (method, row) in self.methods.iter().zip(rows).filter(|(_, row)| row.lost > 0) {
+            notes.push(format!("{}: {} of {method} left out: {reach}", self.metric, count(row.lost, "job")));
+        }
+    }
+
+    /// Gives the runs their part in the mean time up to the shortest budget, and notes the shares that reached the target.
+    fn note_times(&self, rows: &mut [Numbers<'a>], target: f64, notes: &mut Vec<String>) {
+        let metric = self.metric;
+        if self.reader.traits().better.is_none() {
+            notes.push(format!(
+                "{metric}: neither direction is better, so no value is a target; declare `better` under `metrics`"
+            ));
+            return;
+        }
+        let end = |row: &Numbers<'a>| row.times.iter().map(|run| run.time).reduce(f64::max);
+        let censored = |row: &Numbers<'a>| row.times.iter().any(|run| !run.reached);
+        // Where all runs reach the target, the mean has no horizon.
+        let ends: Vec<f64> = rows.iter().filter(|row| censored(row)).filter_map(end).collect();
+        let all = rows.iter().filter_map(end).fold(0.0, f64::max);
+        let horizon = ends.into_iter().reduce(f64::min).unwrap_or(all);
+        let mut reached = Vec::new();
+        for (method, row) in self.methods.iter().zip(rows) {
+            let values = pseudo_times(&row.times, horizon);
+            for (found, value) in row.side.found.iter_mut().zip(values) {
+                found.value = value;
+            }
+            let count = row.times.iter().filter(|run| run.reached).count();
+            let median = median_time(&row.times).map_or("not reached".to_owned(), brief);
+            reached.push(format!("{method} {count} of {} (median {median})", row.times.len()));
+        }
+        let target = Value::Float(target);
+        notes.push(format!(
+            "{metric}: mean time to {target}, up to {} (Kaplan and Meier); runs that reach it: {}",
+            brief(horizon),
+            reached.join(", ")
+        ));
+    }
+
+    /// The differences from the baseline; `None` without one.
+    fn differences(&self, rows: &[Numbers<'a>], question: &Question<'_>, notes: &mut Vec<String>) -> Option<Vec<Cell>> {
+        let (_, _, wanted) = self.request;
+        let recipe = &self.source.study.recipe;
+        let baseline = wanted.baseline.as_ref()?.resolve(&recipe.params, &Names::new())?.value;
+        let base = &rows[self.methods.iter().position(|method| *method == baseline)?];
+        let others = || self.methods.iter().zip(rows).filter(|(method, _)| **method != baseline);
+        let found: Vec<Option<Evidence>> = others()
+            .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question).ok())
+            .collect();
+        let chance =
+            |evidence: &Option<Evidence>| evidence.as_ref().and_then(|found| found.estimate().p).unwrap_or(1.0);
+        let corrected = holm(&found.iter().map(chance).collect::<Vec<_>>());
+        let mut cells = found.into_iter().zip(corrected).map(|(evidence, p)| {
+            let Some(evidence) = evidence else { return Cell::default() };
+            let estimate = evidence.estimate();
+            let p = estimate.p.map(|_| p);
+            let noise = p.is_none_or(|p| p >= 1.0 - LEVEL);
+            let compared = Some(Compared { estimate: Estimate { p, ..estimate }, noise });
+            Cell { sample: Some(evidence.sample), compared, points: 1, ..Cell::default() }
+        });
+        notes.push(format!(
+            "difference: from {baseline} ± 95 % CI (p corrected for {}, Holm); ≈ not told apart",
+            count(rows.len() - 1, "comparison")
+        ));
+        if let CurveRead::Target(_) = wanted.read {
+            notes.extend(log_rank_note(others(), (&baseline, base), question));
+        }
+        let cell = |method: &Value| if *method == baseline { None } else { cells.next() };
+        Some(self.methods.iter().map(cell).map(Option::unwrap_or_default).collect())
+    }
+}
+
+/// The log-rank tests of rows against the baseline. Runs are independent only if nothing but the seed varies.
+fn log_rank_note<'r>(
+    others: impl Iterator<Item = (&'r Value, &'r Numbers<'r>)>,
+    (baseline, base): (&Value, &Numbers<'_>),
+    question: &Question<'_>,
+) -> Option<String> {
+    let points = || base.side.found.iter().map(|found| found.point);
+    let unit = SamplingUnit::of(&points(), &question.apart, &question.kinds, None);
+    if !unit.is_seeds() {
+        return Some(format!(
+            "no log-rank test: runs are not independent, because more than the seed varies ({})",
+            unit.over()
+        ));
+    }
+    let tests: Vec<(&Value, f64)> =
+        others.filter_map(|(method, row)| Some((method, log_rank(&row.times, &base.times)?.p))).collect();
+    let corrected = holm(&tests.iter().map(|(_, p)| *p).collect::<Vec<_>>());
+    let shown = tests.iter().zip(corrected).map(|((method, _), p)| format!("{method} p = {p:.3}"));
+    let shown: Vec<String> = shown.collect();
+    (!shown.is_empty()).then(|| format!("log-rank test against {baseline}, corrected (Holm): {}", shown.join(", ")))
+}

@@ -1,0 +1,70 @@
+//! Tables of further analyses: numbers of curves (`curve.rs`, `reading.rs`), performance profiles (`profile.rs`), power laws over
+//! sizes (`fit.rs`) and components of variance (`variance.rs`). Each has a function that makes the columns, rows and notes of a [`Table`].
+
+mod curve;
+mod fit;
+mod profile;
+mod reading;
+mod variance;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Table, TableRow, absence::Footnotes, curves::Curves, evidence::Source, table::Column};
+use crate::{
+    format::clean,
+    plan::{JobId, resolved},
+    recipe::{self, Analysis, AnalysisKind},
+    record::Key,
+};
+
+/// The content of a table, without its name.
+#[derive(Default)]
+struct Made {
+    axes: Vec<String>,
+    columns: Vec<Column>,
+    rows: Vec<TableRow>,
+    notes: Vec<String>,
+    footnotes: Footnotes,
+}
+
+/// Makes the table of an analysis.
+pub(super) fn table(table: &recipe::Table, analysis: &Analysis, source: Source<'_>, curves: &Curves) -> Table {
+    let mut made = Made::default();
+    match &analysis.kind {
+        AnalysisKind::Curve(wanted) => curve::fill(&mut made, (table, analysis, wanted), source, curves),
+        AnalysisKind::Fit(wanted) => fit::fill(&mut made, (table, analysis, wanted), source),
+        AnalysisKind::Profile(wanted) => profile::fill(&mut made, (table, analysis, wanted), source, curves),
+        AnalysisKind::Variance(axes) => variance::fill(&mut made, (table, analysis, axes), source),
+    }
+    let Made { axes, columns, rows, notes, footnotes } = made;
+    let notes: Vec<String> = notes.into_iter().chain(footnotes.texts()).collect();
+    Table {
+        name: table.name.value.clone(),
+        title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
+        axes,
+        columns,
+        rows,
+        notes: notes.iter().map(|note| clean(note).into_owned()).collect(),
+    }
+}
+
+/// The records and metrics whose curves the tables of a recipe need.
+pub(super) fn curves_of_tables(source: Source<'_>) -> BTreeSet<(Key, &str)> {
+    let mut wanted = BTreeSet::new();
+    for table in &source.study.recipe.tables {
+        let recipe::TableKind::Analysis(analysis) = &table.kind else { continue };
+        if !matches!(analysis.kind, AnalysisKind::Curve(_) | AnalysisKind::Profile(_)) {
+            continue;
+        }
+        for key in jobs(analysis, source).keys() {
+            wanted.extend(table.cells.iter().map(|cell| (*key, cell.value.as_str())));
+        }
+    }
+    wanted
+}
+
+/// The measured jobs of an analysis by the keys of their records.
+fn jobs(analysis: &Analysis, source: Source<'_>) -> BTreeMap<Key, JobId> {
+    let points = source.points(analysis.of.step, &resolved(&source.study.recipe, &analysis.of.only));
+    points.into_iter().filter_map(|(_, job)| Some((source.measured.get(&job)?.key, job))).collect()
+}

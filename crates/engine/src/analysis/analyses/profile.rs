@@ -1,0 +1,84 @@
+//! Tables of performance profiles: how near the methods of an axis are to the fastest one, over workloads with a target each.
+
+use std::collections::BTreeMap;
+
+use sweep_job::{Unit, Value};
+
+use super::{Made, reading::Reader};
+use crate::{
+    analysis::{Cell, Column, Compared, Show, TableRow, aggregate::methods, curves::Curves, evidence::Source},
+    format::{Scale, clean, count},
+    recipe::{self, Analysis, CurveRead, Profile},
+    stats::{MAX_FACTOR, Sample, TimeToEvent, median_time, profile_scores},
+};
+
+/// The request of a table.
+type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r Profile);
+
+pub(super) fn fill(made: &mut Made, (table, analysis, wanted): Request<'_>, source: Source<'_>, curves: &Curves) {
+    let methods = methods(&analysis.of, &wanted.axis.value, source);
+    made.axes = vec![wanted.axis.value.clone()];
+    let label = |method: &Value| clean(&method.to_string()).into_owned();
+    made.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
+    for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
+        let mut runs = Vec::new();
+        for method in &methods {
+            let mut of_method = Vec::new();
+            for (workload, target) in &wanted.targets {
+                let read = (CurveRead::Target(*target), wanted.cost.as_ref());
+                let reader = Reader::new(analysis, read, source, curves, metric);
+                let found = reader.numbers(&[(&wanted.axis.value, method), (&wanted.workload.value, workload)]);
+                let lost = found.lost + found.side.absent.len();
+                if lost > 0 {
+                    let lost = count(lost, "job");
+                    made.notes.push(format!(
+                        "{metric}: {lost} of {method} on {workload} left out: no result, no curve or no cost"
+                    ));
+                }
+                of_method.push(found.times);
+            }
+            runs.push(of_method);
+        }
+        made.notes.extend(missed(metric, &methods, wanted, &runs));
+        let scores = profile_scores(&runs);
+        if scores.is_none() {
+            made.notes.push(format!("{metric}: no scores, because a method has no run on a workload"));
+        }
+        let n = |index: usize| runs[index].iter().map(Vec::len).sum();
+        let cell = |index: usize| {
+            let estimate = scores.as_ref().map(|scores| scores[index]);
+            Cell {
+                sample: estimate.map(|estimate| Sample { n: n(index), mean: estimate.value, sd: None }),
+                estimate,
+                compared: estimate.map(|estimate| Compared { estimate, noise: false }),
+                points: n(index),
+                ..Cell::default()
+            }
+        };
+        let (metric, scale) = (format!("{metric}, score"), Scale::of(1.0, Unit::One));
+        made.columns.push(Column { point: Vec::new(), metric, unit: Unit::One, scale, show: Show::Interval });
+        for (index, row) in made.rows.iter_mut().enumerate() {
+            row.cells.push(cell(index));
+        }
+    }
+    made.notes.push(format!(
+        "score: area below the performance profile from 1 to {MAX_FACTOR} times the fastest method, over {} [95 % interval of a bootstrap of runs]",
+        count(wanted.targets.len(), "workload")
+    ));
+}
+
+/// The workloads whose target a method does not reach in half of its runs.
+fn missed(metric: &str, methods: &[Value], wanted: &Profile, runs: &[Vec<Vec<TimeToEvent>>]) -> Option<String> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (method, of_method) in methods.iter().zip(runs) {
+        for ((workload, _), runs) in wanted.targets.iter().zip(of_method) {
+            if !runs.is_empty() && median_time(runs).is_none() {
+                all.entry(method.to_string()).or_default().push(workload.to_string());
+            }
+        }
+    }
+    let of = |(method, workloads): (String, Vec<String>)| format!("{method} on {}", workloads.join(", "));
+    let all: Vec<String> = all.into_iter().map(of).collect();
+    (!all.is_empty())
+        .then(|| format!("{metric}: the target is reached by fewer than half of the runs of {}", all.join("; ")))
+}

@@ -1,0 +1,150 @@
+//! Numbers that are read off the curves of jobs: places of a target, mean heights, and values at a place.
+
+use std::collections::BTreeMap;
+
+use sweep_job::{Curve, Unit, Value};
+
+use super::jobs;
+use crate::{
+    analysis::{
+        claim::scale::size_of,
+        curves::Curves,
+        evidence::{Found, Side, Source},
+    },
+    plan::{JobId, resolved},
+    recipe::{Analysis, CurveRead, MetricTraits, Spanned},
+    record::Key,
+    stats::{Better, TimeToEvent},
+};
+
+/// Reads a number off the curves of a metric.
+pub(super) struct Reader<'a> {
+    analysis: &'a Analysis,
+    read: CurveRead,
+    /// A metric or a parameter with the cost of a step.
+    cost: Option<&'a Spanned<String>>,
+    source: Source<'a>,
+    curves: &'a Curves,
+    jobs: BTreeMap<Key, JobId>,
+    metric: &'a str,
+}
+
+/// The measurements at some points, whose values are those of the curves.
+pub(super) struct Numbers<'a> {
+    pub(super) side: Side<'a>,
+    /// The times to the target, if there is one.
+    pub(super) times: Vec<TimeToEvent>,
+    /// The number of measured jobs whose curve has no such number.
+    pub(super) lost: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        analysis: &'a Analysis,
+        (read, cost): (CurveRead, Option<&'a Spanned<String>>),
+        source: Source<'a>,
+        curves: &'a Curves,
+        metric: &'a str,
+    ) -> Self {
+        Self { analysis, read, cost, source, curves, jobs: jobs(analysis, source), metric }
+    }
+
+    /// The properties of the metric.
+    pub(super) fn traits(&self) -> MetricTraits {
+        self.source.traits(self.analysis.of.step, self.metric)
+    }
+
+    /// The measurements of the points with these values.
+    pub(super) fn numbers(&self, at: &[(&str, &Value)]) -> Numbers<'a> {
+        let traits = self.traits();
+        let mut only = resolved(&self.source.study.recipe, &self.analysis.of.only);
+        only.extend(at.iter().map(|(axis, value)| (*axis, vec![(*value).clone()])));
+        let mut side = self.source.side(self.analysis.of.step, &only, self.metric, traits);
+        let (mut kept, mut times, mut lost) = (Vec::new(), Vec::new(), 0);
+        for found in std::mem::take(&mut side.found) {
+            match self.number(&found, traits) {
+                Some((value, time)) => {
+                    times.extend(time);
+                    kept.push(Found { value, ..found });
+                }
+                None => lost += 1,
+            }
+        }
+        side.found = kept;
+        Numbers { side, times, lost }
+    }
+
+    /// The number of a job's curve, and the time to the target if there is one.
+    fn number(&self, found: &Found<'_>, traits: MetricTraits) -> Option<(f64, Option<TimeToEvent>)> {
+        let key = found.by?.key;
+        let curve = self.curves.get(&(key, self.metric.to_owned()))?;
+        let cost = match self.cost {
+            Some(name) => {
+                let job = *self.jobs.get(&key)?;
+                size_of(&name.value, found.point, job, self.source).filter(|cost| *cost > 0.0)?
+            }
+            None => 1.0,
+        };
+        let points = points(curve, traits.unit, cost)?;
+        match self.read {
+            CurveRead::Target(target) => {
+                let better = traits.better?;
+                let is_reached = |value: f64| if better == Better::Less { value <= target } else { value >= target };
+                let reached = points.iter().find(|(_, value)| is_reached(*value));
+                let (time, _) = *reached.or(points.last())?;
+                Some((time, Some(TimeToEvent { time, reached: reached.is_some() })))
+            }
+            CurveRead::Area(end) => Some((mean_height(&points, end)?, None)),
+            CurveRead::At(place) => Some((value_at(&points, place)?, None)),
+        }
+    }
+}
+
+/// The places and finite values of a curve, in the metric's unit; `None` if it measures something else.
+fn points(curve: &Curve, unit: Unit, cost: f64) -> Option<Vec<(f64, f64)>> {
+    let value = |value: f64| if curve.unit.is_like(unit) { curve.unit.convert(value, unit) } else { value };
+    (curve.unit.is_like(unit) || curve.unit == Unit::One || unit == Unit::One).then(|| {
+        let values = curve.values.iter().map(|found| value(*found));
+        curve.at.iter().map(|at| *at as f64 * cost).zip(values).filter(|(_, value)| value.is_finite()).collect()
+    })
+}
+
+/// The value at a place, interpolated linearly; `None` outside of the curve.
+fn value_at(points: &[(f64, f64)], place: f64) -> Option<f64> {
+    let next = points.iter().position(|(at, _)| *at >= place)?;
+    let (at, value) = points[next];
+    if at == place {
+        return Some(value);
+    }
+    let (before, from) = *points.get(next.checked_sub(1)?)?;
+    Some(from + (value - from) * (place - before) / (at - before))
+}
+
+/// The mean height from the first point up to a place (trapezoids); `None` if the curve ends before.
+fn mean_height(points: &[(f64, f64)], end: f64) -> Option<f64> {
+    let last = value_at(points, end)?;
+    let mut within: Vec<(f64, f64)> = points.iter().copied().filter(|(at, _)| *at < end).collect();
+    within.push((end, last));
+    let (first, _) = within[0];
+    if first >= end {
+        return Some(last);
+    }
+    let area: f64 = within.windows(2).map(|pair| (pair[1].0 - pair[0].0) * f64::midpoint(pair[0].1, pair[1].1)).sum();
+    Some(area / (end - first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `numpy.interp` and `numpy.trapezoid` of the same points.
+    #[test]
+    fn heights_are_numpys() {
+        let points = [(1.0, 4.0), (3.0, 2.0), (6.0, 1.4), (10.0, 1.0)];
+        assert!((value_at(&points, 5.0).unwrap() - 1.6).abs() < 1e-12);
+        assert_eq!((value_at(&points, 3.0), value_at(&points, 0.5), value_at(&points, 11.0)), (Some(2.0), None, None));
+        assert!((mean_height(&points, 10.0).unwrap() - 15.9 / 9.0).abs() < 1e-12);
+        assert!((mean_height(&points, 5.0).unwrap() - 9.6 / 4.0).abs() < 1e-12);
+        assert_eq!(mean_height(&points, 11.0), None);
+    }
+}

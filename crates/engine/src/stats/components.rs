@@ -1,0 +1,112 @@
+//! Components of variance: the parts of several random sources, such as the seeds of the data order and of the initialization, in
+//! the variance of a single measurement.
+
+use std::collections::BTreeMap;
+
+use statrs::distribution::{ChiSquared, ContinuousCDF as _, FisherSnedecor};
+
+use super::{Estimate, LEVEL, Leveled, solve::root};
+
+/// The parts of random sources in the variance of a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Components {
+    /// The variance of each factor, in the order of the levels, with its 95 % interval. Never below zero.
+    pub factors: Vec<Estimate>,
+    /// The variance that no single factor explains: interactions and further sources; `None` with a single factor.
+    pub rest: Option<Estimate>,
+}
+
+/// A mean square with its degrees of freedom.
+#[derive(Debug, Clone, Copy)]
+struct MeanSquare {
+    value: f64,
+    freedom: f64,
+}
+
+/// The components of values at crossed levels of random factors, with one value for each combination (analysis of variance). The
+/// interval of a factor is that of a difference of two mean squares (Ting and others, 1990); that of the rest, and of a single
+/// factor, has the chi-squared distribution. `None` if a combination is missing or there twice, or if a factor has one level.
+pub fn components(values: &[Leveled]) -> Option<Components> {
+    let factors = values.first()?.0.len();
+    let cells = values.len() as f64;
+    let mean = values.iter().map(|(_, value)| value).sum::<f64>() / cells;
+    let whole: f64 = values.iter().map(|(_, value)| (value - mean).powi(2)).sum();
+    let mut squares = Vec::new();
+    let (mut explained, mut used, mut combinations) = (0.0, 0.0, 1_usize);
+    for factor in 0..factors {
+        let mut groups: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for (levels, value) in values {
+            groups.entry(*levels.get(factor)?).or_default().push(*value);
+        }
+        let (levels, freedom) = (groups.len(), groups.len() as f64 - 1.0);
+        if levels < 2 {
+            return None;
+        }
+        let sum: f64 = groups.values().map(|group| group.len() as f64 * (mean_of(group) - mean).powi(2)).sum();
+        squares.push((MeanSquare { value: sum / freedom, freedom }, cells / levels as f64));
+        (explained, used) = (explained + sum, used + freedom);
+        combinations = combinations.checked_mul(levels)?;
+    }
+    let mut distinct: Vec<&Vec<usize>> = values.iter().map(|(levels, _)| levels).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if factors == 0 || combinations != values.len() || distinct.len() != values.len() {
+        return None;
+    }
+    if let [(only, _)] = squares.as_slice() {
+        return Some(Components { factors: vec![variance(*only)], rest: None });
+    }
+    let rest = MeanSquare { value: (whole - explained).max(0.0) / (cells - 1.0 - used), freedom: cells - 1.0 - used };
+    let factors = squares.into_iter().map(|(square, per)| difference(square, rest, per)).collect();
+    Some(Components { factors, rest: Some(variance(rest)) })
+}
+
+/// The variance of independent values with its 95 % interval; `None` with fewer than two.
+pub fn variance_of(values: &[f64]) -> Option<Estimate> {
+    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+    let mean = mean_of(values);
+    let value = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom;
+    Some(variance(MeanSquare { value, freedom }))
+}
+
+fn mean_of(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn variance(of: MeanSquare) -> Estimate {
+    let [low, high] = [f64::midpoint(1.0, LEVEL), (1.0 - LEVEL) / 2.0].map(|q| of.value / chi_quantile(q, of.freedom));
+    Estimate { value: of.value, low: Some(low), high: Some(high), p: None }
+}
+
+/// The component (first − second)/per with the interval of Ting and others. Ends below zero are zero.
+fn difference(first: MeanSquare, second: MeanSquare, per: f64) -> Estimate {
+    let (upper, lower) = (f64::midpoint(1.0, LEVEL), (1.0 - LEVEL) / 2.0);
+    let reach = |of: MeanSquare, q: f64| 1.0 / chi_quantile(q, of.freedom);
+    let (g1, g2) = (1.0 - reach(first, upper), 1.0 - reach(second, upper));
+    let (h1, h2) = (reach(first, lower) - 1.0, reach(second, lower) - 1.0);
+    let [high, low] = [upper, lower].map(|q| f_quantile(q, first.freedom, second.freedom));
+    let g12 = ((high - 1.0).powi(2) - (g1 * high).powi(2) - h2 * h2) / high;
+    let h12 = ((1.0 - low).powi(2) - (h1 * low).powi(2) - g2 * g2) / low;
+    let (a, b) = (first.value / per, second.value / per);
+    let below = (g1 * a).powi(2) + (h2 * b).powi(2) + g12 * a * b;
+    let above = (h1 * a).powi(2) + (g2 * b).powi(2) + h12 * a * b;
+    let value = a - b;
+    let end = |end: f64| Some(end.max(0.0));
+    Estimate {
+        value: value.max(0.0),
+        low: end(value - below.max(0.0).sqrt()),
+        high: end(value + above.max(0.0).sqrt()),
+        p: None,
+    }
+}
+
+/// Quantile of the chi-squared distribution, divided by its degrees of freedom.
+fn chi_quantile(q: f64, freedom: f64) -> f64 {
+    let Ok(chi) = ChiSquared::new(freedom) else { return f64::NAN };
+    root(|log| chi.cdf(log.exp() * freedom) - q, -60.0, 20.0, 1e-12).exp()
+}
+
+fn f_quantile(q: f64, first: f64, second: f64) -> f64 {
+    let Ok(ratio) = FisherSnedecor::new(first, second) else { return f64::NAN };
+    root(|log| ratio.cdf(log.exp()) - q, -60.0, 60.0, 1e-12).exp()
+}

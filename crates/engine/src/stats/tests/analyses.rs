@@ -1,0 +1,130 @@
+//! Times to a target, power laws, rankings and components of variance, compared with lifelines 0.30.3, statsmodels 0.15.0,
+//! `SciPy` 1.17.1 and `NumPy` 2.4.6.
+
+use crate::stats::*;
+
+fn near(ours: f64, theirs: f64) {
+    assert!((ours - theirs).abs() <= 1e-8 * theirs.abs().max(1.0), "{ours} {theirs}");
+}
+
+fn runs(all: &[(f64, bool)]) -> Vec<TimeToEvent> {
+    all.iter().map(|(time, reached)| TimeToEvent { time: *time, reached: *reached }).collect()
+}
+
+fn two() -> [Vec<TimeToEvent>; 2] {
+    [
+        runs(&[(120.0, true), (150.0, true), (150.0, true), (300.0, false), (90.0, true), (200.0, false)]),
+        runs(&[(180.0, true), (260.0, true), (300.0, false), (300.0, false), (140.0, false), (220.0, true)]),
+    ]
+}
+
+/// `KaplanMeierFitter`, its median, and `restricted_mean_survival_time`; the contributions are jackknives of the latter.
+#[test]
+fn times_to_a_target_are_those_of_lifelines() {
+    let [a, b] = two();
+    let shares: Vec<f64> = survival(&a).into_iter().map(|(_, share)| share).collect();
+    for (ours, theirs) in shares.iter().zip([5.0 / 6.0, 4.0 / 6.0, 2.0 / 6.0]) {
+        near(*ours, theirs);
+    }
+    assert_eq!((median_time(&a), median_time(&b)), (Some(150.0), Some(260.0)));
+    for (group, horizon, mean) in
+        [(&a, 250.0, 168.333_333_333_333_31), (&a, 300.0, 185.0), (&b, 250.0, 230.0), (&b, 300.0, 252.0)]
+    {
+        near(restricted_mean(group, horizon), mean);
+    }
+    for (ours, theirs) in pseudo_times(&b, 300.0).into_iter().zip([162.0, 262.0, 312.0, 312.0, 252.0, 212.0]) {
+        near(ours, theirs);
+    }
+    let late = runs(&[(3.0, true), (8.0, false), (9.0, true)]);
+    assert_eq!(pseudo_times(&late, 8.0), [3.0, 8.0, 8.0], "no run ends before the horizon");
+    assert_eq!((median_time(&late[1..2]), restricted_mean(&[], 5.0), pseudo_times(&[], 5.0)), (None, 5.0, Vec::new()));
+}
+
+/// The statistic of `logrank_test`; the probability is that of all 924 assignments, enumerated with `itertools`.
+#[test]
+fn two_groups_have_the_log_rank_statistic_of_lifelines() {
+    let [a, b] = two();
+    let found = log_rank(&a, &b).unwrap();
+    near(found.statistic, 1.362_580_424_645_762_2);
+    near(found.p, 252.0 / 924.0);
+    near(log_rank(&b, &a).unwrap().p, found.p);
+    assert_eq!((log_rank(&a, &[]), log_rank(&a[3..4], &b[2..3])), (None, None), "no runs, no events");
+    // Of 40 runs, assignments are drawn; of 120, the distribution is chi-squared, as with lifelines.
+    let many = |count: u32, shift: f64| -> Vec<TimeToEvent> {
+        runs(&(0..count).map(|index| (f64::from(index) + shift, index % 3 != 0)).collect::<Vec<_>>())
+    };
+    let [drawn, large] = [20, 60].map(|count| log_rank(&many(count, 0.0), &many(count, 6.5)).unwrap());
+    near(drawn.statistic, 7.252_542_687_883_996);
+    assert!((drawn.p - 0.007_080_068_877_529_045).abs() < 0.006, "{drawn:?}");
+    near(large.statistic, 4.120_874_918_089_587);
+    near(large.p, 0.042_357_164_251_096_77);
+}
+
+/// `OLS` of the logarithms with `get_prediction(...).summary_frame`.
+#[test]
+fn a_power_law_predicts_as_statsmodels() {
+    let points = [(1e6, 4.1), (3e6, 3.62), (1e7, 3.15), (3e7, 2.81), (1e8, 2.47)];
+    let law = PowerLaw::new(&points, LEVEL).unwrap();
+    near(law.exponent.value, -0.110_034_401_143_684_73);
+    near(law.exponent.low.unwrap(), -0.114_238_172_959_549_73);
+    near(law.exponent.high.unwrap(), -0.105_830_629_327_819_74);
+    let next = law.predict(1e9, LEVEL);
+    near(next.value, 1.910_581_063_356_884_5);
+    near(next.low.unwrap(), 1.862_145_566_094_962_6);
+    near(next.high.unwrap(), 1.960_276_396_248_242_1);
+    let refused = [&points[..2], &[(1.0, 1.0), (2.0, -1.0), (3.0, 2.0)], &[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]];
+    assert!(refused.into_iter().all(|points| PowerLaw::new(points, LEVEL).is_none()));
+    let exact = PowerLaw::new(&[(1.0, 8.0), (2.0, 4.0), (4.0, 2.0)], LEVEL).unwrap().predict(8.0, LEVEL);
+    assert!((exact.value - 1.0).abs() < 1e-12, "{exact:?}");
+}
+
+/// `scipy.stats.kendalltau`, exact and asymptotic.
+#[test]
+fn rankings_agree_as_kendalls_tau_of_scipy() {
+    let found = agreement(&[3.1, 2.9, 2.5, 2.7, 2.2], &[1.9, 2.0, 1.2, 1.6, 1.4]).unwrap();
+    assert_eq!((found.concordant, found.discordant), (8, 2));
+    near(found.tau, 0.6);
+    near(found.p, 0.233_333_333_333_333_34);
+    let of: Vec<f64> = (0..10).map(f64::from).collect();
+    let found = agreement(&of, &[0.0, 2.0, 1.0, 3.0, 4.0, 7.0, 5.0, 6.0, 9.0, 8.0]).unwrap();
+    near(found.tau, 0.822_222_222_222_222_1);
+    near(found.p, 0.000_935_026_352_639_627_8);
+    assert_eq!((agreement(&[1.0], &[1.0]), agreement(&of, &of[1..])), (None, None));
+}
+
+/// Mean squares of statsmodels' `anova_lm`; intervals by the formulas of Ting and others with `scipy.stats.f` and `chi2`.
+#[test]
+fn components_of_variance_are_those_of_the_mean_squares() {
+    let table = [[1.0, 2.5, 1.7, 3.1], [2.2, 3.9, 2.4, 4.4], [0.3, 1.1, 1.9, 2.0]];
+    let of_row = |(first, row): (usize, &[f64; 4])| -> Vec<Leveled> {
+        row.iter().enumerate().map(|(second, value)| (vec![first, second], *value)).collect()
+    };
+    let values: Vec<Leveled> = table.iter().enumerate().flat_map(of_row).collect();
+    let found = components(&values).unwrap();
+    let wanted = [
+        (0.849_722_222_222_222_7, 0.156_831_997_061_992_47, 36.095_565_622_101_546),
+        (0.622_499_999_999_999_3, 0.061_861_531_943_724_9, 9.779_396_101_132_768),
+        (0.264_444_444_444_444_4, 0.109_808_668_529_370_77, 1.282_316_277_029_351_7),
+    ];
+    for (ours, (value, low, high)) in found.factors.iter().chain(&found.rest).zip(wanted) {
+        near(ours.value, value);
+        near(ours.low.unwrap(), low);
+        near(ours.high.unwrap(), high);
+    }
+    assert_eq!(components(&values[1..]), None, "a combination is missing");
+    assert_eq!(components(&[]), None);
+    assert_eq!(components(&values[..4]), None, "one level");
+    let single: Vec<Leveled> =
+        values.iter().filter(|(levels, _)| levels[0] == 0).map(|(levels, value)| (vec![levels[1]], *value)).collect();
+    let alone = variance_of(&table[0]).unwrap();
+    assert_eq!(components(&single), Some(Components { factors: vec![alone], rest: None }));
+    assert_eq!(variance_of(&[1.0]), None);
+}
+
+/// `scipy.stats.median_abs_deviation(x, scale='normal')` is 0.2224 for the first values: three of them are 0.67.
+#[test]
+fn outliers_are_far_from_the_median() {
+    assert_eq!(without_outliers(&[1.0, 1.1, 1.2, 1.3, 1.6, -3.0]), [1.0, 1.1, 1.2, 1.3, 1.6]);
+    assert_eq!(without_outliers(&[1.0, 1.0, 1.0, 1.0, 9.0]).len(), 5, "more than half are equal");
+    assert_eq!(without_outliers(&[1.0, 2.0, 90.0]).len(), 3, "too few to tell");
+}

@@ -1,0 +1,192 @@
+//! Tables of further analyses: numbers of curves, laws over sizes, and components of variance.
+
+use crate::sandbox::Sandbox;
+
+/// A loss that falls to 1 at a step that depends on method and seed; the last run of the slow method ends before. Values over
+/// sizes, and values of two sources, which are those of the unit tests.
+const PROGRAM: &str = "\
+import json, os, sys
+given = dict(pair.split('=') for pair in sys.argv[1:])
+seed = int(os.environ['SWEEP_SEED'])
+with open(os.environ['SWEEP_REPORT'], 'a') as report:
+    if given['kind'] == 'curve':
+        is_fast = (given['method'] == 'fast') != (given.get('task') == 't2')
+        reached = 10 + seed if is_fast else 20 + 5 * seed
+        for step in range(1, 31):
+            print(json.dumps({'step': step, 'loss': reached / step}), file=report)
+    elif given['kind'] == 'size':
+        width = int(given['width'])
+        noise = 1 + 0.003 * ((7 * width + seed) % 3 - 1)
+        factor = 3.0 if given['method'] == 'x' else 3.3
+        print(json.dumps({'value': factor * width ** -0.1 * noise}), file=report)
+    else:
+        table = [[1.0, 2.5, 1.7, 3.1], [2.2, 3.9, 2.4, 4.4], [0.3, 1.1, 1.9, 2.0]]
+        print(json.dumps({'value': table[int(given['init'])][int(given['data'])]}), file=report)
+";
+
+const CURVES: &str = "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { zip: { method: [fast, slow], width: [3, 1] } }
+    seeds: 4
+    with: { argv: [python3, program.py, kind=curve, 'method=${{ matrix.method }}', 'width=${{ matrix.width }}'], inputs: [program.py] }
+tables:
+  speed: { from: a, cells: [loss], curve: { axis: method, baseline: fast, target: 1 } }
+  equal: { from: a, cells: [loss], curve: { axis: method, at: 30, cost: width } }
+  height: { from: a, cells: [loss], curve: { axis: method, area: 20 } }
+  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }
+";
+
+fn run(recipe: &str) -> (Sandbox, String) {
+    let sandbox = Sandbox::with(recipe);
+    sandbox.write("program.py", PROGRAM);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    (sandbox, ended.stdout)
+}
+
+/// The value of a row of a table's CSV file whose line contains a text, at a column.
+fn value(sandbox: &Sandbox, table: &str, row: &str, contains: &str, column: &str) -> f64 {
+    let csv = sandbox.read(&format!("results/reports/study/tables/{table}.csv"));
+    let place = csv.lines().next().unwrap().split(',').position(|name| name == column);
+    let line = csv.lines().find(|line| line.starts_with(row) && line.contains(contains));
+    let (Some(place), Some(line)) = (place, line) else { panic!("{row} {contains} {column}: {csv}") };
+    // Names of numbers may have commas in quotes.
+    let line = line
+        .replace('"', "")
+        .replace("loss, mean up to 20 steps", "height")
+        .replace(", difference", " difference")
+        .replace(", law", " law")
+        .replace(", sd", " sd")
+        .replace(", score", " score");
+    line.split(',').nth(place).unwrap().parse().unwrap_or_else(|_| panic!("{line} {column}"))
+}
+
+#[test]
+fn numbers_of_curves_are_compared_by_an_axis() {
+    let (sandbox, said) = run(CURVES);
+    let near = |ours: f64, wanted: f64| assert!((ours - wanted).abs() < 1e-9, "{ours} {wanted}: {said}");
+    near(value(&sandbox, "speed", "fast", ",mean,", "value"), 11.5);
+    near(value(&sandbox, "speed", "slow", ",mean,", "value"), 26.25);
+    near(value(&sandbox, "speed", "slow", ",difference,", "value"), 14.75);
+    // Student's t of 10, 14, 18 and 17 by `scipy.stats.ttest_1samp`.
+    near(value(&sandbox, "speed", "slow", ",difference,", "p"), 0.003_784_410_759_269_677);
+    assert!(said.contains("runs that reach it: fast 4 of 4 (median 11), slow 3 of 4 (median 25)"), "{said}");
+    // The two groups are apart in 2 of 70 assignments.
+    assert!(said.contains("log-rank test against fast, corrected (Holm): slow p = 0.029"), "{said}");
+    near(value(&sandbox, "equal", "fast", "loss", "mean"), 1.15);
+    near(value(&sandbox, "equal", "slow", "loss", "mean"), 27.5 / 30.0);
+    // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
+    near(value(&sandbox, "height", "fast", "mean up to", "mean"), 1.859_816_108_271_176_2);
+    assert!(said.contains("loss: 4 jobs of slow left out: no curve that is so long, or no cost of a step"), "{said}");
+}
+
+#[test]
+fn methods_have_scores_over_workloads() {
+    let (sandbox, said) = run("\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [fast, slow], task: [t1, t2] }
+    seeds: 3
+    with: { argv: [python3, program.py, kind=curve, 'method=${{ matrix.method }}', 'task=${{ matrix.task }}'], inputs: [program.py] }
+tables:
+  pooled: { from: a, cells: [loss], curve: { axis: method, baseline: fast, target: 1 } }
+  profile: { from: a, cells: [loss], profile: { axis: method, workload: task, targets: { t1: 1, t2: 1.0 } } }
+  hard: { from: a, cells: [loss], profile: { axis: method, workload: task, targets: { t1: 0.5, t2: 1, t3: 1 } } }
+");
+    // The medians are 11 and 25 steps, and the reverse on the other task.
+    for method in ["fast", "slow"] {
+        let score = value(&sandbox, "profile", method, "score", "mean");
+        assert!((score - f64::midpoint(1.0, (4.0 - 25.0 / 11.0) / 3.0)).abs() < 1e-9, "{score}: {said}");
+    }
+    assert!(
+        said.contains("no log-rank test: runs are not independent, because more than the seed varies (task"),
+        "{said}"
+    );
+    assert!(said.contains("the target is reached by fewer than half of the runs of slow on t1"), "{said}");
+    assert!(said.contains("loss: no scores, because a method has no run on a workload"), "{said}");
+}
+
+#[test]
+fn a_law_over_sizes_predicts_another_size_and_small_sizes_rank() {
+    let (sandbox, said) = run("\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [x, y], width: [1, 2, 4, 8, 32] }
+    seeds: 2
+    with: { argv: [python3, program.py, kind=size, 'method=${{ matrix.method }}', 'width=${{ matrix.width }}'], inputs: [program.py] }
+tables:
+  law: { from: a, cells: [value], fit: { x: width, predict: 32, axis: method } }
+");
+    for method in ["x", "y"] {
+        let note = said
+            .lines()
+            .find(|line| line.contains(&format!("value of {method}: in proportion to width to the power -0.1")));
+        assert!(note.is_some_and(|note| note.contains("within the predicted")), "{said}");
+    }
+    let law = |column: &str| value(&sandbox, "law", "x,32", "law", column);
+    let (mean, [low, high]) = (value(&sandbox, "law", "x,32", "value,", "mean"), ["low", "high"].map(law));
+    assert!(low < mean && mean < high && high / low < 1.1, "{low} {mean} {high}");
+    assert!(said.contains("order at smaller width: 1 of 1 pair as at 32: 1 (Kendall's τ 1.00, p = 1.000)"), "{said}");
+}
+
+#[test]
+fn sources_of_variance_are_told_apart() {
+    let recipe = "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { init_seed: [0, 1, 2], data_seed: [0, 1, 2, 3] }
+    with: { argv: [python3, program.py, kind=sources, 'init=${{ matrix.init_seed }}', 'data=${{ matrix.data_seed }}'], inputs: [program.py] }
+tables:
+  sources: { from: a, cells: [value], variance: {} }
+";
+    let (sandbox, said) = run(recipe);
+    for (row, wanted) in
+        [("init_seed", 0.849_722_222_222_222_7_f64), ("data_seed", 0.6225), ("rest", 0.264_444_444_444_444_4)]
+    {
+        let sd = value(&sandbox, "sources", row, "sd", "mean");
+        assert!((sd - wanted.sqrt()).abs() < 1e-9, "{row} {sd}: {said}");
+    }
+    assert!(said.contains("`init_seed` has the largest part, though the intervals overlap"), "{said}");
+    assert!(said.contains("seeds that leave `init_seed` constant hide 49 % of the variance"), "{said}");
+    // One source after the other.
+    let alone = recipe.replace("matrix: { init_seed: [0, 1, 2], data_seed: [0, 1, 2, 3] }", "matrix: { include: [{ init_seed: 0, data_seed: 0 }, { init_seed: 1, data_seed: 0 }, { init_seed: 2, data_seed: 0 }, { init_seed: 0, data_seed: 1 }] }");
+    let (_, said) = run(&alone);
+    assert!(said.contains("each source alone, the others constant (3 of `init_seed`, 2 of `data_seed`)"), "{said}");
+}
+
+#[test]
+fn mistakes_in_analyses_have_their_place() {
+    let planned = |table: &str| {
+        let recipe = CURVES.split("tables:").next().unwrap().to_owned()
+            + &format!("tables:\n  t: {{ from: a, cells: [loss], {table} }}\n");
+        let ended = Sandbox::with(&recipe).sweep(&["plan", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(3), "{table}: {}", ended.stdout);
+        ended.stderr
+    };
+    for (table, message) in [
+        ("curve: { axis: method }", "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`"),
+        ("curve: { axis: method, at: 3, area: 3 }", "`curve` must name one number of the curve"),
+        ("curve: { axis: method, at: -3 }", "`at` must be greater than 0"),
+        ("curve: { at: 3 }", "`curve` has no `axis`"),
+        ("curve: { axis: seed, at: 3 }", "`seed` cannot be the axis of `curve`"),
+        ("curve: { axis: method, at: 3 }, rows: [width]", "a table with `curve` has no place for `rows` or `columns`"),
+        ("curve: { axis: method, at: 3 }, variance: {}", "a table with `curve` has no place for `variance`"),
+        ("profile: { axis: method, targets: { a: 1 } }", "`profile` has no `workload`"),
+        ("profile: { axis: method, workload: width }", "`profile` has no `targets`"),
+        ("profile: { axis: method, workload: width, targets: { 3: low } }", "the target of `3` must be a number"),
+        ("fit: { predict: 3 }", "`fit` has no `x`"),
+        ("fit: { x: width, axis: depth }", "has no axis `depth`"),
+        ("variance: { axes: [depth] }, effects: {}", "a table with `variance` has no place for `effects`"),
+    ] {
+        assert!(planned(table).contains(message), "{table}: {}", planned(table));
+    }
+}
