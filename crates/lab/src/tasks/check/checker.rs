@@ -60,7 +60,7 @@ impl<'a, B: Compute> Checker<'a, B> {
         let shape = network.valid().logits(inputs, 0.0).dims();
         let [batch, length] = self.expected.batch;
         let expected_shape = [batch, length, self.expected.dims.vocab_size];
-        let problem = (found != expected_shape).then(|| format!("{shape:?} instead of {expected_shape:?}"));
+        let problem = (shape != expected_shape).then(|| format!("{shape:?} instead of {expected_shape:?}"));
         Assertion::unless("logits-shape", problem, format!("{shape:?}"))
     }
 

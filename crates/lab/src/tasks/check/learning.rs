@@ -64,7 +64,7 @@ impl<B: Compute> Checker<'_, B> {
             };
             let magnitude = largest(gradient);
             if self.is_unreached(info) {
-                if reached != 0.0 {
+                if magnitude != 0.0 {
                     unexpected_names.push(info.name.as_str());
                 }
                 continue;
