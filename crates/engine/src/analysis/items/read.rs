@@ -110,7 +110,7 @@ fn records(text: &[u8]) -> Vec<Vec<u8>> {
 
 fn parquet_rows(path: &Path) -> Result<Vec<Row>, String> {
     let explained = |error: parquet::errors::ParquetError| {
-        format!("{error}; write it without compression (`compression=None`), or as CSV or JSON lines")
+        format!("{error}; write it with the compression `snappy` or `None`, or as CSV or JSON lines")
     };
     let file = File::open(path).map_err(|error| error.to_string())?;
     let reader = SerializedFileReader::new(file).map_err(explained)?;
@@ -208,8 +208,12 @@ mod tests {
         writer.close().unwrap();
         let found = scores(&path, Vec::new(), &items(None)).unwrap();
         assert_eq!((found["a"].1, found["b"].1), (1.0, 0.25));
+        // Written by `DataFrame.to_parquet` of pandas 3.1.1 with PyArrow 26.0.1, in its default compression.
+        let of_pandas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/testdata/items.parquet"));
+        let found = scores(of_pandas, Vec::new(), &items(Some("document"))).unwrap();
+        assert_eq!((found.len(), &found["q4"], &found["q6"]), (40, &("d1".to_owned(), 0.0), &("d1".to_owned(), 1.0)));
         std::fs::write(&path, b"no parquet").unwrap();
         let error = scores(&path, Vec::new(), &items(None)).unwrap_err();
-        assert!(error.contains("write it without compression"), "{error}");
+        assert!(error.contains("write it with the compression `snappy`"), "{error}");
     }
 }

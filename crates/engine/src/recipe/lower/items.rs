@@ -37,7 +37,7 @@ mapping! {
     /// The keys of a metric in a step's `items`.
     struct ItemKeys = "items" {
         /// The file with the scores, one of the job's `outputs`: CSV with a header (`.csv`, `.tsv`), JSON lines (`.jsonl`), or Parquet
-        /// that is not compressed (`.parquet`).
+        /// with Snappy, the default of pandas, or without compression (`.parquet`).
         file [required]: Text,
         /// The column with the name of the item, by which items of two jobs are paired. Default: `id`.
         id: Text,
