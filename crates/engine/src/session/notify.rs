@@ -14,7 +14,7 @@ use sweep_job::FailureKind;
 use super::post::post;
 use crate::{
     format::{clean, clean_lines, count, say},
-    plan::{JobId, Plan},
+    plan::{JobId, Plan, Study},
     progress,
     recipe::{Notify, Occasion},
     run::{Observer, RunEvent, Summary},
@@ -58,18 +58,13 @@ pub(super) struct Message {
 impl Notifier {
     /// Finds the studies of a plan that have `notify`.
     pub(super) fn new(plan: &Plan) -> Self {
-        let studies = plan.studies.iter().filter_map(|study| {
-            let notify = study.recipe.notify.clone()?;
-            let jobs = study.steps.iter().flatten().map(|(_, id)| id.index()).collect();
-            Some(Subscription { study: study.recipe.name.clone(), notify, jobs, sent: BTreeMap::new() })
-        });
-        Self { studies: studies.collect(), sending: Vec::new() }
+        Self { studies: plan.studies.iter().filter_map(Subscription::of).collect(), sending: Vec::new() }
     }
 
     /// Takes the jobs of a plan that has grown.
     pub(super) fn follow(&mut self, plan: &Plan) {
-        for (subscription, other) in self.studies.iter_mut().zip(Self::new(plan).studies) {
-            subscription.jobs = other.jobs;
+        for (subscription, study) in self.studies.iter_mut().zip(plan.studies.iter().filter_map(Subscription::of)) {
+            subscription.jobs = study.jobs;
         }
     }
 
@@ -90,7 +85,7 @@ impl Notifier {
             let unsent = subscription.sent.insert(occasion, (now, 0)).map_or(0, |(_, unsent)| unsent);
             let more = if unsent > 0 { format!(" ({} before it)", count(unsent, "more job")) } else { String::new() };
             let title = format!("{}: {name}", subscription.study);
-            self.sending.extend(subscription.send(occasion, title, &format!("{name}: {what}{more}")));
+            self.sending.extend(subscription.send(occasion, &title, &format!("{name}: {what}{more}")));
         }
     }
 
@@ -98,23 +93,33 @@ impl Notifier {
     /// sent. Messages that cannot be sent are warnings.
     pub fn conclude(mut self, summary: &Summary, verdicts: &BTreeMap<String, Vec<String>>) {
         for subscription in &mut self.studies {
+            for (occasion, (_, unsent)) in std::mem::take(&mut subscription.sent) {
+                if unsent > 0 {
+                    let title = format!("{}: {}", subscription.study, occasion.word());
+                    let text = format!("{}: {}", occasion.word(), count(unsent, "more job"));
+                    self.sending.extend(subscription.send(occasion, &title, &text));
+                }
+            }
             let Subscription { study, notify, .. } = &*subscription;
             if notify.on.contains(&Occasion::End) {
                 let end = if summary.interrupted.is_some() { "was interrupted" } else { "has ended" };
                 let title = format!("{study} {end}");
-                self.sending.extend(subscription.send(Occasion::End, title, &progress::summary(summary)));
+                self.sending.extend(subscription.send(Occasion::End, &title, &progress::summary(summary)));
             }
-            let Subscription { study, notify, .. } = &*subscription;
-            if let Some(verdicts) = verdicts.get(study).filter(|verdicts| !verdicts.is_empty())
+            if let Some(sentences) = verdicts.get(study).filter(|sentences| !sentences.is_empty())
                 && notify.on.contains(&Occasion::Verdict)
             {
-                let title = format!("{study}: {}", count(verdicts.len(), "verdict"));
-                self.sending.extend(subscription.send(Occasion::Verdict, title, &verdicts.join("\n")));
+                let title = format!("{study}: {}", count(sentences.len(), "verdict"));
+                self.sending.extend(subscription.send(Occasion::Verdict, &title, &sentences.join("\n")));
             }
         }
+    }
+
+    /// Waits until all messages are sent.
+    fn wait(&mut self) {
         let deadline = Instant::now() + SEND_TIMEOUT;
         let mut warnings = HashSet::new();
-        for sending in self.sending {
+        for sending in std::mem::take(&mut self.sending) {
             let problem = match sending.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Ok(())) => continue,
                 Ok(Err(problem)) => problem,
@@ -125,6 +130,13 @@ impl Notifier {
                 say(format_args!("warning: a message of `notify` was not sent: {}", clean(&problem)));
             }
         }
+    }
+}
+
+impl Drop for Notifier {
+    /// A run that is left, or that ends with an error, sends its messages, too.
+    fn drop(&mut self) {
+        self.wait();
     }
 }
 
@@ -147,10 +159,16 @@ impl Observer for Notifier {
 }
 
 impl Subscription {
+    fn of(study: &Study) -> Option<Self> {
+        let notify = study.recipe.notify.clone()?;
+        let jobs = study.steps.iter().flatten().map(|(_, id)| id.index()).collect();
+        Some(Self { study: study.recipe.name.clone(), notify, jobs, sent: BTreeMap::new() })
+    }
+
     /// Sends a message to every place, each in a thread of its own.
-    fn send(&self, occasion: Occasion, title: String, text: &str) -> Vec<Receiver<Result<(), String>>> {
+    fn send(&self, occasion: Occasion, title: &str, text: &str) -> Vec<Receiver<Result<(), String>>> {
         let text: String = clean_lines(text).chars().take(MAX_TEXT_LENGTH).collect();
-        let title = format!("sweep: {}", clean(&title));
+        let title = format!("sweep: {}", clean(title));
         let message = Message { event: occasion.word(), study: self.study.clone(), title, text };
         let Notify { command, webhook, desktop, mail, .. } = self.notify.clone();
         let mut sending = Vec::new();

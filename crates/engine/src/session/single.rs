@@ -20,7 +20,7 @@ use crate::{
     host,
     plan::Plan,
     progress::Lines,
-    run::{Deferral, Disposition, Observer, Summary, estimate::Pace},
+    run::{Deferral, Disposition, Observer, Signals, Summary, estimate::Pace},
     store::Store,
 };
 
@@ -85,13 +85,15 @@ pub fn run_jobs(
         None
     };
     let request = Request { jobs: jobs_at_once()?, is_quiet: true, ..Request::new(store.results()) };
+    // Before the slow look at the project, so that a signal meanwhile ends the run.
+    let signals = Signals::catch().map_err(SessionError::io("cannot catch signals"))?;
+    // A signal at the very end of a run would be lost, and the next stage would begin.
+    let interrupts = Interrupts::listen();
     let mut work = Work::new(&request, plan, store, wanted.to_vec(), device.as_ref(), None);
     let opened = work.open(None)?;
     let out: Box<dyn io::Write> = if is_quiet { Box::new(io::sink()) } else { Box::new(io::stderr()) };
     let mut lines = Lines::new(out, Pace::silent(), false);
-    // A signal at the very end of a run would be lost, and the next stage would begin.
-    let interrupts = Interrupts::listen();
-    let mut summary = work.run_alone(opened, &mut lines, observer)?;
+    let mut summary = work.run_alone(opened, signals, &mut lines, observer)?;
     summary.interrupted = summary.interrupted.or(interrupts.signal());
     Ok(summary)
 }

@@ -166,10 +166,10 @@ impl<'a> Work<'a> {
     pub(super) fn run_alone(
         &self,
         opened: Opened,
+        signals: Signals,
         progress: &mut dyn Observer,
         observer: Option<&mut dyn Observer>,
     ) -> Result<Summary, SessionError> {
-        let signals = Signals::catch().map_err(SessionError::io("cannot catch signals"))?;
         let Opened { folder, mut journal, history, _in_use, .. } = opened;
         let mut observers: Vec<&mut dyn Observer> = vec![&mut journal, progress];
         if let Some(observer) = observer {

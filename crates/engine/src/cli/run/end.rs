@@ -76,10 +76,12 @@ pub(super) fn conclude(results: &Path, args: &RunArgs, store: &Store, finished: 
         index(store, plan);
     }
     let end = End { page, ended: summary.interrupted.is_none(), is_json: args.format.is_json() };
-    let reports::Reported { refuted, data, verdicts } = reports::report(results, plan, store, &end, stamps)?;
+    let reported = reports::report(results, plan, store, &end, stamps);
     if !ended.runs.is_empty() {
-        notifier.conclude(summary, &verdicts);
+        let none = BTreeMap::new();
+        notifier.conclude(summary, reported.as_ref().map_or(&none, |reported| &reported.verdicts));
     }
+    let reports::Reported { refuted, data, .. } = reported?;
     ended.exit = match (summary.interrupted, reports::lost(summary)) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,

@@ -78,7 +78,9 @@ impl<'a, 'o> Executor<'a, 'o> for JobExecutor<'a, 'o> {
         if Instant::now() >= self.session.next_poll {
             self.look()?;
         }
-        if self.session.options.detach && !self.session.stopping && self.jobs.nothing_to_submit() && self.announced {
+        // Without open jobs the run is over, and decisions may add others.
+        let is_submitted = self.jobs.open > 0 && self.jobs.nothing_to_submit() && self.announced;
+        if self.session.options.detach && !self.session.stopping && is_submitted {
             self.session.leaving = true;
         }
         if self.jobs.open > 0 && !self.session.leaving {

@@ -66,6 +66,9 @@ impl<'a, 'o> Executor<'a, 'o> for PilotExecutor<'a, 'o> {
         self.open.extend(jobs);
         // Pilots that have started do not know the new jobs, and end by themselves.
         self.pilots.clear();
+        self.running.clear();
+        self.fruitless = 0;
+        self.session.begun = Instant::now();
         self.is_announced = false;
         self.most = most_pilots(self.session.options, &self.open);
         Ok(self.session.is_over(self.open.len()))
