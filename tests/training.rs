@@ -283,6 +283,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         heartbeat: None,
         log: None,
         used: BTreeSet::new(),
+        trial: None,
     };
     let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))
         .args(["worker", "--engine", &std::process::id().to_string()])
