@@ -143,8 +143,8 @@ impl Absence {
             None => {}
         }
         let names: Vec<&str> = measured.metrics.keys().map(String::as_str).collect();
-        let own: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
-        let names = if own.is_empty() { names } else { own };
+        let result_names: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
+        let names = if result_names.is_empty() { names } else { result_names };
         let instead = if names.is_empty() { "nothing".to_owned() } else { listed(names.into_iter()) };
         Self::NotMeasured { metric: metric.to_owned(), instead }
     }

@@ -113,8 +113,8 @@ fn cells(
             chance.sample = chance.compared.map(|_| sample);
         }
         Err(reason) => {
-            for (why, job, _) in &side.absent {
-                mean.lacks(why, Some(*job), footnotes);
+            for (absence, job, _) in &side.absent {
+                mean.lacks(absence, Some(*job), footnotes);
             }
             if let Some(absence) = reason {
                 mean.lacks(absence, None, footnotes);
@@ -143,9 +143,9 @@ fn side<'a>(
     method: &Value,
     (metric, traits): (&str, MetricTraits),
 ) -> Side<'a> {
-    let mut wanted = resolved(&source.study.recipe, &aggregate.of.only);
-    wanted.push((&aggregate.axis.value, vec![method.clone()]));
-    source.side(aggregate.of.step, &wanted, metric, traits)
+    let mut selection = resolved(&source.study.recipe, &aggregate.of.only);
+    selection.push((&aggregate.axis.value, vec![method.clone()]));
+    source.side(aggregate.of.step, &selection, metric, traits)
 }
 
 /// The runs of a method.

@@ -199,12 +199,12 @@ fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
     if !is_computed(traits) {
         return None;
     }
-    let says = match traits.precision {
+    let is_telling = match traits.precision {
         Precision::Measured => true,
         Precision::Resolution(_) => remarks.values >= MIN_EQUAL_VALUES,
         Precision::Deterministic => false,
     };
-    (says && remarks.digest != 0).then_some((remarks.digest, remarks.values))
+    (is_telling && remarks.digest != 0).then_some((remarks.digest, remarks.values))
 }
 
 /// False for times and sizes, which are samples of the machine, whatever the jobs compute.

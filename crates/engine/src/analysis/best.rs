@@ -332,8 +332,10 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
             }
         })
         .collect();
-    let absent =
-        sides.iter().map(|side| side.absent.iter().map(|(why, job, _)| (why.clone(), *job)).collect()).collect();
+    let absent = sides
+        .iter()
+        .map(|side| side.absent.iter().map(|(absence, job, _)| (absence.clone(), *job)).collect())
+        .collect();
     let remarks = mark(&mut cells, &mut sides, &question, geometric).into_iter().collect();
     let value = |members: &Vec<(&Point, JobId)>| {
         contest.axes.iter().map(|axis| members.first().and_then(|(point, _)| point.get(axis)).cloned()).collect()

@@ -197,7 +197,7 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
 fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = Verdict {
         claim: claim.name.value.clone(),
-        says: claim.says.as_deref().map(|says| clean(says).into_owned()),
+        says: claim.says.as_deref().map(|text| clean(text).into_owned()),
         state: State::Undecided,
         because: String::new(),
         value: None,

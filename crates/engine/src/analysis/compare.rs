@@ -26,9 +26,9 @@ use crate::{
 pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>) -> Table {
     let step = &source.study.recipe.steps[compare.of.step];
     let axis = compare.axis.value.as_str();
-    let wanted = pairs(compare, source);
+    let value_pairs = pairs(compare, source);
     let sign = if compare.ratio { '/' } else { '−' };
-    let mut rows: Vec<TableRow> = wanted
+    let mut rows: Vec<TableRow> = value_pairs
         .iter()
         .map(|(of, to)| TableRow { labels: vec![clean(&format!("{of} {sign} {to}")).into_owned()], cells: Vec::new() })
         .collect();
@@ -44,7 +44,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
         let mut odds = Vec::new();
         let mut column = Vec::new();
-        for (of, to) in &wanted {
+        for (of, to) in &value_pairs {
             let (mut cell, absent, notes) = sides.compare(of, to, floor);
             for (absence, job) in absent {
                 cell.lacks(&absence, job, &mut footnotes);
@@ -55,7 +55,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         }
         remarks.extend(correlated(&column, metric));
         if compare.pooled {
-            remarks.extend(sides.join(&wanted, &mut column));
+            remarks.extend(sides.join(&value_pairs, &mut column));
         }
         for (row, cell) in rows.iter_mut().zip(column) {
             row.cells.push(cell);
@@ -170,9 +170,9 @@ type Absent = Vec<(Absence, Option<JobId>)>;
 
 impl<'a> Sides<'a> {
     fn side(&self, value: Option<&Value>) -> Side<'a> {
-        let mut wanted = resolved(&self.source.study.recipe, &self.compare.of.only);
-        wanted.extend(value.map(|value| (self.compare.axis.value.as_str(), vec![value.clone()])));
-        self.source.side(self.compare.of.step, &wanted, self.metric, self.traits)
+        let mut selection = resolved(&self.source.study.recipe, &self.compare.of.only);
+        selection.extend(value.map(|value| (self.compare.axis.value.as_str(), vec![value.clone()])));
+        self.source.side(self.compare.of.step, &selection, self.metric, self.traits)
     }
 
     fn repeats(&self) -> Option<&'a str> {
@@ -183,7 +183,7 @@ impl<'a> Sides<'a> {
     fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent, Vec<String>) {
         let (mut of, mut to) = (self.side(Some(of)), self.side(Some(to)));
         let mut absent: Absent =
-            of.absent.iter().chain(&to.absent).map(|(why, job, _)| (why.clone(), Some(*job))).collect();
+            of.absent.iter().chain(&to.absent).map(|(absence, job, _)| (absence.clone(), Some(*job))).collect();
         let points = of.found.len() + to.found.len() + absent.len();
         let mut cell = Cell { missing: absent.len(), points, ..Cell::default() };
         let (traits, ratio) = (self.traits, self.compare.ratio);
@@ -203,7 +203,7 @@ impl<'a> Sides<'a> {
                         Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Absence::Unpaired),
                         Silence::NoPoint => None,
                     }
-                    .map(|why| (why, None)),
+                    .map(|absence| (absence, None)),
                 );
                 return (cell, absent, Vec::new());
             }
@@ -233,11 +233,11 @@ impl<'a> Sides<'a> {
 
     /// Compares all values with their baseline at once, with one error for all of them (Dunnett), if they were measured
     /// with the same seeds and are looked at once; returns a remark. Otherwise the comparisons stay as they are.
-    fn join(&self, wanted: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
-        let baseline = self.side(Some(&wanted.first()?.1));
+    fn join(&self, value_pairs: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
+        let baseline = self.side(Some(&value_pairs.first()?.1));
         let compared: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
         let mut sides = vec![baseline];
-        sides.extend(compared.iter().map(|row| self.side(Some(&wanted[*row].0))));
+        sides.extend(compared.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
         if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
@@ -277,7 +277,7 @@ impl<'a> Sides<'a> {
         Some(format!(
             "intervals and p hold for the {} with {} at once (Dunnett, one error from {})",
             count(compared.len(), "comparison"),
-            wanted.first()?.1,
+            value_pairs.first()?.1,
             count(blocks.blocks, "block"),
         ))
     }
@@ -298,9 +298,9 @@ impl<'a> Sides<'a> {
         }
         for values in groups.into_values() {
             let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&values) else { continue };
-            let own = (n - 1) as f64;
-            squares += sd * sd * own;
-            freedom += own;
+            let degrees = (n - 1) as f64;
+            squares += sd * sd * degrees;
+            freedom += degrees;
         }
         (freedom > 0.0).then(|| quantile(freedom, LEVEL) * (2.0 * squares / freedom).sqrt())
     }

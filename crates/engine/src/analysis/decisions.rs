@@ -106,8 +106,9 @@ fn shown(value: &Json) -> String {
 /// Statement of a kept decision about a job that it follows from, in words; `None` if it has none about it alone.
 pub(crate) fn about(decision: &Decision, key: Key) -> Option<String> {
     let key = key.to_string();
-    let has =
-        |entry: &&Json| entry["keys"].as_array().is_some_and(|keys| keys.iter().any(|own| own.as_str() == Some(&key)));
+    let has = |entry: &&Json| {
+        entry["keys"].as_array().is_some_and(|keys| keys.iter().any(|entry_key| entry_key.as_str() == Some(&key)))
+    };
     let result = &decision.result;
     match decision.kind.as_str() {
         "rung" => {
@@ -192,10 +193,10 @@ pub(crate) fn reached(
             let Some(rung) = point.get(axis).and_then(Value::as_f64) else { continue };
             rungs.entry(point.but(axis)).or_default().push((rung, *job));
         }
-        for own in rungs.values_mut() {
-            own.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((_, last)) = own.last().filter(|(_, job)| stopped.contains_key(job)) else { continue };
-            let done = own.iter().rev().find(|(_, job)| measured.contains_key(job));
+        for rung_jobs in rungs.values_mut() {
+            rung_jobs.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((_, last)) = rung_jobs.last().filter(|(_, job)| stopped.contains_key(job)) else { continue };
+            let done = rung_jobs.iter().rev().find(|(_, job)| measured.contains_key(job));
             reached.extend(done.map(|(_, job)| (*last, *job)));
         }
     }

@@ -338,8 +338,8 @@ fn pooled(
     spreads: &[Result<Spread, Silence>],
 ) -> Squares {
     let mut squares = Squares::default();
-    let Ok(own) = spread else { return squares };
-    let alike = |other: &Spread| other.shape == own.shape && other.logarithm == own.logarithm;
+    let Ok(own_spread) = spread else { return squares };
+    let alike = |other: &Spread| other.shape == own_spread.shape && other.logarithm == own_spread.logarithm;
     let group = || {
         let members = all.iter().zip(spreads).filter(|(other, _)| other.group == decision.group);
         members.filter_map(|(_, spread)| spread.as_ref().ok()).filter(|other| alike(other))

@@ -30,7 +30,7 @@ use crate::{
 
 /// The table: one row for each effect, and for each metric a column with the effects and one with the shares.
 pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>) -> Table {
-    let mut made = Table {
+    let mut effects_table = Table {
         name: table.name.value.clone(),
         title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
         axes: vec!["effect".to_owned()],
@@ -41,12 +41,12 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
     let experiment = match Experiment::new(effects, source) {
         Ok(experiment) => experiment,
         Err(error) => {
-            made.notes.push(clean(&format!("no effects: {error}")).into_owned());
-            return made;
+            effects_table.notes.push(clean(&format!("no effects: {error}")).into_owned());
+            return effects_table;
         }
     };
     let labels = experiment.effects.iter().map(|effect| vec![experiment.layout.label(effect)]);
-    made.rows = labels.map(|labels| TableRow { labels, cells: Vec::new() }).collect();
+    effects_table.rows = labels.map(|labels| TableRow { labels, cells: Vec::new() }).collect();
     let mut outcomes = Vec::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(effects.of.step, metric);
@@ -57,13 +57,13 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
         }
         let cells: Vec<Cell> = outcome.effects.iter().map(EffectOf::cell).collect();
         let column = |unit, scale, show| Column { point: Vec::new(), metric: metric.to_owned(), unit, scale, show };
-        made.columns.push(column(unit, scale(metric, &cells, Show::Difference, unit), Show::Difference));
-        for (row, cell) in made.rows.iter_mut().zip(cells) {
+        effects_table.columns.push(column(unit, scale(metric, &cells, Show::Difference, unit), Show::Difference));
+        for (row, cell) in effects_table.rows.iter_mut().zip(cells) {
             row.cells.push(cell);
         }
         if experiment.layout.design.is_full() {
-            made.columns.push(column(Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
-            for (row, cell) in made.rows.iter_mut().zip(experiment.shares(&outcome)) {
+            effects_table.columns.push(column(Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
+            for (row, cell) in effects_table.rows.iter_mut().zip(experiment.shares(&outcome)) {
                 row.cells.push(cell);
             }
         }
@@ -72,16 +72,16 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
     let mut footnotes = Footnotes::default();
     // A metric has one column, or two with its shares.
     let columns = if experiment.layout.design.is_full() { 2 } else { 1 };
-    for (index, row) in made.rows.iter_mut().enumerate() {
+    for (index, row) in effects_table.rows.iter_mut().enumerate() {
         for (cell, (_, outcome)) in row.cells.iter_mut().step_by(columns).zip(&outcomes) {
             for (absence, job) in &outcome.effects[index].absent {
                 cell.lacks(absence, Some(*job), &mut footnotes);
             }
         }
     }
-    made.notes = experiment.notes(&outcomes);
-    made.notes.extend(footnotes.texts());
-    made
+    effects_table.notes = experiment.notes(&outcomes);
+    effects_table.notes.extend(footnotes.texts());
+    effects_table
 }
 
 /// The effects on a metric that can be estimated so far, with their labels.

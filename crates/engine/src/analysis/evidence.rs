@@ -138,7 +138,8 @@ pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> 
             };
             for side in sides.iter_mut() {
                 // A job that has not run yet may still have a result.
-                let (lost, open) = std::mem::take(&mut side.absent).into_iter().partition(|(why, ..)| why.is_final());
+                let (lost, open) =
+                    std::mem::take(&mut side.absent).into_iter().partition(|(absence, ..)| absence.is_final());
                 let lost: Vec<(Absence, JobId, &Point)> = lost;
                 side.absent = open;
                 let Some(worst) = worst else {

@@ -62,17 +62,17 @@ impl FurtherSeeds {
             others.entry(shape(&entry.identity)).or_default().push(entry);
         }
         let mut found: Vec<(usize, Point, Key)> = Vec::new();
-        for (own, known) in configurations(plan, study, &jobs, &entries) {
+        for (configuration, known_seeds) in configurations(plan, study, &jobs, &entries) {
             let mut newest: BTreeMap<&str, &Entry> = BTreeMap::new();
-            for other in others.get(&shape(&own.entry.identity)).into_iter().flatten() {
-                let Some(seed) = seed_of(&other.label).filter(|seed| !known.contains(*seed)) else { continue };
+            for other in others.get(&shape(&configuration.entry.identity)).into_iter().flatten() {
+                let Some(seed) = seed_of(&other.label).filter(|seed| !known_seeds.contains(*seed)) else { continue };
                 let is_newer = newest.get(seed).is_none_or(|entry| entry.started < other.started);
-                if is_newer && entries.are_alike(own.entry, other, [&own.seed, seed]) {
+                if is_newer && entries.are_alike(configuration.entry, other, [&configuration.seed, seed]) {
                     newest.insert(seed, other);
                 }
             }
             found.extend(newest.into_iter().filter_map(|(seed, entry)| {
-                Some((own.step, with_seed(own.point, &Value::Int(seed.parse().ok()?)), entry.key))
+                Some((configuration.step, with_seed(configuration.point, &Value::Int(seed.parse().ok()?)), entry.key))
             }));
         }
         Self::with(plan, study, results, store, found)
@@ -125,25 +125,25 @@ fn configurations<'a>(
     for (step, points) in study.steps.iter().enumerate() {
         for (point, job) in points.iter().filter(|(_, job)| jobs.contains(&(step, *job))) {
             let Some(seed) = point.get(SEED).map(Value::to_string) else { continue };
-            let (own, seeds) = all.entry((step, point.but(SEED))).or_default();
+            let (configuration, seeds) = all.entry((step, point.but(SEED))).or_default();
             seeds.insert(seed.clone());
-            if let (None, Some(entry)) = (&own, entries.by_key.get(&plan.job(*job).key)) {
-                *own = Some(Own { step, point, seed, entry });
+            if let (None, Some(entry)) = (&configuration, entries.by_key.get(&plan.job(*job).key)) {
+                *configuration = Some(Own { step, point, seed, entry });
             }
         }
     }
-    all.into_values().filter_map(|(own, seeds)| Some((own?, seeds))).collect()
+    all.into_values().filter_map(|(configuration, seeds)| Some((configuration?, seeds))).collect()
 }
 
 impl Entries<'_> {
     /// True if two records differ in their seeds only: in their parameters and those of the jobs that they needed, and not in the
     /// files that their programs read.
-    fn are_alike(&self, own: &Entry, other: &Entry, seeds: [&str; 2]) -> bool {
-        let (a, b) = (&own.identity, &other.identity);
+    fn are_alike(&self, entry: &Entry, other: &Entry, seeds: [&str; 2]) -> bool {
+        let (a, b) = (&entry.identity, &other.identity);
         let bare =
             |identity: &Identity| Identity { params: Values::new(), needs: Needed::default(), ..identity.clone() };
         let is_same_code =
-            own.read == other.read || self.files_of(own).is_some_and(|files| self.files_of(other) == Some(files));
+            entry.read == other.read || self.files_of(entry).is_some_and(|files| self.files_of(other) == Some(files));
         let (needs, other_needs): (Vec<Key>, Vec<Key>) = (a.needs.iter().collect(), b.needs.iter().collect());
         let partner = |need: &Key| {
             let alike = |other: &&Key| *other == need || self.need_alike(*need, **other, seeds);
@@ -154,15 +154,15 @@ impl Entries<'_> {
         // Values of needed jobs are in parameters by the keys of these jobs.
         let swaps: Vec<(Key, Key)> = needs.iter().copied().zip(partners.iter().copied()).collect();
         is_same_code
-            && rest_of(&own.label) == rest_of(&other.label)
+            && rest_of(&entry.label) == rest_of(&other.label)
             && bare(a) == bare(b)
             && params_alike(&a.params, &b.params, seeds, &swaps)
             && distinct.len() == other_needs.len()
     }
 
-    fn need_alike(&self, own: Key, other: Key, seeds: [&str; 2]) -> bool {
-        let entries = self.by_key.get(&own).zip(self.by_key.get(&other));
-        entries.is_some_and(|(own, other)| self.are_alike(own, other, seeds))
+    fn need_alike(&self, key: Key, other: Key, seeds: [&str; 2]) -> bool {
+        let entries = self.by_key.get(&key).zip(self.by_key.get(&other));
+        entries.is_some_and(|(entry, other)| self.are_alike(entry, other, seeds))
     }
 
     /// Digest of the files and packages that the program of a record read; `None` if it is unknown.
@@ -185,20 +185,21 @@ fn shape(identity: &Identity) -> String {
 
 /// True if parameters are equal except where one has the one seed and the other the other seed, or where they have the keys of two
 /// needed jobs that are alike.
-fn params_alike(own: &Values, other: &Values, [seed, other_seed]: [&str; 2], swaps: &[(Key, Key)]) -> bool {
-    let swapped =
-        |text: String| swaps.iter().fold(text, |text, (own, other)| text.replace(&own.to_string(), &other.to_string()));
+fn params_alike(params: &Values, other: &Values, [seed, other_seed]: [&str; 2], swaps: &[(Key, Key)]) -> bool {
+    let swapped = |text: String| {
+        swaps.iter().fold(text, |text, (key, other_key)| text.replace(&key.to_string(), &other_key.to_string()))
+    };
     let rest = |values: &Values| -> Vec<(String, String)> {
         let rest = values.iter().filter(|(name, _)| name.as_str() != SEED);
         rest.map(|(name, value)| (name.to_string(), value.to_string())).collect()
     };
-    let own: Vec<(String, String)> = rest(own).into_iter().map(|(name, value)| (name, swapped(value))).collect();
+    let entries: Vec<(String, String)> = rest(params).into_iter().map(|(name, value)| (name, swapped(value))).collect();
     let other = rest(other);
     let is_alike = |a: &str, b: &str| {
         let (a, b): (Vec<_>, Vec<_>) = (parts(a).collect(), parts(b).collect());
         a.len() == b.len() && a.iter().zip(&b).all(|((a, _), (b, _))| a == b || (*a == seed && *b == other_seed))
     };
-    own.len() == other.len() && own.iter().zip(&other).all(|(a, b)| a.0 == b.0 && is_alike(&a.1, &b.1))
+    entries.len() == other.len() && entries.iter().zip(&other).all(|(a, b)| a.0 == b.0 && is_alike(&a.1, &b.1))
 }
 
 /// A text in runs of digits and of other characters; true for a run of digits.

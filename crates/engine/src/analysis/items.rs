@@ -35,11 +35,11 @@ pub(super) fn load(study: &Study, measured: &BTreeMap<JobId, Measured>, store: &
 
 /// The jobs with items that claims of a study are about.
 pub(crate) fn claimed(study: &Study) -> Vec<(JobId, &Items)> {
-    let mut wanted: BTreeSet<(usize, &str)> = BTreeSet::new();
+    let mut step_metrics: BTreeSet<(usize, &str)> = BTreeSet::new();
     for claim in &study.recipe.claims {
-        wanted.extend(claim.selections().iter().map(|(step, _)| (*step, claim.metric())));
+        step_metrics.extend(claim.selections().iter().map(|(step, _)| (*step, claim.metric())));
     }
-    let declared = wanted.into_iter().filter_map(|(step, metric)| Some((step, declared(study, step, metric)?)));
+    let declared = step_metrics.into_iter().filter_map(|(step, metric)| Some((step, declared(study, step, metric)?)));
     declared.flat_map(|(step, items)| study.steps[step].iter().map(move |(_, job)| (*job, items))).collect()
 }
 

@@ -129,24 +129,24 @@ impl Looks {
             // The units stay the same while their values become more precise: a bound that holds for any dependence.
             return Level { confidence: level_of(looks), looks: looks.max(1), raised_from: None };
         }
-        let mut made: Vec<(usize, f64)> = Vec::new();
+        let mut past_looks: Vec<(usize, f64)> = Vec::new();
         let mut found = Level { confidence: LEVEL, looks: 1, raised_from: None };
         let mut spend = RAISE;
         for sizes in &plans {
             // An earlier plan that ended above what is there has not been looked at.
-            if !made.is_empty() && sizes.first().is_some_and(|first| *first > n) {
+            if !past_looks.is_empty() && sizes.first().is_some_and(|first| *first > n) {
                 break;
             }
-            let level = if made.is_empty() {
+            let level = if past_looks.is_empty() {
                 constant_level(sizes)
             } else {
-                let level = extension_level(&made, sizes, spend);
+                let level = extension_level(&past_looks, sizes, spend);
                 spend /= 2.0;
                 level
             };
-            let raised_from = made.last().map(|(size, _)| *size);
-            made.extend(sizes.iter().map(|size| (*size, level)));
-            found = Level { confidence: level, looks: made.len(), raised_from };
+            let raised_from = past_looks.last().map(|(size, _)| *size);
+            past_looks.extend(sizes.iter().map(|size| (*size, level)));
+            found = Level { confidence: level, looks: past_looks.len(), raised_from };
         }
         found
     }

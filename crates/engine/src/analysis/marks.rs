@@ -221,7 +221,7 @@ impl Ranked {
         if means.iter().all(|mean| *mean == means[best]) {
             return false;
         }
-        let told: Vec<bool> = (0..means.len())
+        let differences: Vec<bool> = (0..means.len())
             .map(|row| {
                 let p = match test {
                     Test::Blocks(blocks) => blocks.p(row, best, precision),
@@ -238,9 +238,9 @@ impl Ranked {
                 reach(level, means.len(), least) > TOO_WIDE
             }
         };
-        let any = told.contains(&true);
-        for (row, told) in told.iter().enumerate() {
-            cells[self.rows[row]].mark = match (shown[row] == shown[best], told) {
+        let any = differences.contains(&true);
+        for (row, differs) in differences.iter().enumerate() {
+            cells[self.rows[row]].mark = match (shown[row] == shown[best], differs) {
                 (true, _) if any => Some(Mark::Best),
                 (false, true) => None,
                 _ if few => Some(Mark::Unclear),

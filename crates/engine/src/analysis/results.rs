@@ -44,13 +44,13 @@ impl Results {
         let stamps: HashMap<JobId, Stamp> =
             plan.jobs().zip(stamps).filter_map(|((id, _), stamp)| Some((id, stamp?))).collect();
         let reported: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
-        let wanted: Vec<(JobId, Key, Stamp)> =
+        let stamped_jobs: Vec<(JobId, Key, Stamp)> =
             reported.into_iter().filter_map(|id| Some((id, plan.job(id).key, *stamps.get(&id)?))).collect();
         let names = plan.studies.iter().flat_map(|study| study.recipe.metrics());
         let metrics: HashSet<&str> = names.flat_map(|name| [name, current_name(name)]).collect();
-        let stamped: Vec<(Key, Stamp)> = wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
+        let stamped: Vec<(Key, Stamp)> = stamped_jobs.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
         let found = store.measured_by(&stamped, &metrics)?;
-        let ids: HashMap<Key, JobId> = wanted.iter().map(|(id, key, _)| (*key, *id)).collect();
+        let ids: HashMap<Key, JobId> = stamped_jobs.iter().map(|(id, key, _)| (*key, *id)).collect();
         let mut measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
         in_one_unit(plan, &mut measured);
         Ok(Self { stamps, measured, records: BTreeMap::new() })

@@ -98,8 +98,12 @@ impl Table {
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
                 let traits = source.traits(shown.of.step, metric);
-                let said = shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, said)| *said);
-                let traits = MetricTraits { better: said.unwrap_or(traits.better), ..traits };
+                let better = shown
+                    .best
+                    .iter()
+                    .find(|(name, _)| same_metric(&name.value, metric))
+                    .map(|(_, direction)| *direction);
+                let traits = MetricTraits { better: better.unwrap_or(traits.better), ..traits };
                 let members: Vec<&Members<'_>> =
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =

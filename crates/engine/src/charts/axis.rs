@@ -205,8 +205,8 @@ pub(super) fn decades(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
         numbers.filter(|number| low * 0.999_999 <= *number && *number <= high * 1.000_001).map(text).collect()
     };
     let candidates: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
-    let found = candidates.into_iter().map(all).find(|ticks| ticks.len() <= most.max(2));
-    let ticks = found.unwrap_or_else(|| {
+    let fitting_ticks = candidates.into_iter().map(all).find(|ticks| ticks.len() <= most.max(2));
+    let ticks = fitting_ticks.unwrap_or_else(|| {
         let powers = all(&[1.0]);
         let every = powers.len().div_ceil(most.max(2)).max(1);
         powers.into_iter().step_by(every).collect()

@@ -90,8 +90,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
 
 /// The better direction of a metric: that in the recipe, else that of its unit, else the smaller values.
 fn better(spec: &Spec, metric: &str, unit: Unit) -> Better {
-    let said = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
-    said.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)
+    let direction = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
+    direction.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)
 }
 
 /// The dots that no other dot surpasses in both directions, from left to right.

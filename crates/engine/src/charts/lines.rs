@@ -210,19 +210,19 @@ mod tests {
     #[test]
     fn curves_with_different_iterations_are_joined_at_all_of_them() {
         let (one, other) = (curve(&[(0, 0.0), (10, 10.0), (20, 0.0)]), curve(&[(0, 2.0), (20, 4.0), (30, 4.0)]));
-        let found = together(&[&one, &one]);
-        assert_eq!(found, BTreeMap::from([(0, vec![0.0; 2]), (10, vec![10.0; 2]), (20, vec![0.0; 2])]));
-        let found = together(&[&other]);
-        assert_eq!(found[&30], [4.0]);
+        let values = together(&[&one, &one]);
+        assert_eq!(values, BTreeMap::from([(0, vec![0.0; 2]), (10, vec![10.0; 2]), (20, vec![0.0; 2])]));
+        let values = together(&[&other]);
+        assert_eq!(values[&30], [4.0]);
         assert_eq!(value_at(&[(0, 2.0), (20, 4.0)], 5), Some(2.5));
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 0), None);
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 21), None);
         let long: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2, x as f64)).collect();
         let odd: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2 + 1, x as f64)).collect();
-        let found = together(&[&curve(&long), &curve(&odd)]);
-        assert!((1000..=1001).contains(&found.len()), "{}", found.len());
+        let values = together(&[&curve(&long), &curve(&odd)]);
+        assert!((1000..=1001).contains(&values.len()), "{}", values.len());
         assert_eq!(
-            (found.first_key_value().map(|(x, _)| *x), found.last_key_value().map(|(x, _)| *x)),
+            (values.first_key_value().map(|(x, _)| *x), values.last_key_value().map(|(x, _)| *x)),
             (Some(0), Some(1999))
         );
     }

@@ -209,8 +209,8 @@ impl Spec {
 
     /// The better direction of that metric: the explicit one, or the declared one.
     pub(crate) fn better(&self, declared: impl FnOnce() -> Option<Better>) -> Option<Better> {
-        let said = self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric()));
-        said.map_or_else(declared, |(_, better)| *better)
+        let entry = self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric()));
+        entry.map_or_else(declared, |(_, better)| *better)
     }
 }
 

@@ -52,7 +52,7 @@ pub fn name(job: &Job) -> String {
 
 /// The metrics that a line has room for: `loss 2.31  sparsity 50.0 %`.
 fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
-    let shown = task.headline.iter().filter_map(|name| {
+    let headline_values = task.headline.iter().filter_map(|name| {
         let metric = outcome.metrics.get(name)?;
         // The sparsity of a dense network carries no information.
         let boring = *name == "sparsity" && metric.value == 0.0;
@@ -61,11 +61,12 @@ fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
         (!boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
     });
     // The first few metrics of a task that does not declare its metrics, by name.
-    let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
-    let own =
-        own.take(3).map(|(name, metric)| format!("{} {}{}", clean(name), short(metric.value), after(metric.unit)));
+    let open_metrics = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
+    let open_values = open_metrics
+        .take(3)
+        .map(|(name, metric)| format!("{} {}{}", clean(name), short(metric.value), after(metric.unit)));
     let diverged = outcome.diverged().map(|(name, _)| format!("{} diverged", clean(name)));
-    shown.chain(own).chain(diverged.take(3)).collect::<Vec<_>>().join("  ")
+    headline_values.chain(open_values).chain(diverged.take(3)).collect::<Vec<_>>().join("  ")
 }
 
 /// A number of unknown size with four digits that mean something.

@@ -32,8 +32,8 @@ impl Repeats {
     pub(super) fn is_new(&mut self, note: &str) -> bool {
         let kind = without_numbers(note);
         match self.notes.get_mut(&kind) {
-            Some((_, more)) => {
-                *more += 1;
+            Some((_, repeats)) => {
+                *repeats += 1;
                 false
             }
             None => self.notes.insert(kind, (note.to_owned(), 0)).is_none(),
@@ -43,7 +43,9 @@ impl Repeats {
     /// The notes that more than one job has, each with the number of the further jobs.
     pub(super) fn repeated_notes(&mut self) -> impl Iterator<Item = String> + use<> {
         let notes = std::mem::take(&mut self.notes).into_values();
-        notes.filter(|(_, more)| *more > 0).map(|(note, more)| format!("{}: {note}", count(more, "more job")))
+        notes
+            .filter(|(_, repeats)| *repeats > 0)
+            .map(|(note, repeats)| format!("{}: {note}", count(repeats, "more job")))
     }
 }
 

@@ -53,12 +53,12 @@ fn follows(column: &Column) -> bool {
 /// before them.
 fn parts(widths: &[usize], follows: &[bool], most: usize) -> Vec<Vec<usize>> {
     let labels = widths.len() - follows.len();
-    let own: usize = widths[..labels].iter().sum();
-    let rest: usize = widths[labels..].iter().sum();
-    let number = rest.div_ceil(most.saturating_sub(own).max(1)).max(1);
+    let labels_width: usize = widths[..labels].iter().sum();
+    let cells_width: usize = widths[labels..].iter().sum();
+    let number = cells_width.div_ceil(most.saturating_sub(labels_width).max(1)).max(1);
     let widest = widths[labels..].iter().max().copied().unwrap_or(0);
-    let most = most.min(own + rest.div_ceil(number) + widest);
-    let begin = || ((0..labels).collect::<Vec<_>>(), own);
+    let most = most.min(labels_width + cells_width.div_ceil(number) + widest);
+    let begin = || ((0..labels).collect::<Vec<_>>(), labels_width);
     let (mut parts, (mut part, mut width)) = (Vec::new(), begin());
     for (column, (wide, follows)) in widths[labels..].iter().zip(follows).enumerate() {
         if width + wide > most && part.len() > labels && !follows {

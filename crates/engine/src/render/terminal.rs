@@ -128,7 +128,7 @@ pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
         let (sign, word) = (verdict.state.sign(), verdict.word());
         let invariant = if verdict.invariant { " (invariant)" } else { "" };
         lines.push(format!("{sign} {}{invariant}: {word}", verdict.claim));
-        lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
+        lines.extend(verdict.says.iter().map(|text| format!("    {text}")));
         // The reason has the comparison with it, if there is an interval.
         let paper = verdict.paper.filter(|_| verdict.paper_within.is_none());
         let paper = paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();

@@ -51,9 +51,9 @@ struct Data<'a> {
 
 pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Asked>, QueryRejection>) -> Response {
     let choose = || not_found(&format!("Choose 2 to {MAX_RUNS} runs in the list of runs."));
-    let Ok(Query(asked)) = query else { return choose() };
+    let Ok(Query(parameters)) = query else { return choose() };
     let mut names: Vec<String> = Vec::new();
-    for name in asked.runs.split(',') {
+    for name in parameters.runs.split(',') {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
@@ -116,11 +116,11 @@ fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
 
 /// Number of jobs of both that have no result in one of them.
 fn open(first: &diff::Side, other: &diff::Side) -> usize {
-    let open = first.jobs.iter().filter(|(label, job)| {
+    let open_jobs = first.jobs.iter().filter(|(label, job)| {
         let other = other.jobs.get(*label);
         other.is_some_and(|other| job.record.is_none() || other.record.is_none())
     });
-    open.count()
+    open_jobs.count()
 }
 
 /// Two of the runs, as their sections name them.
@@ -213,8 +213,8 @@ fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
 
 /// Important differences, and significant ones among the others.
 fn metrics(difference: &Difference, pair: Pair) -> Markup {
-    let shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
-    let changes: Vec<&MetricChange> = difference.metrics.iter().filter(shown).collect();
+    let is_shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
+    let changes: Vec<&MetricChange> = difference.metrics.iter().filter(is_shown).collect();
     let hidden = difference.metrics.len() - changes.len();
     html! {
         @if difference.metrics.is_empty() {

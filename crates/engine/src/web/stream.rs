@@ -136,7 +136,7 @@ pub(super) async fn stream<L: Look>(
     }
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     match client.stream() {
-        Some(open) => (headers, tell(&site, states, open)).into_response(),
+        Some(guard) => (headers, tell(&site, states, guard)).into_response(),
         None => (headers, [(header::CONNECTION, "close")], once(&states.borrow())).into_response(),
     }
 }
@@ -156,12 +156,12 @@ async fn follow<L: Look>(
     };
     loop {
         let first = sender.borrow().version == 0;
-        let found = read(move || {
+        let reading = read(move || {
             let news = look.look().map(|news| (event(&news), if first { event(&news) } else { event(&look.whole()) }));
             let over = look.is_over();
             (look, news, over)
         });
-        let Ok((back, news, over)) = found.await else {
+        let Ok((back, news, over)) = reading.await else {
             site.hub.end(name, None);
             return;
         };
@@ -206,8 +206,8 @@ fn tell(site: &Site, states: watch::Receiver<State>, open: OpenStream) -> Body {
         loop {
             let State { version, news, whole, over, .. } = states.borrow_and_update().clone();
             if version > seen {
-                let told = if seen > 0 && version == seen + 1 { news } else { whole };
-                return Some((Ok::<_, Infallible>(told), Some((states, (closing, open), version))));
+                let message = if seen > 0 && version == seen + 1 { news } else { whole };
+                return Some((Ok::<_, Infallible>(message), Some((states, (closing, open), version))));
             }
             if over {
                 return Some((Ok(END), None));

@@ -209,9 +209,9 @@ impl View {
     /// Determines the columns if there are new results.
     fn columns(&mut self, manifest: &Manifest) -> Headings {
         if self.found.0 != self.results.len() {
-            let wanted: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
+            let names: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
             let results = self.results.values().map(|(task, metrics)| (*task, metrics));
-            let columns = Columns::new(results, &wanted, MAX_COLUMNS);
+            let columns = Columns::new(results, &names, MAX_COLUMNS);
             if columns != self.found.1 {
                 self.cells.clear();
             }
@@ -227,11 +227,11 @@ impl View {
     fn lines(&self, snapshot: &Snapshot) -> Vec<String> {
         let now = host::clock::now();
         let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {
-            let (word, says) = describe(snapshot, doing, now);
+            let (word, details) = describe(snapshot, doing, now);
             // Details that change with every refresh are shown above the list.
-            let says = match doing {
+            let details = match doing {
                 JobState::Running { .. } | JobState::Retrying { .. } | JobState::Done { .. } => String::new(),
-                _ => says,
+                _ => details,
             };
             let seconds = match doing {
                 JobState::Done { seconds: Some(seconds) }
@@ -243,7 +243,7 @@ impl View {
             let cells = self.cells.get(&index).cloned().unwrap_or_default();
             let (step, point) = &self.jobs[index];
             let ended = self.took.get(&index).map(|(_, ended)| *ended);
-            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, says, ended);
+            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended);
             serde_json::to_string(&line).unwrap_or_else(|_| "[]".to_owned())
         });
         lines.collect()

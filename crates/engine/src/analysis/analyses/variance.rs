@@ -20,12 +20,12 @@ use crate::{
 /// The request of a table.
 type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r [Spanned<String>]);
 
-pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
+pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>) {
     let (table, analysis, _) = request;
     let axes = sources(request, source);
-    made.axes = vec!["source".to_owned()];
+    contents.axes = vec!["source".to_owned()];
     let names = axes.iter().map(String::as_str).chain(["rest", "all"]);
-    made.rows = names.map(|name| TableRow { labels: vec![name.to_owned()], cells: Vec::new() }).collect();
+    contents.rows = names.map(|name| TableRow { labels: vec![name.to_owned()], cells: Vec::new() }).collect();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(analysis.of.step, metric);
         let only = resolved(&source.study.recipe, &analysis.of.only);
@@ -33,13 +33,13 @@ pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
         let found = parts(&side, &axes);
         let n = side.found.len();
         let mut cells = vec![Cell { points: n, ..Cell::default() }; axes.len() + 2];
-        for (why, job, _) in &side.absent {
-            cells[axes.len() + 1].lacks(why, Some(*job), &mut made.footnotes);
+        for (absence, job, _) in &side.absent {
+            cells[axes.len() + 1].lacks(absence, Some(*job), &mut contents.footnotes);
         }
         let mut shares = vec![Cell::default(); axes.len() + 2];
         match found {
             Ok(found) => {
-                made.notes.push(format!("{metric}: {}", said(&found, &axes, n)));
+                contents.notes.push(format!("{metric}: {}", said(&found, &axes, n)));
                 let total = found.total();
                 for ((cell, share), variance) in cells.iter_mut().zip(&mut shares).zip(found.rows()) {
                     let Some(variance) = variance else { continue };
@@ -60,18 +60,18 @@ pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
                     }
                 }
             }
-            Err(reason) => made.notes.push(format!("{metric}: {reason}")),
+            Err(reason) => contents.notes.push(format!("{metric}: {reason}")),
         }
         let shown = Show::Interval;
         let sd = scale(metric, &cells, shown, traits.unit);
         let column = |metric: String, unit, scale, show| Column { point: Vec::new(), metric, unit, scale, show };
-        made.columns.push(column(format!("{metric}, sd"), traits.unit, sd, shown));
-        made.columns.push(column(metric.to_owned(), Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
-        for ((row, cell), share) in made.rows.iter_mut().zip(cells).zip(shares) {
+        contents.columns.push(column(format!("{metric}, sd"), traits.unit, sd, shown));
+        contents.columns.push(column(metric.to_owned(), Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
+        for ((row, cell), share) in contents.rows.iter_mut().zip(cells).zip(shares) {
             row.cells.extend([cell, share]);
         }
     }
-    made.notes.push(
+    contents.notes.push(
         "sd: standard deviation of one measurement by a source alone [95 % interval]; share: of the variance"
             .to_owned(),
     );
@@ -132,7 +132,7 @@ fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
     let text = |point: &Point, axis: &str| format!("{:?}", point.get(axis).map(ToString::to_string));
     let others: BTreeSet<&str> =
         points.iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str()).collect();
-    for axis in others.into_iter().filter(|axis| !axes.iter().any(|own| own == axis)) {
+    for axis in others.into_iter().filter(|axis| !axes.iter().any(|name| name == axis)) {
         if points.iter().any(|(point, _)| text(point, axis) != text(points[0].0, axis)) {
             return Err(format!(
                 "`{axis}` varies, and is no source: select one value with `where`, or name it in `axes`"

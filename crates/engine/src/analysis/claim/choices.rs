@@ -37,9 +37,9 @@ pub struct Choice {
 pub(in crate::analysis) fn curves_of_claims(source: Source<'_>) -> BTreeSet<(Key, &str)> {
     let claims = source.study.recipe.claims.iter().filter(|claim| has_choices(claim));
     let jobs = claims.flat_map(|claim| selected_jobs(claim, source.study).map(|(_, job)| (job, claim.metric())));
-    let wanted: BTreeSet<(Key, &str)> =
+    let curve_keys: BTreeSet<(Key, &str)> =
         jobs.filter_map(|(job, metric)| Some((source.measured.get(&job)?.key, metric))).collect();
-    if wanted.len() > MAX_RECORDS { BTreeSet::new() } else { wanted }
+    if curve_keys.len() > MAX_RECORDS { BTreeSet::new() } else { curve_keys }
 }
 
 /// Adds to the verdicts on means those that other choices give, and a remark where another choice decides otherwise. No verdict changes.
@@ -49,14 +49,14 @@ pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<
             continue;
         }
         // The verdict by itself: the others are not corrected for the number of claims either.
-        let own = judge_alone(claim, source);
+        let own_verdict = judge_alone(claim, source);
         let by_rules =
             others(claim).filter_map(|(choice, rules)| chosen(&Claim { rules, ..claim.clone() }, choice, source));
         let all = by_rules.chain(readings(claim, source, curves)).chain(over_all(claim, source));
         // A rule that leaves nothing out is no other choice.
-        verdict.choices = all.filter(|choice| Some(choice.interval) != own.interval).collect();
+        verdict.choices = all.filter(|choice| Some(choice.interval) != own_verdict.interval).collect();
         // Another choice may have less power: that it decides nothing is no remark.
-        let differs = |choice: &&Choice| choice.state != own.state && choice.state != State::Undecided;
+        let differs = |choice: &&Choice| choice.state != own_verdict.state && choice.state != State::Undecided;
         let differing = verdict.choices.iter().filter(differs);
         let differing: Vec<String> =
             differing.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();

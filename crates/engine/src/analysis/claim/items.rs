@@ -84,7 +84,7 @@ impl<'a> Judge<'a> {
         let varies = |axis: &str| points.iter().any(|(point, _)| point.get(axis) != points[0].0.get(axis));
         let axes = points.first().into_iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str());
         if let Some(axis) = axes
-            .filter(|axis| !apart.iter().any(|own| own == axis))
+            .filter(|axis| !apart.iter().any(|name| name == axis))
             .find(|axis| varies(axis) && kinds.of_axis(axis) < Replication::Seed)
         {
             return Err(format!("items are judged over seeds, and `{}` varies: name one of its values", clean(axis)));
@@ -109,12 +109,12 @@ impl<'a> Judge<'a> {
             clusters: scores.values().map(|(cluster, _)| cluster.clone()).collect(),
         };
         let mut all = Scored { points: Vec::new(), runs: Vec::new(), items, clusters };
-        for mut own in found.iter().map(scored) {
-            if own.items != all.items || own.clusters != all.clusters {
-                return Err(difference_of(&all, &own));
+        for mut job_scores in found.iter().map(scored) {
+            if job_scores.items != all.items || job_scores.clusters != all.clusters {
+                return Err(difference_of(&all, &job_scores));
             }
-            all.points.append(&mut own.points);
-            all.runs.append(&mut own.runs);
+            all.points.append(&mut job_scores.points);
+            all.runs.append(&mut job_scores.runs);
         }
         Ok(all)
     }

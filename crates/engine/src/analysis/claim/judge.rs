@@ -100,13 +100,13 @@ impl<'a> Judge<'a> {
             .filter_map(|template| template.resolve(&self.source.study.recipe.params, &Names::new()))
             .map(|value| value.value)
             .collect();
-        let mut own = order.only.clone();
-        own.0.push((order.axis.clone(), order.ascending.clone()));
-        let question = self.question(&[order.step], metric, self.apart(order.step, &own), false);
+        let mut full_selection = order.only.clone();
+        full_selection.0.push((order.axis.clone(), order.ascending.clone()));
+        let question = self.question(&[order.step], metric, self.apart(order.step, &full_selection), false);
         let side = |value: &Value, verdict: &mut Verdict| {
-            let mut wanted = resolved(&self.source.study.recipe, &order.only);
-            wanted.push((&order.axis.value, vec![value.clone()]));
-            self.measured(order.step, &wanted, metric, question.traits, verdict)
+            let mut selection = resolved(&self.source.study.recipe, &order.only);
+            selection.push((&order.axis.value, vec![value.clone()]));
+            self.measured(order.step, &selection, metric, question.traits, verdict)
         };
         let (mut steps, mut means, mut lacks) = (Vec::new(), Vec::new(), String::new());
         for two in values.windows(2) {
@@ -143,13 +143,13 @@ impl<'a> Judge<'a> {
     /// The expected range in the unit of the metric.
     fn in_its_unit(metric: &str, unit: Unit, expect: Expectation) -> Result<Expectation, String> {
         expect.in_unit(unit).ok_or_else(|| {
-            let own = expect.unit.unwrap_or(Unit::One).key();
+            let key = expect.unit.unwrap_or(Unit::One).key();
             let metric = clean(metric);
             match unit {
                 Unit::One => format!(
-                    "it expects a number of `{own}`, but `{metric}` is reported without a unit; declare it: `metrics: {{ {metric}: {{ unit: {own} }} }}`"
+                    "it expects a number of `{key}`, but `{metric}` is reported without a unit; declare it: `metrics: {{ {metric}: {{ unit: {key} }} }}`"
                 ),
-                unit => format!("it expects a number of `{own}`, but `{metric}` is reported in `{}`", unit.key()),
+                unit => format!("it expects a number of `{key}`, but `{metric}` is reported in `{}`", unit.key()),
             }
         })
     }
@@ -173,12 +173,12 @@ impl<'a> Judge<'a> {
     fn measured(
         &self,
         step: usize,
-        wanted: &[(&str, Vec<Value>)],
+        selection: &[(&str, Vec<Value>)],
         metric: &str,
         traits: MetricTraits,
         verdict: &mut Verdict,
     ) -> Result<Side<'a>, String> {
-        let side = self.source.side(step, wanted, metric, traits);
+        let side = self.source.side(step, selection, metric, traits);
         // Includes jobs without the metric: a metric that a device cannot measure indicates the wrong device.
         for by in &side.ran {
             let (Some(backend), Some(device)) = (by.backend, &by.device) else { continue };
@@ -262,8 +262,8 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         let doubt = evidence.doubt();
         // Further seeds would be as equal.
         verdict.open = doubt != Some(Doubt::NoEffect) && !evidence.is_over_items();
-        let why = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
-        return Err(format!("{}{unit}, expected {expected}; {why}{lacking}", number(estimate.value)));
+        let explanation = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
+        return Err(format!("{}{unit}, expected {expected}; {explanation}{lacking}", number(estimate.value)));
     };
     verdict.interval = Some([low, high]);
     let paper = verdict.paper.map(|paper| Against::new(paper, low, high));
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_tie_supports_what_includes_the_bound_and_refutes_what_excludes_it() {
-        for (expect, wanted) in [
+        for (expect, expected) in [
             (expect(Some((1.0, false)), None), State::Supported),
             (expect(None, Some((1.0, false))), State::Supported),
             (expect(Some((1.0, true)), None), State::Refuted),
@@ -425,7 +425,7 @@ mod tests {
             (expect(Some((1.0, false)), Some((1.0, false))), State::Supported),
             (expect(Some((0.0, true)), Some((1.0, true))), State::Refuted),
         ] {
-            assert_eq!(state(1.0, 1.0, expect), wanted, "{expect:?}");
+            assert_eq!(state(1.0, 1.0, expect), expected, "{expect:?}");
         }
     }
 

@@ -31,11 +31,14 @@ pub(super) fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> St
 fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     let all = || sides.iter().flat_map(|side| &side.absent);
     let unmeasured: Vec<&String> = all()
-        .filter_map(|(why, ..)| if let Absence::NotMeasured { instead, .. } = why { Some(instead) } else { None })
+        .filter_map(
+            |(absence, ..)| if let Absence::NotMeasured { instead, .. } = absence { Some(instead) } else { None },
+        )
         .collect();
     let diverged: Vec<&Absence> =
-        all().map(|(why, ..)| why).filter(|why| matches!(why, Absence::Diverged { .. })).collect();
-    let others = all().filter_map(|(why, ..)| if let Absence::OtherUnit(units) = why { Some(units) } else { None });
+        all().map(|(absence, ..)| absence).filter(|absence| matches!(absence, Absence::Diverged { .. })).collect();
+    let others =
+        all().filter_map(|(absence, ..)| if let Absence::OtherUnit(units) = absence { Some(units) } else { None });
     let others: Vec<&String> = others.collect();
     let rest = all().count() - unmeasured.len() - diverged.len() - others.len();
     let mut parts = Vec::new();
@@ -54,7 +57,7 @@ fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
         parts.push(format!("{} without a result", count(rest, "job")));
     }
     let text = parts.join(", ");
-    let failed = all().find_map(|(why, ..)| match why {
+    let failed = all().find_map(|(absence, ..)| match absence {
         Absence::Failed(message) => Some(format!(" (failed: {})", clean(message))),
         Absence::Stopped(because) => Some(format!(" ({})", clean(because))),
         _ => None,

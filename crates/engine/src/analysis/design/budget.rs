@@ -113,31 +113,31 @@ pub(super) fn choose(
         fixed
             + costs.iter().map(|cost| cost.of(chosen.get(&cost.chain).copied().unwrap_or(cost.planned)).1).sum::<f64>()
     };
-    let units = |chosen: &BTreeMap<usize, usize>, own: &[usize]| {
-        own.iter().filter_map(|chain| chosen.get(chain)).min().copied().unwrap_or(2)
+    let units = |chosen: &BTreeMap<usize, usize>, decision_chains: &[usize]| {
+        decision_chains.iter().filter_map(|chain| chosen.get(chain)).min().copied().unwrap_or(2)
     };
-    let power = |chosen: &BTreeMap<usize, usize>, outlook: &Outlook, own: &[usize]| {
-        outlook.model.as_ref().map_or(0.0, |model| model.power(units(chosen, own)))
+    let power = |chosen: &BTreeMap<usize, usize>, outlook: &Outlook, decision_chains: &[usize]| {
+        outlook.model.as_ref().map_or(0.0, |model| model.power(units(chosen, decision_chains)))
     };
     let seconds_needed = total(&needed);
     let is_enough = seconds_needed <= budget;
     let is_affordable = is_enough || total(&least) <= budget;
     let mut chosen = if is_enough { needed } else { least };
     let lowest = |chosen: &BTreeMap<usize, usize>| {
-        counting.iter().map(|(outlook, own, _)| power(chosen, outlook, own)).fold(1.0, f64::min)
+        counting.iter().map(|(outlook, decision_chains, _)| power(chosen, outlook, decision_chains)).fold(1.0, f64::min)
     };
     // Seeds beyond earlier plans are judged at a stricter level, so more seeds can have less power.
     let mut best = (lowest(&chosen), chosen.clone());
     // The lowest power decides, so the decision with the lowest one gets the next seed.
     let is_open = is_affordable && !is_enough;
-    while let Some((_, own, _)) = counting
-        .iter()
-        .filter(|_| is_open)
-        .min_by(|(a, own, _), (b, other, _)| power(&chosen, a, own).total_cmp(&power(&chosen, b, other)))
+    while let Some((_, decision_chains, _)) =
+        counting.iter().filter(|_| is_open).min_by(|(a, decision_chains, _), (b, other, _)| {
+            power(&chosen, a, decision_chains).total_cmp(&power(&chosen, b, other))
+        })
     {
-        let seeds = units(&chosen, own) + 1;
+        let seeds = units(&chosen, decision_chains) + 1;
         let mut next = chosen.clone();
-        for chain in own {
+        for chain in decision_chains {
             next.entry(*chain).and_modify(|known| *known = (*known).max(seeds));
         }
         if seeds > MAX_SEEDS || total(&next) > budget {
@@ -180,8 +180,8 @@ fn counting<'o>(decisions: &'o [Outlook], chains: &[Vec<usize>]) -> Vec<(&'o Out
     let counting = decisions.iter().filter(|outlook| counts(outlook, decisions) && outlook.model.is_some());
     let counting = counting.filter_map(|outlook| Some((outlook, outlook.numbers.as_ref()?.seeds_needed?)));
     let counting = counting.map(|(outlook, seeds)| {
-        let own: BTreeSet<usize> = outlook.steps.iter().map(|step| chains[outlook.study][*step]).collect();
-        (outlook, own.into_iter().collect(), seeds)
+        let decision_chains: BTreeSet<usize> = outlook.steps.iter().map(|step| chains[outlook.study][*step]).collect();
+        (outlook, decision_chains.into_iter().collect(), seeds)
     });
     counting.collect()
 }
@@ -194,7 +194,7 @@ fn chains(plan: &Plan) -> Vec<Vec<usize>> {
         .iter()
         .map(|study| {
             let steps = &study.recipe.steps;
-            let mut own: Vec<usize> = (0..steps.len()).map(|step| next + step).collect();
+            let mut chain_of_step: Vec<usize> = (0..steps.len()).map(|step| next + step).collect();
             next += steps.len();
             let has_seeds = |step: usize| study.steps[step].iter().any(|(point, _)| point.get(SEED).is_some());
             for (index, step) in steps.iter().enumerate() {
@@ -202,11 +202,14 @@ fn chains(plan: &Plan) -> Vec<Vec<usize>> {
                 let needs = step.needs.iter().filter(|need| !narrowed(&need.only)).map(|need| need.step);
                 let source = source(step).and_then(|name| steps.iter().position(|step| step.name.value == name));
                 for other in needs.chain(source).filter(|other| has_seeds(index) && has_seeds(*other)) {
-                    let (from, to) = (own[index].max(own[other]), own[index].min(own[other]));
-                    own.iter_mut().filter(|chain| **chain == from).for_each(|chain| *chain = to);
+                    let (from, to) = (
+                        chain_of_step[index].max(chain_of_step[other]),
+                        chain_of_step[index].min(chain_of_step[other]),
+                    );
+                    chain_of_step.iter_mut().filter(|chain| **chain == from).for_each(|chain| *chain = to);
                 }
             }
-            own
+            chain_of_step
         })
         .collect()
 }

@@ -150,13 +150,13 @@ impl<'a> Finder<'a> {
             .iter()
             .filter_map(|template| Some(template.resolve(params, &Names::new())?.value))
             .collect();
-        let mut own = order.only.clone();
-        own.0.push((order.axis.clone(), order.ascending.clone()));
+        let mut full_selection = order.only.clone();
+        full_selection.0.push((order.axis.clone(), order.ascending.clone()));
         let metric = order.metric.value.as_str();
         let side = |value: &Value| {
-            let mut wanted = resolved(&self.source.study.recipe, &order.only);
-            wanted.push((&order.axis.value, vec![value.clone()]));
-            self.points(order.step, &wanted)
+            let mut selection = resolved(&self.source.study.recipe, &order.only);
+            selection.push((&order.axis.value, vec![value.clone()]));
+            self.points(order.step, &selection)
         };
         let mut found = Vec::new();
         for two in values.windows(2) {
@@ -166,7 +166,13 @@ impl<'a> Finder<'a> {
                 part: Some(format!("{} < {}", two[0], two[1])),
                 metric,
                 form: Form::Two(side(&two[1]), side(&two[0])),
-                question: self.question(order.step, metric, self.apart(order.step, &own), false, claim.rules),
+                question: self.question(
+                    order.step,
+                    metric,
+                    self.apart(order.step, &full_selection),
+                    false,
+                    claim.rules,
+                ),
                 steps: vec![order.step],
                 tests: self.family() * (values.len() - 1),
                 group: self.group,
@@ -182,9 +188,9 @@ impl<'a> Finder<'a> {
         let step = compare.of.step;
         let axis = compare.axis.value.as_str();
         let side = |value: &Value| {
-            let mut wanted = resolved(&self.source.study.recipe, &compare.of.only);
-            wanted.push((axis, vec![value.clone()]));
-            self.points(step, &wanted)
+            let mut selection = resolved(&self.source.study.recipe, &compare.of.only);
+            selection.push((axis, vec![value.clone()]));
+            self.points(step, &selection)
         };
         let sign = if compare.ratio { '/' } else { '−' };
         let mut found = Vec::new();
@@ -214,8 +220,8 @@ impl<'a> Finder<'a> {
         let step = shown.of.step;
         let recipe = &self.source.study.recipe;
         let mut better = self.source.traits(step, metric).better;
-        if let Some((_, said)) = shown.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric)) {
-            better = *said;
+        if let Some((_, direction)) = shown.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric)) {
+            better = *direction;
         }
         if better.is_none() {
             return;
@@ -277,8 +283,8 @@ impl<'a> Finder<'a> {
     }
 
     /// All points of a step that have these values, also those whose seeds are added on demand.
-    fn points(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Points<'a> {
-        let points = self.source.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+    fn points(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Points<'a> {
+        let points = self.source.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
         points.map(|(point, job)| (point, *job)).collect()
     }
 }

@@ -222,9 +222,9 @@ impl Spread {
         }
         self.squares.add(&units.values);
         let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
-        let own = |axis: &str| !units.axes.iter().any(|other| other == axis);
+        let is_not_unit = |axis: &str| !units.axes.iter().any(|other| other == axis);
         for (point, value) in values {
-            groups.entry(place(point, own)).or_default().push(*value);
+            groups.entry(place(point, is_not_unit)).or_default().push(*value);
         }
         let mut within = Squares::default();
         for group in groups.values() {

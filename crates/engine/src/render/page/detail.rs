@@ -101,7 +101,7 @@ impl Detail {
         self.made.extend(provenance.sources().into_iter().map(source));
         // Nothing of an imported record was computed on this machine or by this program.
         let here = |value: String| record.imported().is_none().then_some(value);
-        let made = [
+        let facts = [
             ("key", Some(record.key.to_string())),
             ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
             ("begun", Some(provenance.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())),
@@ -112,8 +112,8 @@ impl Detail {
             ("threads", here(provenance.threads.to_string())),
             ("sweep", here(provenance.sweep.clone())),
         ];
-        let made = made.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
-        self.made.extend(made);
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
+        self.made.extend(facts);
         self.changes = variant::changes(&record.params).map(|text| clean(&text).into_owned());
         let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
         self.made.extend(conditions.map(|(name, value)| (name.to_owned(), clean(&value).into_owned())));
@@ -167,7 +167,7 @@ pub(crate) fn end_of(path: &Path, most: u64) -> Option<Tail> {
     file.take(most).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     // A line, and a character, may have begun earlier.
-    let text = if begin > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+    let text = if begin > 0 { text.split_once('\n').map_or("", |(_, tail)| tail) } else { &text };
     let text = clean_lines(text.trim_end());
     (!text.is_empty()).then(|| Tail { path: clean(&path.display().to_string()).into_owned(), text, whole: begin == 0 })
 }

@@ -164,20 +164,20 @@ impl Laid<'_> {
         }
         let (mut begins, mut length) = (Vec::new(), PART);
         for (index, (line, detail)) in lines.iter().zip(&self.details).enumerate() {
-            let own = size(line) + size(detail);
-            if length + own > PART {
+            let job_size = size(line) + size(detail);
+            if length + job_size > PART {
                 begins.push(index);
                 length = 0;
             }
-            length += own;
+            length += job_size;
         }
         let named: Vec<(usize, String)> =
             begins.iter().enumerate().map(|(number, begin)| (*begin, format!("jobs/{}.html", number + 1))).collect();
         let mut left = room.saturating_sub(60 * named.len());
         let fitting = lines.iter().take_while(|line| {
-            let own = size(line);
-            let fits = own <= left;
-            left = left.saturating_sub(own);
+            let line_size = size(line);
+            let fits = line_size <= left;
+            left = left.saturating_sub(line_size);
             fits
         });
         let shown = fitting.count();
@@ -277,11 +277,11 @@ impl Laid<'_> {
         text.pop();
         let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));
         // Points may be the same job.
-        let mut said = HashSet::new();
+        let mut keys = HashSet::new();
         for job in jobs.filter(|_| whole) {
             let key = &lines[job].3;
-            if said.insert(key) {
-                let separator = if said.len() > 1 { "," } else { "" };
+            if keys.insert(key) {
+                let separator = if keys.len() > 1 { "," } else { "" };
                 let _ = write!(text, "{separator}\"{key}\":{}", self.details[job]);
             }
         }

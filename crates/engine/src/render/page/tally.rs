@@ -67,14 +67,14 @@ impl Tally {
     /// `3 of 8 jobs done, 1 running, 1 failed`.
     pub(crate) fn words(self) -> String {
         let mut text = format!("{} of {} done", self.done, count(self.all, "job"));
-        let others = [
+        let groups = [
             (self.running, "running"),
             (self.failed, "failed"),
             (self.held, "held up"),
             (self.reserve, "in reserve"),
             (self.ruled_out, "ruled out"),
         ];
-        for (number, word) in others {
+        for (number, word) in groups {
             if number > 0 {
                 let _ = write!(text, ", {number} {word}");
             }
