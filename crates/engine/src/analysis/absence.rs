@@ -77,14 +77,14 @@ pub(crate) fn absences(
 ) -> BTreeMap<JobId, Absence> {
     // A decision that cannot be read is made again by the next run.
     let stopped = search::stopped(plan, study, measured, store).unwrap_or_default();
-    let missing: BTreeMap<Key, JobId> =
+    let jobs: BTreeMap<Key, JobId> =
         study.reported().filter(|(_, id)| !measured.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
-    let mut open: BTreeSet<Key> = missing.keys().copied().collect();
-    let mut found = BTreeMap::new();
-    for (key, id) in &missing {
+    let mut open: BTreeSet<Key> = jobs.keys().copied().collect();
+    let mut absences = BTreeMap::new();
+    for (key, id) in &jobs {
         if let Some(reason) = stopped.get(id) {
             open.remove(key);
-            found.insert(*id, Absence::Stopped(reason.clone()));
+            absences.insert(*id, Absence::Stopped(reason.clone()));
         }
     }
     for run in RunFolder::all(store.results()).iter().rev().take(MAX_RUNS) {
@@ -99,15 +99,15 @@ pub(crate) fn absences(
         }
         for (key, event) in last {
             open.remove(&key);
-            found.insert(missing[&key], absence(event, run));
+            absences.insert(jobs[&key], absence(event, run));
         }
     }
-    for (key, id) in missing {
+    for (key, id) in jobs {
         if open.contains(&key) {
-            found.entry(id).or_insert(Absence::NotRun);
+            absences.entry(id).or_insert(Absence::NotRun);
         }
     }
-    found
+    absences
 }
 
 fn absence(event: RunEvent, run: &RunFolder) -> Absence {

@@ -108,8 +108,8 @@ fn cells(
             mean.sample = Some(sample);
             mean.estimate = Some(score.mean);
             mean.compared = Some(Compared { estimate: score.mean, noise: false });
-            let found = baseline.and_then(|baseline| score.improvement(baseline, traits));
-            chance.compared = found.map(|estimate| Compared { estimate, noise: is_even(estimate) });
+            let improvement = baseline.and_then(|baseline| score.improvement(baseline, traits));
+            chance.compared = improvement.map(|estimate| Compared { estimate, noise: is_even(estimate) });
             chance.sample = chance.compared.map(|_| sample);
         }
         Err(reason) => {

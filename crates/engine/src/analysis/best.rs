@@ -133,10 +133,10 @@ impl Ranking {
         let source = Source { study, measured, absences: &absences, items: &NO_SCORES, further: None };
         let declared = source.traits(contest.of.step, &contest.metric);
         let traits = MetricTraits { better: Some(contest.better), ..declared };
-        let found = measure(source, &contest.of, contest, traits);
+        let measurement = measure(source, &contest.of, contest, traits);
         let confirmed = contest.confirmed.as_ref().map(|of| measure(source, of, contest, traits));
         let timing = traits.unit.is_timing();
-        let show = if timing && found.cells.iter().all(|cell| cell.sample.is_none_or(|it| it.mean > 0.0)) {
+        let show = if timing && measurement.cells.iter().all(|cell| cell.sample.is_none_or(|it| it.mean > 0.0)) {
             Show::Interval
         } else {
             Show::Mean
@@ -145,10 +145,11 @@ impl Ranking {
         let by_label: HashMap<&[String], usize> =
             confirmed.iter().flat_map(|confirmed| confirmed.labels.iter().map(Vec::as_slice).zip(0..)).collect();
         let mut rows: Vec<Configuration> = Vec::new();
-        for (index, labels) in found.labels.iter().enumerate() {
-            let mut search = found.cells[index].clone();
+        for (index, labels) in measurement.labels.iter().enumerate() {
+            let mut search = measurement.cells[index].clone();
             // The reason why it was stopped has a column of its own.
-            let absent = found.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
+            let absent =
+                measurement.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
             for (absence, job) in absent {
                 search.lacks(absence, Some(*job), &mut footnotes);
             }
@@ -159,14 +160,14 @@ impl Ranking {
                 }
                 cell
             });
-            let values = found.values[index].clone();
-            let stop = stops.get(&found.names[index]);
+            let values = measurement.values[index].clone();
+            let stop = stops.get(&measurement.names[index]);
             let (stopped, place) = (stop.map(|stop| stop.because.clone()), stop.map(|stop| stop.order));
             let labels = labels.clone();
             rows.push(Configuration { values, rank: None, search, confirmed: again, stopped, place, labels });
         }
         rank(&mut rows, contest.better);
-        let mut notes = notes(&rows, &found, confirmed.as_ref());
+        let mut notes = notes(&rows, &measurement, confirmed.as_ref());
         notes.extend(footnotes.texts());
         let axes = contest.axes.clone();
         let (metric, better, confirms) = (contest.metric.clone(), contest.better, confirmed.is_some());

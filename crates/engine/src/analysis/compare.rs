@@ -106,11 +106,11 @@ pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)
         }
         recipe::ComparedValues::Baseline(baseline) => {
             let Some(baseline) = value(baseline) else { return Vec::new() };
-            let chosen = resolved(&source.study.recipe, &compare.of.only);
+            let selection = resolved(&source.study.recipe, &compare.of.only);
             let points = source.study.steps[compare.of.step].iter().map(|(point, _)| point);
             let mut others: Vec<Value> = Vec::new();
             for other in
-                points.filter(|point| selected(point, &chosen)).filter_map(|point| point.get(&compare.axis.value))
+                points.filter(|point| selected(point, &selection)).filter_map(|point| point.get(&compare.axis.value))
             {
                 if *other != baseline && !others.contains(other) {
                     others.push(other.clone());
@@ -265,12 +265,12 @@ impl<'a> Sides<'a> {
         let precision = relative(self.traits.precision, ratio.then_some(size));
         for (index, row) in compared.iter().enumerate() {
             let cell = &mut column[*row];
-            let (Some(found), Some(compared)) = (blocks.against(index + 1, 0, LEVEL, precision), &mut cell.compared)
+            let (Some(estimate), Some(compared)) = (blocks.against(index + 1, 0, LEVEL, precision), &mut cell.compared)
             else {
                 continue;
             };
-            cell.open = found.p.is_none_or(|p| p >= 1.0 - LEVEL);
-            compared.estimate = if ratio { found.exp() } else { found };
+            cell.open = estimate.p.is_none_or(|p| p >= 1.0 - LEVEL);
+            compared.estimate = if ratio { estimate.exp() } else { estimate };
             compared.noise |= cell.open;
             cell.joint = true;
         }
@@ -308,8 +308,8 @@ impl<'a> Sides<'a> {
 
 /// A remark on the correlation of the pairs of a column, which decides what pairing gains.
 fn correlated(column: &[Cell], metric: &str) -> Option<String> {
-    let found = || column.iter().filter_map(|cell| cell.correlation);
-    let (least, most) = (found().reduce(f64::min)?, found().reduce(f64::max)?);
+    let correlations = || column.iter().filter_map(|cell| cell.correlation);
+    let (least, most) = (correlations().reduce(f64::min)?, correlations().reduce(f64::max)?);
     let shown = [least, most].map(|correlation| format!("{correlation:.2}"));
     let range = if shown[0] == shown[1] { shown[0].clone() } else { shown.join(" to ") };
     let little = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };

@@ -24,7 +24,7 @@ pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
     let all: Vec<&Measured> = sides.iter().flat_map(|side| side.iter().copied()).collect();
     let known: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
     // The notes of tables name imported records, which have no conditions.
-    let missing = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
+    let unrecorded = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
     let reasons = [
         several("host", all.iter().map(|one| one.host.as_str())),
         several("device", all.iter().filter_map(|one| one.device.as_deref())),
@@ -39,8 +39,11 @@ pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
         attempts(&known),
         neighbors(&known),
         undetermined(&known),
-        (missing > 0).then(|| {
-            format!("the conditions of {missing} of {} were not recorded (earlier version)", count(all.len(), "record"))
+        (unrecorded > 0).then(|| {
+            format!(
+                "the conditions of {unrecorded} of {} were not recorded (earlier version)",
+                count(all.len(), "record")
+            )
         }),
     ];
     Comparable {
@@ -145,10 +148,10 @@ fn neighbors(known: &[&Under]) -> Option<String> {
 }
 
 fn undetermined(known: &[&Under]) -> Option<String> {
-    let missing = known.iter().filter(|under| under.foreign.is_none()).count();
-    (missing > 0).then(|| {
+    let unknown = known.iter().filter(|under| under.foreign.is_none()).count();
+    (unknown > 0).then(|| {
         let jobs = count(known.len(), "job");
-        format!("the load by other processes is unknown for {missing} of {jobs}: too short, or not shown by the system")
+        format!("the load by other processes is unknown for {unknown} of {jobs}: too short, or not shown by the system")
     })
 }
 
@@ -247,11 +250,11 @@ mod tests {
         let device = |measured: &mut Measured, name: &str| measured.device = Some(name.to_owned());
         assert_eq!(reason(|measured, _| device(measured, "A100")), "", "a job without a device says nothing about it");
         let sides = ["A100", "H100"].map(|name| measured(0, |measured, _| device(measured, name)));
-        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.reason.as_deref(), Some("measured on 2 devices (A100, H100)"));
+        let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(comparison.reason.as_deref(), Some("measured on 2 devices (A100, H100)"));
         let sides = ["550", "560"].map(|version| measured(0, |_, under| under.driver = Some(version.to_owned())));
-        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.reason.as_deref(), Some("measured on 2 drivers (550, 560)"));
+        let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(comparison.reason.as_deref(), Some("measured on 2 drivers (550, 560)"));
         assert_eq!(reason(|_, under| under.threads = 4), "measured with different numbers of threads (2, 4)");
         assert_eq!(
             reason(|_, under| under.exclusive.held = false),
@@ -278,22 +281,22 @@ mod tests {
         assert_eq!(on(2, 1.95, 0.05), "", "a job that uses the whole machine");
         let loaded = |seed, foreign| measured(seed, |_, under| under.foreign = Some(foreign));
         let (first, second) = ([loaded(0, 0.5), loaded(1, 1.5)], [loaded(0, 1.5), same(1)]);
-        let found = comparable(&[&first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>()]);
+        let comparison = comparable(&[&first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>()]);
         let expected = "other processes kept 1.5 of 2 cores busy while train/a=1,seed=0 ran (limit 0.25), and too many during 2 \
                         other jobs: ";
-        assert!(found.reason.as_deref().is_some_and(|reason| reason.starts_with(expected)), "{found:?}");
+        assert!(comparison.reason.as_deref().is_some_and(|reason| reason.starts_with(expected)), "{comparison:?}");
     }
 
     #[test]
     fn all_reasons_are_given_in_one_order() {
-        let found = reason(|measured, under| {
+        let text = reason(|measured, under| {
             measured.host = "b".into();
             under.threads = 4;
             under.foreign = Some(2.0);
         });
-        let parts: Vec<&str> = found.split("; ").collect();
-        assert_eq!(parts.len(), 3, "{found}");
-        assert!(parts[0].contains("hosts") && parts[1].contains("threads") && parts[2].contains("cores"), "{found}");
+        let parts: Vec<&str> = text.split("; ").collect();
+        assert_eq!(parts.len(), 3, "{text}");
+        assert!(parts[0].contains("hosts") && parts[1].contains("threads") && parts[2].contains("cores"), "{text}");
     }
 
     #[test]
@@ -319,8 +322,8 @@ mod tests {
         let [first, second] = sides.each_ref().map(|side| side.iter().collect::<Vec<_>>());
         assert_eq!(comparable(&[&first, &second]), Comparable::default());
         let sides = [(); 2].map(|()| measured(0, |_, under| under.round = None));
-        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.reason, Some(format!("the sides were not measured in turns{again}")));
+        let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(comparison.reason, Some(format!("the sides were not measured in turns{again}")));
     }
 
     /// Measurements of a step at these seconds, one in each round.
@@ -336,17 +339,17 @@ mod tests {
 
     #[test]
     fn steps_one_after_the_other_took_no_turns() {
-        let found = |one: &[Measured], other: &[Measured]| {
+        let turns = |one: &[Measured], other: &[Measured]| {
             let [one, other] = [one, other].map(|side| side.iter().collect::<Vec<_>>());
             comparable(&[&one, &other]).reason
         };
-        assert_eq!(found(&at("a", [0, 20, 40]), &at("a", [10, 30, 50])), None);
-        assert_eq!(found(&at("a", [0, 30, 40]), &at("a", [10, 20, 50])), None, "in a drawn order");
+        assert_eq!(turns(&at("a", [0, 20, 40]), &at("a", [10, 30, 50])), None);
+        assert_eq!(turns(&at("a", [0, 30, 40]), &at("a", [10, 20, 50])), None, "in a drawn order");
         let steps =
             "the sides were not measured in turns, but by 2 steps (a, b): values of one axis of a step take turns";
-        assert_eq!(found(&at("a", [0, 10, 20]), &at("b", [30, 40, 50])).as_deref(), Some(steps));
-        assert_eq!(found(&at("b", [30, 40, 50]), &at("a", [0, 10, 20])).as_deref(), Some(steps));
-        assert_eq!(found(&at("a", [0, 20, 40]), &at("b", [10, 30, 50])), None, "two steps that took turns");
+        assert_eq!(turns(&at("a", [0, 10, 20]), &at("b", [30, 40, 50])).as_deref(), Some(steps));
+        assert_eq!(turns(&at("b", [30, 40, 50]), &at("a", [0, 10, 20])).as_deref(), Some(steps));
+        assert_eq!(turns(&at("a", [0, 20, 40]), &at("b", [10, 30, 50])), None, "two steps that took turns");
     }
 
     #[test]
@@ -363,7 +366,7 @@ mod tests {
             "the conditions of 1 of 4 records were not recorded (earlier version)"
         );
         let old = [(); 2].map(|()| measured(0, |measured, _| measured.sweep = "old".into()));
-        let found = comparable(&[&[&old[0]], &[&old[1]]]);
-        assert_eq!(found.notes, ["the conditions of 2 of 2 records were not recorded (earlier version)"]);
+        let comparison = comparable(&[&[&old[0]], &[&old[1]]]);
+        assert_eq!(comparison.notes, ["the conditions of 2 of 2 records were not recorded (earlier version)"]);
     }
 }

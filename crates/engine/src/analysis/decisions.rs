@@ -45,13 +45,13 @@ pub(crate) fn accounts(study: &Study, decided: &[Decided]) -> Vec<Account> {
 
 /// A sentence about a batch of a sampler, or about the configurations to confirm.
 fn batch_text(step: &Step, index: usize, configurations: usize) -> String {
-    let (name, chosen) = (&step.name.value, count(configurations, "configuration"));
+    let (name, size) = (&step.name.value, count(configurations, "configuration"));
     match step.search.as_ref().and_then(|search| search.suggest.as_ref()) {
         _ if configurations == 0 => format!("{name}: batch {}: no further configuration", index + 1),
         Some(suggest) => {
-            format!("{name}: batch {} of {}: {chosen}, chosen by {}", index + 1, suggest.batches, suggest.source.name())
+            format!("{name}: batch {} of {}: {size}, chosen by {}", index + 1, suggest.batches, suggest.source.name())
         }
-        None => format!("{name}: {chosen} to confirm"),
+        None => format!("{name}: {size} to confirm"),
     }
 }
 

@@ -205,11 +205,11 @@ impl<'a> Designer<'a> {
                     items: &NO_SCORES,
                     further: None,
                 };
-                let found = decisions(source, detect);
+                let decisions = decisions(source, detect);
                 let spreads: Vec<Result<Spread, Silence>> =
-                    found.iter().map(|decision| Spread::of(decision, source)).collect();
-                for (decision, spread) in found.iter().zip(&spreads) {
-                    let squares = pooled(decision, spread, &found, &spreads);
+                    decisions.iter().map(|decision| Spread::of(decision, source)).collect();
+                for (decision, spread) in decisions.iter().zip(&spreads) {
+                    let squares = pooled(decision, spread, &decisions, &spreads);
                     let outlook = self.outlook(detect, index, decision, spread, &squares)?;
                     let certain = decision.question.traits.precision == Precision::Deterministic && squares.records > 0;
                     let unmeasured = spread.as_ref().is_ok_and(|spread| spread.is_unmeasured);

@@ -176,10 +176,10 @@ impl<'a> Experiment<'a> {
     fn new(effects: &Effects, source: Source<'a>) -> Result<Self, LayoutError> {
         let Source { study, measured, absences, .. } = source;
         let only = resolved(&study.recipe, &effects.of.only);
-        let planned = study.steps[effects.of.step].iter().filter(|(point, _)| selected(point, &only));
-        let points: Vec<&Point> = planned.clone().map(|(point, _)| point).collect();
+        let planned_points = study.steps[effects.of.step].iter().filter(|(point, _)| selected(point, &only));
+        let points: Vec<&Point> = planned_points.clone().map(|(point, _)| point).collect();
         let layout = Layout::new(&study.recipe, effects, &points)?;
-        let looks = 1 + planned.filter_map(|(_, job)| study.rounds.get(job)).max().copied().unwrap_or(0);
+        let looks = 1 + planned_points.filter_map(|(_, job)| study.rounds.get(job)).max().copied().unwrap_or(0);
         let mut repetitions: Vec<BTreeMap<String, Row<'_>>> = vec![BTreeMap::new(); layout.design.cells().len()];
         for (point, job) in source.points(effects.of.step, &only) {
             let row = Row { point, job, measured: measured.get(&job) };

@@ -51,17 +51,18 @@ impl FurtherSeeds {
         if !steps.any(|(step, points)| points.iter().any(|point| is_seeded(step, point))) {
             return Ok(None);
         }
-        let planned: HashSet<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-        if store.keys()?.iter().all(|key| planned.contains(key)) {
+        let planned_keys: HashSet<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+        if store.keys()?.iter().all(|key| planned_keys.contains(key)) {
             return Ok(None);
         }
         let index = store.index()?;
         let entries = Entries { by_key: index.iter().map(|entry| (entry.key, entry)).collect(), store };
         let mut others: HashMap<String, Vec<&Entry>> = HashMap::new();
-        for entry in index.iter().filter(|entry| !planned.contains(&entry.key) && seed_of(&entry.label).is_some()) {
+        for entry in index.iter().filter(|entry| !planned_keys.contains(&entry.key) && seed_of(&entry.label).is_some())
+        {
             others.entry(shape(&entry.identity)).or_default().push(entry);
         }
-        let mut found: Vec<(usize, Point, Key)> = Vec::new();
+        let mut records: Vec<(usize, Point, Key)> = Vec::new();
         for (configuration, known_seeds) in configurations(plan, study, &jobs, &entries) {
             let mut newest: BTreeMap<&str, &Entry> = BTreeMap::new();
             for other in others.get(&shape(&configuration.entry.identity)).into_iter().flatten() {
@@ -71,11 +72,11 @@ impl FurtherSeeds {
                     newest.insert(seed, other);
                 }
             }
-            found.extend(newest.into_iter().filter_map(|(seed, entry)| {
+            records.extend(newest.into_iter().filter_map(|(seed, entry)| {
                 Some((configuration.step, with_seed(configuration.point, &Value::Int(seed.parse().ok()?)), entry.key))
             }));
         }
-        Self::with(plan, study, results, store, found)
+        Self::with(plan, study, results, store, records)
     }
 
     /// The study with these points and their records.
@@ -84,15 +85,15 @@ impl FurtherSeeds {
         study: &Study,
         results: &Results,
         store: &Store,
-        found: Vec<(usize, Point, Key)>,
+        records: Vec<(usize, Point, Key)>,
     ) -> io::Result<Option<Self>> {
-        let stamped: Vec<_> = found.iter().filter_map(|(.., key)| Some((*key, store.stamp(*key)?))).collect();
+        let stamped: Vec<_> = records.iter().filter_map(|(.., key)| Some((*key, store.stamp(*key)?))).collect();
         let metrics = study.recipe.metrics().collect();
         let lines = store.measured_by(&stamped, &metrics).map_err(io::Error::other)?;
         let mut lines: HashMap<Key, Measured> = lines.into_iter().map(|line| (line.key, line)).collect();
         let (mut study, mut measured) = (study.clone(), results.measured().clone());
         let mut next = plan.jobs().count();
-        for (step, point, key) in found {
+        for (step, point, key) in records {
             let Some(line) = lines.remove(&key) else { continue };
             let id = JobId::new(next);
             next += 1;
@@ -190,8 +191,8 @@ fn params_alike(params: &Values, other: &Values, [seed, other_seed]: [&str; 2], 
         swaps.iter().fold(text, |text, (key, other_key)| text.replace(&key.to_string(), &other_key.to_string()))
     };
     let rest = |values: &Values| -> Vec<(String, String)> {
-        let rest = values.iter().filter(|(name, _)| name.as_str() != SEED);
-        rest.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        let entries = values.iter().filter(|(name, _)| name.as_str() != SEED);
+        entries.map(|(name, value)| (name.to_string(), value.to_string())).collect()
     };
     let entries: Vec<(String, String)> = rest(params).into_iter().map(|(name, value)| (name, swapped(value))).collect();
     let other = rest(other);
@@ -204,12 +205,12 @@ fn params_alike(params: &Values, other: &Values, [seed, other_seed]: [&str; 2], 
 
 /// A text in runs of digits and of other characters; true for a run of digits.
 fn parts(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut rest = text;
+    let mut tail = text;
     std::iter::from_fn(move || {
-        let is_digits = rest.chars().next()?.is_ascii_digit();
-        let end = rest.find(|char: char| char.is_ascii_digit() != is_digits).unwrap_or(rest.len());
-        let (part, behind) = rest.split_at(end);
-        rest = behind;
+        let is_digits = tail.chars().next()?.is_ascii_digit();
+        let end = tail.find(|char: char| char.is_ascii_digit() != is_digits).unwrap_or(tail.len());
+        let (part, behind) = tail.split_at(end);
+        tail = behind;
         Some((part, is_digits))
     })
 }

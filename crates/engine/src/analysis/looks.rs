@@ -130,7 +130,7 @@ impl Looks {
             return Level { confidence: level_of(looks), looks: looks.max(1), raised_from: None };
         }
         let mut past_looks: Vec<(usize, f64)> = Vec::new();
-        let mut found = Level { confidence: LEVEL, looks: 1, raised_from: None };
+        let mut result = Level { confidence: LEVEL, looks: 1, raised_from: None };
         let mut spend = RAISE;
         for sizes in &plans {
             // An earlier plan that ended above what is there has not been looked at.
@@ -146,9 +146,9 @@ impl Looks {
             };
             let raised_from = past_looks.last().map(|(size, _)| *size);
             past_looks.extend(sizes.iter().map(|size| (*size, level)));
-            found = Level { confidence: level, looks: past_looks.len(), raised_from };
+            result = Level { confidence: level, looks: past_looks.len(), raised_from };
         }
-        found
+        result
     }
 }
 

@@ -49,9 +49,9 @@ impl Results {
         let names = plan.studies.iter().flat_map(|study| study.recipe.metrics());
         let metrics: HashSet<&str> = names.flat_map(|name| [name, current_name(name)]).collect();
         let stamped: Vec<(Key, Stamp)> = stamped_jobs.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
-        let found = store.measured_by(&stamped, &metrics)?;
+        let lines = store.measured_by(&stamped, &metrics)?;
         let ids: HashMap<Key, JobId> = stamped_jobs.iter().map(|(id, key, _)| (*key, *id)).collect();
-        let mut measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
+        let mut measured = lines.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
         in_one_unit(plan, &mut measured);
         Ok(Self { stamps, measured, records: BTreeMap::new() })
     }
@@ -127,12 +127,12 @@ fn in_one_unit(plan: &Plan, measured: &mut BTreeMap<JobId, Measured>) {
                     continue;
                 }
                 for (_, id) in points {
-                    let Some(found) = measured.get_mut(id).and_then(|measured| measured.metrics.get_mut(*metric))
+                    let Some(reading) = measured.get_mut(id).and_then(|measured| measured.metrics.get_mut(*metric))
                     else {
                         continue;
                     };
-                    if let Some(value) = traits.value(metric, *found) {
-                        *found = Metric { value, unit: traits.unit };
+                    if let Some(value) = traits.value(metric, *reading) {
+                        *reading = Metric { value, unit: traits.unit };
                     }
                 }
             }

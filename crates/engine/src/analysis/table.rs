@@ -98,12 +98,8 @@ impl Table {
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
                 let traits = source.traits(shown.of.step, metric);
-                let better = shown
-                    .best
-                    .iter()
-                    .find(|(name, _)| same_metric(&name.value, metric))
-                    .map(|(_, direction)| *direction);
-                let traits = MetricTraits { better: better.unwrap_or(traits.better), ..traits };
+                let goal = shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, goal)| *goal);
+                let traits = MetricTraits { better: goal.unwrap_or(traits.better), ..traits };
                 let members: Vec<&Members<'_>> =
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
@@ -131,8 +127,8 @@ impl Table {
                     cells.push(cell);
                 }
                 if misfit.is_none() || !shown.paper.is_empty() {
-                    let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
-                    remarks.entry(metric.to_owned()).or_default().extend(found);
+                    let mark_remarks = mark(&mut cells, &mut sides, &question, show == Show::Interval);
+                    remarks.entry(metric.to_owned()).or_default().extend(mark_remarks);
                 }
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let (unit, scale) = (traits.unit, scale(metric, &cells, show, traits.unit));
@@ -237,20 +233,20 @@ fn misfit(about: &Extent, points: &Members<'_>, source: Source<'_>) -> Option<St
 fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells: Vec<Cell>, is_comparable: bool) {
     let beside =
         |show, unit, scale| Column { point: column.point.clone(), metric: column.metric.clone(), show, unit, scale };
-    let mut further: Vec<(Column, Vec<Cell>)> = Vec::new();
+    let mut more_columns: Vec<(Column, Vec<Cell>)> = Vec::new();
     if cells.iter().any(|cell| cell.paper.is_some()) {
         let theirs = cells.iter().map(|cell| Cell {
             sample: cell.paper.and_then(|paper| Sample::new(&[paper])),
             points: cell.points,
             ..Cell::default()
         });
-        further.push((beside(Show::Paper, column.unit, column.scale), theirs.collect()));
+        more_columns.push((beside(Show::Paper, column.unit, column.scale), theirs.collect()));
         if is_comparable {
             let deltas = cells.iter().map(|cell| delta(cell, column.show));
-            further.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
+            more_columns.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
         }
     }
-    for (column, mut cells) in iter::once((column, cells)).chain(further) {
+    for (column, mut cells) in iter::once((column, cells)).chain(more_columns) {
         tell_apart(&mut cells, column.show, column.scale);
         columns.push(column);
         for (row, cell) in rows.iter_mut().zip(cells) {
@@ -307,12 +303,12 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(points: &Members<'_>, axes: &[String]) -> Self {
         let mut labels = Vec::new();
-        let mut seen = HashMap::new();
+        let mut counts = HashMap::new();
         let of_row = points.iter().map(|(point, _)| {
             let values: Vec<Option<&Value>> = axes.iter().map(|axis| point.get(axis)).collect();
             // JSON distinguishes the text "1" from the number 1.
             let key = serde_json::to_string(&values).unwrap_or_default();
-            *seen.entry(key).or_insert_with(|| {
+            *counts.entry(key).or_insert_with(|| {
                 let label = |value: Option<&Value>| {
                     value.map_or_else(|| "–".to_owned(), |value| clean(&value.to_string()).into_owned())
                 };
@@ -408,8 +404,8 @@ pub(super) fn too_wide(rows: &[TableRow], columns: &[Column]) -> Option<String> 
 
 /// Meaning of the marks.
 pub(super) fn marked<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
-    let found: Vec<Mark> = cells.filter_map(|cell| cell.mark).collect();
-    let has = |mark| found.contains(&mark);
+    let marks: Vec<Mark> = cells.filter_map(|cell| cell.mark).collect();
+    let has = |mark| marks.contains(&mark);
     let mut parts = Vec::new();
     if has(Mark::Best) {
         parts.push("◀ best of its column");

@@ -72,14 +72,14 @@ impl SamplingUnit {
             Replication::Condition => axes.sort_unstable(),
             // An axis that another one determines is no factor of its own; the units are the fewer values.
             _ => {
-                let mut kept: Vec<(&str, usize)> = Vec::new();
+                let mut outer_axes: Vec<(&str, usize)> = Vec::new();
                 for (axis, own) in axes {
-                    let is_nested = kept.iter().any(|(other, _)| levels(&[*other, axis]) == own);
+                    let is_nested = outer_axes.iter().any(|(other, _)| levels(&[*other, axis]) == own);
                     if !is_nested {
-                        kept.push((axis, own));
+                        outer_axes.push((axis, own));
                     }
                 }
-                axes = kept;
+                axes = outer_axes;
             }
         }
         let is_unit = |axis: &str| axes.iter().any(|(own, _)| *own == axis);
@@ -89,11 +89,11 @@ impl SamplingUnit {
             names.into_iter().filter(|axis| kind_of(axis) > kind || is_dropped(axis)).map(str::to_owned).collect();
         let own: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
         let within = |axis: &str| {
-            let mut seen: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+            let mut groups: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
             for point in points.clone() {
-                seen.entry(self::levels(point, &own)).or_default().insert(self::levels(point, &[axis]));
+                groups.entry(self::levels(point, &own)).or_default().insert(self::levels(point, &[axis]));
             }
-            seen.values().map(BTreeSet::len).max().unwrap_or(1)
+            groups.values().map(BTreeSet::len).max().unwrap_or(1)
         };
         let averaged = varying.iter().filter(|(axis, _)| !is_unit(axis));
         let averaged = averaged.map(|(axis, _)| ((*axis).to_owned(), within(axis))).collect();

@@ -124,15 +124,15 @@ pub fn sign_flip_interval(differences: &[f64], clusters: &[usize], level: f64) -
     let mean = mean_of(differences.iter().copied());
     sign_flips(differences, clusters, mean)?;
     let spread = differences.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-    let kept = |bound: f64| sign_flips(differences, clusters, bound).is_some_and(|p| p > 1.0 - level);
+    let is_inside = |bound: f64| sign_flips(differences, clusters, bound).is_some_and(|p| p > 1.0 - level);
     let end = |direction: f64| {
         let (mut inside, mut outside) = (mean, mean + direction * 4.0 * spread.max(f64::MIN_POSITIVE));
-        if kept(outside) {
+        if is_inside(outside) {
             return None;
         }
         for _ in 0..60 {
             let middle = f64::midpoint(inside, outside);
-            if kept(middle) { inside = middle } else { outside = middle }
+            if is_inside(middle) { inside = middle } else { outside = middle }
         }
         Some(outside)
     };

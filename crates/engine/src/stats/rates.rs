@@ -79,8 +79,9 @@ impl Rates {
         let (mut inside, mut outside) = (1.0_f64, 0.0_f64);
         for _ in 0..60 {
             let p = f64::midpoint(inside, outside);
-            let found = self.estimate(1.0 - p);
-            let contains = found.low.is_none_or(|low| low <= bound) && found.high.is_none_or(|high| bound <= high);
+            let interval = self.estimate(1.0 - p);
+            let contains =
+                interval.low.is_none_or(|low| low <= bound) && interval.high.is_none_or(|high| bound <= high);
             if contains { outside = p } else { inside = p }
         }
         inside

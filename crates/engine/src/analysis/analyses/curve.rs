@@ -146,7 +146,7 @@ impl<'a> OfMetric<'a> {
         let ends: Vec<f64> = rows.iter().filter(|row| censored(row)).filter_map(end).collect();
         let all = rows.iter().filter_map(end).fold(0.0, f64::max);
         let horizon = ends.into_iter().reduce(f64::min).unwrap_or(all);
-        let mut reached = Vec::new();
+        let mut parts = Vec::new();
         for (method, row) in self.methods.iter().zip(rows) {
             let values = pseudo_times(&row.times, horizon);
             for (found, value) in row.side.found.iter_mut().zip(values) {
@@ -154,13 +154,13 @@ impl<'a> OfMetric<'a> {
             }
             let count = row.times.iter().filter(|run| run.reached).count();
             let median = median_time(&row.times).map_or("not reached".to_owned(), brief);
-            reached.push(format!("{method} {count} of {} (median {median})", row.times.len()));
+            parts.push(format!("{method} {count} of {} (median {median})", row.times.len()));
         }
         let target = Value::Float(target);
         notes.push(format!(
             "{metric}: mean time to {target}, up to {} (Kaplan and Meier); runs that reach it: {}",
             brief(horizon),
-            reached.join(", ")
+            parts.join(", ")
         ));
     }
 
@@ -171,13 +171,13 @@ impl<'a> OfMetric<'a> {
         let baseline = settings.baseline.as_ref()?.resolve(&recipe.params, &Names::new())?.value;
         let base = &rows[self.methods.iter().position(|method| *method == baseline)?];
         let others = || self.methods.iter().zip(rows).filter(|(method, _)| **method != baseline);
-        let found: Vec<Option<Evidence>> = others()
+        let comparisons: Vec<Option<Evidence>> = others()
             .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question).ok())
             .collect();
         let chance =
             |evidence: &Option<Evidence>| evidence.as_ref().and_then(|found| found.estimate().p).unwrap_or(1.0);
-        let corrected = holm(&found.iter().map(chance).collect::<Vec<_>>());
-        let mut cells = found.into_iter().zip(corrected).map(|(evidence, p)| {
+        let corrected = holm(&comparisons.iter().map(chance).collect::<Vec<_>>());
+        let mut cells = comparisons.into_iter().zip(corrected).map(|(evidence, p)| {
             let Some(evidence) = evidence else { return Cell::default() };
             let estimate = evidence.estimate();
             let p = estimate.p.map(|_| p);

@@ -36,13 +36,14 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.axes = axis.into_iter().map(str::to_owned).chain([settings.x.value.clone()]).collect();
     let metrics: Vec<&str> = table.cells.iter().map(|cell| cell.value.as_str()).collect();
     // Rows are the sizes of all metrics.
-    let mut found: Vec<Vec<BySize>> = Vec::new();
+    let mut by_metric: Vec<Vec<BySize>> = Vec::new();
     for metric in &metrics {
-        found.push(methods.iter().map(|method| by_size(request, source, metric, method.as_ref(), contents)).collect());
+        by_metric
+            .push(methods.iter().map(|method| by_size(request, source, metric, method.as_ref(), contents)).collect());
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> = found.iter().flat_map(|of_metric| of_metric[index].keys().copied()).collect();
+        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].keys().copied()).collect();
         sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
@@ -53,7 +54,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         method.into_iter().chain([Value::Float(f64::from_bits(*size)).to_string()]).collect()
     };
     contents.rows = rows.iter().map(|row| TableRow { labels: label(row), cells: Vec::new() }).collect();
-    for (metric, of_metric) in metrics.iter().zip(&found) {
+    for (metric, of_metric) in metrics.iter().zip(&by_metric) {
         let unit = source.traits(analysis.of.step, metric).unit;
         let laws: Vec<Option<PowerLaw>> = of_metric.iter().map(|sizes| law(sizes, settings.predict)).collect();
         let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].get(size)));
@@ -184,17 +185,17 @@ fn ranks(x: &str, metric: &str, of_metric: &[BySize]) -> Vec<String> {
     let Some(large) = means(largest).filter(|_| of_metric.len() > 1) else { return Vec::new() };
     let smaller = of_metric[0].keys().copied().filter(|size| *size < largest);
     let rank = |size: u64| {
-        let found = agreement(&means(size)?, &large)?;
+        let rank_agreement = agreement(&means(size)?, &large)?;
         Some(format!(
             "{} of {} as at {}: {} (Kendall's τ {:.2}, p = {:.3})",
-            found.concordant,
+            rank_agreement.concordant,
             count(large.len() * (large.len() - 1) / 2, "pair"),
             brief(f64::from_bits(largest)),
             brief(f64::from_bits(size)),
-            found.tau,
-            found.p
+            rank_agreement.tau,
+            rank_agreement.p
         ))
     };
-    let found: Vec<String> = smaller.filter_map(rank).collect();
-    if found.is_empty() { Vec::new() } else { vec![format!("{metric}: order at smaller {x}: {}", found.join(", "))] }
+    let texts: Vec<String> = smaller.filter_map(rank).collect();
+    if texts.is_empty() { Vec::new() } else { vec![format!("{metric}: order at smaller {x}: {}", texts.join(", "))] }
 }

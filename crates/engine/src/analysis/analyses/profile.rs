@@ -27,15 +27,15 @@ pub(super) fn fill(contents: &mut Made, (table, analysis, settings): Request<'_>
             for (workload, target) in &settings.targets {
                 let read = (CurveRead::Target(*target), settings.cost.as_ref());
                 let reader = Reader::new(analysis, read, source, curves, metric);
-                let found = reader.numbers(&[(&settings.axis.value, method), (&settings.workload.value, workload)]);
-                let lost = found.lost + found.side.absent.len();
-                if lost > 0 {
-                    let lost = count(lost, "job");
+                let numbers = reader.numbers(&[(&settings.axis.value, method), (&settings.workload.value, workload)]);
+                let lost_jobs = numbers.lost + numbers.side.absent.len();
+                if lost_jobs > 0 {
+                    let lost_jobs = count(lost_jobs, "job");
                     contents.notes.push(format!(
-                        "{metric}: {lost} of {method} on {workload} left out: no result, no curve or no cost"
+                        "{metric}: {lost_jobs} of {method} on {workload} left out: no result, no curve or no cost"
                     ));
                 }
-                of_method.push(found.times);
+                of_method.push(numbers.times);
             }
             runs.push(of_method);
         }

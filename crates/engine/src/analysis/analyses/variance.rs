@@ -30,14 +30,14 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         let traits = source.traits(analysis.of.step, metric);
         let only = resolved(&source.study.recipe, &analysis.of.only);
         let side = source.side(analysis.of.step, &only, metric, traits);
-        let found = parts(&side, &axes);
+        let result = parts(&side, &axes);
         let n = side.found.len();
         let mut cells = vec![Cell { points: n, ..Cell::default() }; axes.len() + 2];
         for (absence, job, _) in &side.absent {
             cells[axes.len() + 1].lacks(absence, Some(*job), &mut contents.footnotes);
         }
         let mut shares = vec![Cell::default(); axes.len() + 2];
-        match found {
+        match result {
             Ok(found) => {
                 contents.notes.push(format!("{metric}: {}", said(&found, &axes, n)));
                 let total = found.total();
@@ -148,8 +148,8 @@ fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
         (of_axis.collect(), *value)
     };
     let values: Vec<Leveled> = points.iter().map(level).collect();
-    if let Some(found) = components(&values) {
-        return Ok(Parts::Crossed(found));
+    if let Some(variances) = components(&values) {
+        return Ok(Parts::Crossed(variances));
     }
     alone(&values, axes).map(Parts::Alone)
 }
@@ -159,28 +159,28 @@ fn alone(values: &[Leveled], axes: &[String]) -> Result<Vec<(Estimate, usize)>, 
     let of_axis = |index: usize| {
         let mut groups: BTreeMap<Vec<usize>, BTreeMap<usize, f64>> = BTreeMap::new();
         for (levels, value) in values {
-            let mut rest = levels.clone();
-            rest[index] = 0;
-            groups.entry(rest).or_default().insert(levels[index], *value);
+            let mut group = levels.clone();
+            group[index] = 0;
+            groups.entry(group).or_default().insert(levels[index], *value);
         }
         let largest = groups.into_values().max_by_key(BTreeMap::len)?;
         let values: Vec<f64> = largest.into_values().collect();
         Some((variance_of(&values)?, values.len()))
     };
-    let found = (0..axes.len()).map(|index| of_axis(index).ok_or(index)).collect::<Result<Vec<_>, usize>>();
-    found.map_err(|index| {
+    let components = (0..axes.len()).map(|index| of_axis(index).ok_or(index)).collect::<Result<Vec<_>, usize>>();
+    components.map_err(|index| {
         let axis = &axes[index];
         format!("the axes are not fully crossed, and no two points differ in `{axis}` only, so its part is unknown")
     })
 }
 
 /// The design and the advice in words.
-fn said(found: &Parts, axes: &[String], jobs: usize) -> String {
-    let estimates: Vec<Estimate> = match found {
+fn said(variance_parts: &Parts, axes: &[String], jobs: usize) -> String {
+    let estimates: Vec<Estimate> = match variance_parts {
         Parts::Crossed(components) => components.factors.clone(),
         Parts::Alone(sources) => sources.iter().map(|(variance, _)| *variance).collect(),
     };
-    let design = match found {
+    let design = match variance_parts {
         Parts::Crossed(_) if axes.len() > 1 => format!("{} of crossed sources", count(jobs, "job")),
         Parts::Crossed(_) => count(jobs, "job"),
         Parts::Alone(sources) => {
@@ -195,7 +195,7 @@ fn said(found: &Parts, axes: &[String], jobs: usize) -> String {
     let (largest, next) = (estimates[*first], estimates[*second]);
     let is_clear = largest.low.zip(next.high).is_some_and(|(low, high)| low > high);
     let doubt = if is_clear { "" } else { ", though the intervals overlap" };
-    let hidden = match found.total() {
+    let hidden = match variance_parts.total() {
         Some(total) if total > 0.0 => {
             let share = 100.0 * largest.value / total;
             format!("; seeds that leave `{}` constant hide {share:.0} % of the variance", axes[*first])

@@ -114,9 +114,9 @@ fn readings(claim: &Claim, source: Source<'_>, curves: &Curves) -> Vec<Choice> {
     }
     let read = |reading: Reading| {
         let mut measured = source.measured.clone();
-        for (job, curve, found) in &jobs {
-            let value = reading.of(curve, *found, better)?;
-            measured.get_mut(job)?.metrics.insert(metric.to_owned(), Metric { value, ..*found });
+        for (job, curve, number) in &jobs {
+            let value = reading.of(curve, *number, better)?;
+            measured.get_mut(job)?.metrics.insert(metric.to_owned(), Metric { value, ..*number });
         }
         chosen(claim, &reading.words(better), Source { measured: &measured, ..source })
     };

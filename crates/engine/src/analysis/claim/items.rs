@@ -70,11 +70,12 @@ impl<'a> Judge<'a> {
             ((0..clusters.len()).map(average).collect(), clusters.clone())
         });
         let basis = basis(first, &scored, &clusters);
-        let mut found = Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
+        let mut evidence =
+            Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
         if scored.iter().any(|side| side.runs.len() == 1) {
-            found.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
+            evidence.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
         }
-        Ok(found)
+        Ok(evidence)
     }
 
     /// The scores of the jobs of a side, which have the same items.
@@ -89,19 +90,19 @@ impl<'a> Judge<'a> {
         {
             return Err(format!("items are judged over seeds, and `{}` varies: name one of its values", clean(axis)));
         }
-        let mut found: Vec<(&'a Point, &Scores)> = Vec::new();
+        let mut scores_of_points: Vec<(&'a Point, &Scores)> = Vec::new();
         let mut absent = 0;
         for (point, job) in points {
             match self.scores(job, metric)? {
-                Some(scores) => found.push((point, scores)),
+                Some(scores) => scores_of_points.push((point, scores)),
                 None => absent += 1,
             }
         }
-        if found.is_empty() || absent > 0 && self.rules.missing != Missing::Ignore {
+        if scores_of_points.is_empty() || absent > 0 && self.rules.missing != Missing::Ignore {
             return Err(format!("{} without items", count(absent, "job")));
         }
-        let items: Vec<String> = found[0].1.keys().cloned().collect();
-        let clusters = found[0].1.values().map(|(cluster, _)| cluster.clone()).collect();
+        let items: Vec<String> = scores_of_points[0].1.keys().cloned().collect();
+        let clusters = scores_of_points[0].1.values().map(|(cluster, _)| cluster.clone()).collect();
         let scored = |(point, scores): &(&'a Point, &Scores)| Scored {
             points: vec![point],
             runs: vec![scores.values().map(|(_, score)| *score).collect()],
@@ -109,7 +110,7 @@ impl<'a> Judge<'a> {
             clusters: scores.values().map(|(cluster, _)| cluster.clone()).collect(),
         };
         let mut all = Scored { points: Vec::new(), runs: Vec::new(), items, clusters };
-        for mut job_scores in found.iter().map(scored) {
+        for mut job_scores in scores_of_points.iter().map(scored) {
             if job_scores.items != all.items || job_scores.clusters != all.clusters {
                 return Err(difference_of(&all, &job_scores));
             }
@@ -204,10 +205,10 @@ fn difference_of(one: &Scored<'_>, other: &Scored<'_>) -> String {
         (one.items.iter().collect(), other.items.iter().collect());
     match first.symmetric_difference(&second).next() {
         Some(item) => {
-            let missing = first.symmetric_difference(&second).count();
+            let difference = first.symmetric_difference(&second).count();
             format!(
                 "the jobs have other items: {} in only one of two, such as `{}`",
-                count(missing, "item"),
+                count(difference, "item"),
                 clean(item)
             )
         }

@@ -222,7 +222,7 @@ fn said(metric: &str, unit: Unit) -> Unit {
 }
 
 /// Decides an order by its steps, each with the difference between a value and the one before it.
-fn rank(steps: &[(String, Estimate, Option<Needed>)], found: &str, verdict: &mut Verdict) {
+fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
     let (mut wrong, mut open, mut needs) = (Vec::new(), Vec::new(), None);
@@ -242,12 +242,12 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], found: &str, verdict: &mut
         }
     }
     (verdict.state, verdict.because, verdict.p) = if !wrong.is_empty() {
-        (State::Refuted, format!("it is the other way round for {}; {found}", wrong.join(", ")), Some(against))
+        (State::Refuted, format!("it is the other way round for {}; {ranking}", wrong.join(", ")), Some(against))
     } else if open.is_empty() {
-        (State::Supported, found.to_owned(), Some(most))
+        (State::Supported, ranking.to_owned(), Some(most))
     } else {
         verdict.open = true;
-        (State::Undecided, format!("not told apart: {}; {found}{}", open.join(", "), outlook(needs)), Some(1.0))
+        (State::Undecided, format!("not told apart: {}; {ranking}{}", open.join(", "), outlook(needs)), Some(1.0))
     };
 }
 

@@ -40,7 +40,7 @@ fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     let others =
         all().filter_map(|(absence, ..)| if let Absence::OtherUnit(units) = absence { Some(units) } else { None });
     let others: Vec<&String> = others.collect();
-    let rest = all().count() - unmeasured.len() - diverged.len() - others.len();
+    let without_result = all().count() - unmeasured.len() - diverged.len() - others.len();
     let mut parts = Vec::new();
     if let Some(instead) = unmeasured.first() {
         let jobs = count(unmeasured.len(), "job");
@@ -53,8 +53,8 @@ fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     if let Some(units) = others.first() {
         parts.push(format!("{} in {units}", count(others.len(), "job")));
     }
-    if rest > 0 {
-        parts.push(format!("{} without a result", count(rest, "job")));
+    if without_result > 0 {
+        parts.push(format!("{} without a result", count(without_result, "job")));
     }
     let text = parts.join(", ");
     let failed = all().find_map(|(absence, ..)| match absence {

@@ -235,7 +235,7 @@ fn costs(
     seconds: &[Option<f64>],
     cached: &[bool],
 ) -> Result<(Vec<Cost>, f64), String> {
-    let mut seen: HashSet<JobId> = HashSet::new();
+    let mut counted_jobs: HashSet<JobId> = HashSet::new();
     let (mut costs, mut fixed) = (Vec::new(), 0.0);
     for (index, study) in plan.studies.iter().enumerate() {
         for (step, points) in study.steps.iter().enumerate() {
@@ -244,7 +244,7 @@ fn costs(
             let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
             let mut known: BTreeMap<String, f64> = BTreeMap::new();
             // Jobs that are in several steps run once.
-            for (point, job) in points.iter().filter(|(_, job)| seen.insert(*job)) {
+            for (point, job) in points.iter().filter(|(_, job)| counted_jobs.insert(*job)) {
                 let done = cached[job.index()];
                 if !varies && (done || study.rounds.contains_key(job)) {
                     continue;

@@ -73,24 +73,24 @@ impl<'a> Form<'a> {
 /// The decisions about a metric, in the order of the recipe.
 pub(super) fn decisions<'a>(source: Source<'a>, detect: &Detect) -> Vec<Decision<'a>> {
     let recipe = &source.study.recipe;
-    let mut found = Finder { source, found: Vec::new(), group: 0 };
+    let mut finder = Finder { source, found: Vec::new(), group: 0 };
     for claim in recipe.claims.iter().filter(|claim| detect.is_about(claim.metric())) {
-        found.claim(claim);
-        found.group += 1;
+        finder.claim(claim);
+        finder.group += 1;
     }
     for table in &recipe.tables {
         for metric in table.cells.iter().map(|cell| cell.value.as_str()).filter(|metric| detect.is_about(metric)) {
             match &table.kind {
-                TableKind::Compare(compare) => found.comparison(table, compare, metric),
-                TableKind::Metrics(metrics) => found.marks(table, metrics, metric),
+                TableKind::Compare(compare) => finder.comparison(table, compare, metric),
+                TableKind::Metrics(metrics) => finder.marks(table, metrics, metric),
                 // Rows that are claims are listed as claims. The error of an effect is that of the whole design, and
                 // aggregates are judged by a bootstrap; further analyses are not planned for.
                 _ => {}
             }
-            found.group += 1;
+            finder.group += 1;
         }
     }
-    found.found
+    finder.found
 }
 
 struct Finder<'a> {
@@ -158,9 +158,9 @@ impl<'a> Finder<'a> {
             selection.push((&order.axis.value, vec![value.clone()]));
             self.points(order.step, &selection)
         };
-        let mut found = Vec::new();
+        let mut decisions = Vec::new();
         for two in values.windows(2) {
-            found.push(Decision {
+            decisions.push(Decision {
                 kind: Kind::Claim,
                 name: &claim.name.value,
                 part: Some(format!("{} < {}", two[0], two[1])),
@@ -178,7 +178,7 @@ impl<'a> Finder<'a> {
                 group: self.group,
             });
         }
-        for decision in found {
+        for decision in decisions {
             self.add(decision);
         }
     }
@@ -193,13 +193,13 @@ impl<'a> Finder<'a> {
             self.points(step, &selection)
         };
         let sign = if compare.ratio { '/' } else { '−' };
-        let mut found = Vec::new();
+        let mut decisions = Vec::new();
         for (of, to) in &pairs {
             let axes = apart(&self.source.study.recipe.steps[step], &[axis]);
             let mut question = self.question(step, metric, axes, compare.ratio, table.rules);
             question.repeats = compare.noise.as_ref().map(|noise| noise.value.as_str());
             question.unpaired = false;
-            found.push(Decision {
+            decisions.push(Decision {
                 kind: Kind::Comparison,
                 name: &table.name.value,
                 part: Some(format!("{of} {sign} {to}")),
@@ -211,7 +211,7 @@ impl<'a> Finder<'a> {
                 group: self.group,
             });
         }
-        for decision in found {
+        for decision in decisions {
             self.add(decision);
         }
     }

@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn json_lines_have_numbers_texts_and_truths() {
         let text = b"{\"id\": 1, \"correct\": true}\n\n{\"id\": \"b\", \"correct\": 0.5, \"page\": null}\n".to_vec();
-        let found = scores(Path::new("x.jsonl"), text.clone(), &items(None)).unwrap();
-        assert_eq!(found["1"], ("1".to_owned(), 1.0));
-        assert_eq!(found["b"], ("b".to_owned(), 0.5));
-        let missing = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
-        assert!(missing.contains("row 1: it has no value in column `page`"), "{missing}");
+        let rows = scores(Path::new("x.jsonl"), text.clone(), &items(None)).unwrap();
+        assert_eq!(rows["1"], ("1".to_owned(), 1.0));
+        assert_eq!(rows["b"], ("b".to_owned(), 0.5));
+        let error = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
+        assert!(error.contains("row 1: it has no value in column `page`"), "{error}");
         for (content, reason) in [
             (&b"[1]\n"[..], "line 1 is no JSON object"),
             (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is there twice"),
@@ -206,8 +206,8 @@ mod tests {
         column.close().unwrap();
         group.close().unwrap();
         writer.close().unwrap();
-        let found = scores(&path, Vec::new(), &items(None)).unwrap();
-        assert_eq!((found["a"].1, found["b"].1), (1.0, 0.25));
+        let rows = scores(&path, Vec::new(), &items(None)).unwrap();
+        assert_eq!((rows["a"].1, rows["b"].1), (1.0, 0.25));
         std::fs::write(&path, b"no parquet").unwrap();
         let error = scores(&path, Vec::new(), &items(None)).unwrap_err();
         assert!(error.contains("write it without compression"), "{error}");

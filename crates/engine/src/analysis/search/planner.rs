@@ -54,11 +54,11 @@ impl<'a> Searches<'a> {
                 let Some(metric) = metric(declared) else { continue };
                 let place = searches.steps.len();
                 searches.steps.push((index, step));
-                let found = values(plan, study, step, metric, &BTreeMap::new(), store)?;
+                let results = values(plan, study, step, metric, &BTreeMap::new(), store)?;
                 for (_, job) in &study.steps[step] {
                     // A job whose record cannot be relied on is to run again.
                     let cached = matches!(wanted[job.index()], Disposition::Cached | Disposition::No);
-                    let ended = found.get(job).filter(|_| cached || searches.held.contains(job));
+                    let ended = results.get(job).filter(|_| cached || searches.held.contains(job));
                     let state = ended.map_or(Known::Open, |value| Known::Ended(*value));
                     searches.known.insert((place, *job), state);
                     let places = searches.of_job.entry(*job).or_default();
@@ -97,33 +97,33 @@ impl<'a> Searches<'a> {
 
     /// The jobs of the reserve that decisions release, and the jobs that need nothing else any more, each after those that it
     /// needs.
-    fn additions(&self, decided: &[Decided], lost: &BTreeSet<usize>) -> BTreeMap<JobId, String> {
-        let mut added: BTreeMap<JobId, String> = BTreeMap::new();
+    fn additions(&self, decided: &[Decided], lost_jobs: &BTreeSet<usize>) -> BTreeMap<JobId, String> {
+        let mut additions: BTreeMap<JobId, String> = BTreeMap::new();
         let released = decided.iter().flat_map(|decided| &decided.released);
         for (job, because) in released.filter(|(job, _)| self.held.contains(job)) {
-            added.entry(*job).or_insert_with(|| because.clone());
+            additions.entry(*job).or_insert_with(|| because.clone());
         }
         // In the plan's order, so that what needs a job comes after it.
         for job in self.held.iter().copied().filter(|job| !self.of_job.contains_key(job)) {
             let needs: BTreeSet<JobId> =
                 self.plan.lists_of(job).iter().flat_map(|list| self.plan.list(*list)).copied().collect();
-            let waits = |need: &JobId| self.held.contains(need) && !added.contains_key(need);
-            let because = needs.iter().find_map(|need| added.get(need)).cloned();
+            let waits = |need: &JobId| self.held.contains(need) && !additions.contains_key(need);
+            let because = needs.iter().find_map(|need| additions.get(need)).cloned();
             if let Some(because) = because.filter(|_| !needs.iter().any(waits)) {
-                added.insert(job, because);
+                additions.insert(job, because);
             }
         }
         // A job whose needs are lost cannot run.
-        added.retain(|job, _| {
+        additions.retain(|job, _| {
             let needs = self.plan.lists_of(*job).iter().flat_map(|list| self.plan.list(*list));
-            !needs.into_iter().any(|need| lost.contains(&need.index()))
+            !needs.into_iter().any(|need| lost_jobs.contains(&need.index()))
         });
-        added
+        additions
     }
 }
 
 impl RoundPlanner for Searches<'_> {
-    fn ended(&mut self, ended: &[(JobId, bool)], lost: &BTreeSet<usize>) -> io::Result<Released> {
+    fn ended(&mut self, ended: &[(JobId, bool)], lost_jobs: &BTreeSet<usize>) -> io::Result<Released> {
         let mut places: BTreeSet<usize> = BTreeSet::new();
         for (job, done) in ended {
             let Some(of_job) = self.of_job.get(job) else { continue };
@@ -155,8 +155,8 @@ impl RoundPlanner for Searches<'_> {
         };
         let decided = self.decide(&places, &mut accept)?;
         self.made.extend(made);
-        let added = self.additions(&decided, lost);
-        self.held.retain(|job| !added.contains_key(job));
+        let additions = self.additions(&decided, lost_jobs);
+        self.held.retain(|job| !additions.contains_key(job));
         let mut released = Released::default();
         for decided in decided.into_iter().filter(|decided| decided.is_final) {
             // What an earlier run has decided is no news.
@@ -164,11 +164,11 @@ impl RoundPlanner for Searches<'_> {
                 released.decided.push((decided.key, decided.text));
             }
         }
-        released.added = added.into_iter().map(|(job, because)| Addition { job, because }).collect();
+        released.added = additions.into_iter().map(|(job, because)| Addition { job, because }).collect();
         Ok(released)
     }
 
-    fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
-        self.seeds.next(lost)
+    fn next(&mut self, lost_jobs: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
+        self.seeds.next(lost_jobs)
     }
 }

@@ -58,9 +58,9 @@ impl Followed<'_> {
             let step = &self.study.recipe.steps[self.step].name.value;
             let text = format!("{step}: {going} of {} go on from {at} to {next}", count(of, "configuration"));
             decided.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
-            let kept: HashSet<usize> =
+            let indices: HashSet<usize> =
                 places.iter().filter(|place| place.goes_on).map(|place| place.configuration).collect();
-            among = among.into_iter().enumerate().filter(|(at, _)| kept.contains(at)).map(|(_, one)| one).collect();
+            among = among.into_iter().enumerate().filter(|(at, _)| indices.contains(at)).map(|(_, one)| one).collect();
             if among.is_empty() {
                 break;
             }
@@ -92,10 +92,10 @@ impl Followed<'_> {
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
             let up: Vec<&Start> = timeline.starts.iter().filter(|start| start.rung == rung + 1).collect();
-            let reached: Vec<usize> =
+            let indices: Vec<usize> =
                 timeline.starts.iter().filter(|start| start.rung == rung).map(|start| start.configuration).collect();
             // In the order of the configurations, which breaks ties.
-            let mut order = reached.clone();
+            let mut order = indices.clone();
             order.sort_unstable();
             let among: Vec<&Configuration> = order.iter().map(|one| &configurations[*one]).collect();
             let values: Vec<Option<f64>> =
