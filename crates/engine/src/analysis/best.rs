@@ -48,12 +48,12 @@ impl Contest {
         let table = |of: &OfStep| {
             let span = recipe.steps[of.step].name.span;
             let (rows, columns, best, paper) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let shown = Metrics { of: of.clone(), rows, columns, best, paper, about: Extent::default() };
+            let metrics = Metrics { of: of.clone(), rows, columns, best, paper, about: Extent::default() };
             recipe::Table {
                 name: Spanned::new(self.metric.clone(), span),
                 title: None,
                 cells: vec![Spanned::new(self.metric.clone(), span)],
-                kind: TableKind::Metrics(shown),
+                kind: TableKind::Metrics(metrics),
                 rules: Rules::default(),
             }
         };
@@ -352,14 +352,15 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
 
 /// Sorts the configurations and numbers those that have all results.
 fn rank(rows: &mut [Configuration], better: Better) {
-    let whole = |cell: &Cell| cell.missing == 0 && cell.estimate.is_some_and(|estimate| estimate.value.is_finite());
+    let is_complete =
+        |cell: &Cell| cell.missing == 0 && cell.estimate.is_some_and(|estimate| estimate.value.is_finite());
     // Confirmed ones come before others, and whole ones before others; then the better one.
     let place = |row: &Configuration| {
-        let confirmed = row.confirmed.as_ref().filter(|cell| whole(cell));
+        let confirmed = row.confirmed.as_ref().filter(|cell| is_complete(cell));
         let cell = confirmed.unwrap_or(&row.search);
         let value = cell.estimate.map(|estimate| estimate.value).filter(|value| value.is_finite());
         let value = value.map(|value| if better == Better::Less { value } else { -value });
-        (confirmed.is_none(), !whole(cell), row.place, value.unwrap_or(f64::INFINITY))
+        (confirmed.is_none(), !is_complete(cell), row.place, value.unwrap_or(f64::INFINITY))
     };
     rows.sort_by(|a, b| {
         let (a, b) = (place(a), place(b));
@@ -367,7 +368,7 @@ fn rank(rows: &mut [Configuration], better: Better) {
     });
     for (index, row) in rows.iter_mut().enumerate() {
         let cell = row.confirmed.as_ref().unwrap_or(&row.search);
-        row.rank = (whole(cell) || whole(&row.search)).then_some(index + 1);
+        row.rank = (is_complete(cell) || is_complete(&row.search)).then_some(index + 1);
     }
 }
 
@@ -388,13 +389,13 @@ fn notes(rows: &[Configuration], found: &Found, confirmed: Option<&Found>) -> Ve
     let mut equal = found.equal.clone();
     equal.extend(confirmed.map(|found| found.equal.clone()).unwrap_or_default());
     notes.extend(equal.words());
-    let ranked = rows.iter().filter(|row| row.rank.is_some()).count();
+    let ranked_rows = rows.iter().filter(|row| row.rank.is_some()).count();
     if confirmed.is_some() {
         notes.push("search: the seeds that chose the configurations, which favor the best of many; confirmed: seeds that the search never saw".to_owned());
-    } else if ranked > 2 {
+    } else if ranked_rows > 2 {
         notes.push(format!(
             "the best of {} on the seeds that chose it: expect less of it on others",
-            count(ranked, "configuration")
+            count(ranked_rows, "configuration")
         ));
     }
     notes

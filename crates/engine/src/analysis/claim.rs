@@ -187,8 +187,8 @@ pub fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Option<Stri
 /// Judges a claim by the records of its study, with a remark on seeds that it leaves out.
 pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = judge_alone(claim, source);
-    if let Some(whole) = seeds::over_all(claim, source) {
-        let _ = write!(verdict.because, "; {}", whole.words());
+    if let Some(over_all) = seeds::over_all(claim, source) {
+        let _ = write!(verdict.because, "; {}", over_all.words());
     }
     verdict
 }
@@ -216,13 +216,13 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         certain: false,
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
-    let judged = match &claim.statement {
+    let result = match &claim.statement {
         Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
         Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
         Statement::Difference(comparison, expect) => judge.compare(comparison, *expect, false, &mut verdict),
         Statement::Order(order) => judge.order(order, &mut verdict),
     };
-    if let Err(reason) = judged {
+    if let Err(reason) = result {
         verdict.because = reason;
     }
     if let Some(adopted) = adopted::note(selected_jobs(claim, source.study).map(|(_, job)| job), source.measured) {

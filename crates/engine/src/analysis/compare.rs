@@ -108,15 +108,15 @@ pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)
             let Some(baseline) = value(baseline) else { return Vec::new() };
             let selection = resolved(&source.study.recipe, &compare.of.only);
             let points = source.study.steps[compare.of.step].iter().map(|(point, _)| point);
-            let mut others: Vec<Value> = Vec::new();
+            let mut values: Vec<Value> = Vec::new();
             for other in
                 points.filter(|point| selected(point, &selection)).filter_map(|point| point.get(&compare.axis.value))
             {
-                if *other != baseline && !others.contains(other) {
-                    others.push(other.clone());
+                if *other != baseline && !values.contains(other) {
+                    values.push(other.clone());
                 }
             }
-            others.into_iter().map(|other| (other, baseline.clone())).collect()
+            values.into_iter().map(|other| (other, baseline.clone())).collect()
         }
     }
 }
@@ -124,9 +124,9 @@ pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)
 /// The pairs of a table whose differences chance can explain, or that have only one measurement: the reason, and the
 /// jobs at whose points to add seeds.
 pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source<'_>) -> Vec<(String, Vec<JobId>)> {
-    let compared = self::table(table, compare, source);
+    let full_table = self::table(table, compare, source);
     let mut undecided = Vec::new();
-    for (row, (of, to)) in compared.rows.iter().zip(pairs(compare, source)) {
+    for (row, (of, to)) in full_table.rows.iter().zip(pairs(compare, source)) {
         if !row.cells.iter().any(|cell| cell.open) {
             continue;
         }
@@ -235,9 +235,9 @@ impl<'a> Sides<'a> {
     /// with the same seeds and are looked at once; returns a remark. Otherwise the comparisons stay as they are.
     fn join(&self, value_pairs: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
         let baseline = self.side(Some(&value_pairs.first()?.1));
-        let compared: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
+        let compared_rows: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
         let mut sides = vec![baseline];
-        sides.extend(compared.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
+        sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
         if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
@@ -263,7 +263,7 @@ impl<'a> Sides<'a> {
         }
         let size = sides.iter().map(Side::mean).sum::<f64>() / sides.len() as f64;
         let precision = relative(self.traits.precision, ratio.then_some(size));
-        for (index, row) in compared.iter().enumerate() {
+        for (index, row) in compared_rows.iter().enumerate() {
             let cell = &mut column[*row];
             let (Some(estimate), Some(compared)) = (blocks.against(index + 1, 0, LEVEL, precision), &mut cell.compared)
             else {
@@ -276,7 +276,7 @@ impl<'a> Sides<'a> {
         }
         Some(format!(
             "intervals and p hold for the {} with {} at once (Dunnett, one error from {})",
-            count(compared.len(), "comparison"),
+            count(compared_rows.len(), "comparison"),
             value_pairs.first()?.1,
             count(blocks.blocks, "block"),
         ))
@@ -310,13 +310,13 @@ impl<'a> Sides<'a> {
 fn correlated(column: &[Cell], metric: &str) -> Option<String> {
     let correlations = || column.iter().filter_map(|cell| cell.correlation);
     let (least, most) = (correlations().reduce(f64::min)?, correlations().reduce(f64::max)?);
-    let shown = [least, most].map(|correlation| format!("{correlation:.2}"));
-    let range = if shown[0] == shown[1] { shown[0].clone() } else { shown.join(" to ") };
+    let texts = [least, most].map(|correlation| format!("{correlation:.2}"));
+    let range = if texts[0] == texts[1] { texts[0].clone() } else { texts.join(" to ") };
     let little = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
     Some(format!("{}: values with equal seeds correlate by {range}{little}", clean(metric)))
 }
 
-fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usize) -> Vec<String> {
+fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: usize) -> Vec<String> {
     let shown =
         || rows.iter().flat_map(|row| row.cells.iter().zip(columns)).filter(|(_, column)| column.show != Show::Odds);
     let counts: Vec<usize> = shown().filter_map(|(cell, _)| cell.sample).map(|sample| sample.n).collect();
@@ -330,7 +330,7 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usi
         notes.push(clean(&format!("{what} {}, {interval}, over pairs (n = {n})", names.join(", "))).into_owned());
     }
     notes.extend(too_wide(rows, columns));
-    match compared {
+    match comparisons {
         0 => {}
         1 => notes.push("p is the probability of such a difference by chance".to_owned()),
         several => notes.push(format!("p is corrected for {} (Holm)", count(several, "comparison"))),

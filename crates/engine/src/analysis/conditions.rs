@@ -22,23 +22,23 @@ pub(crate) struct Comparable {
 /// Compares the conditions of the sides of a comparison of times or rates. One side is a statement about a value alone.
 pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
     let all: Vec<&Measured> = sides.iter().flat_map(|side| side.iter().copied()).collect();
-    let known: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
+    let conditions: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
     // The notes of tables name imported records, which have no conditions.
     let unrecorded = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
     let reasons = [
         several("host", all.iter().map(|one| one.host.as_str())),
         several("device", all.iter().filter_map(|one| one.device.as_deref())),
-        several("driver", known.iter().filter_map(|under| under.driver.as_deref())),
-        threads(&known),
-        exclusivity(&known),
-        load(&known),
+        several("driver", conditions.iter().filter_map(|under| under.driver.as_deref())),
+        threads(&conditions),
+        exclusivity(&conditions),
+        load(&conditions),
         interleaving(sides),
     ];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
     let notes = [
-        attempts(&known),
-        neighbors(&known),
-        undetermined(&known),
+        attempts(&conditions),
+        neighbors(&conditions),
+        undetermined(&conditions),
         (unrecorded > 0).then(|| {
             format!(
                 "the conditions of {unrecorded} of {} were not recorded (earlier version)",
@@ -58,21 +58,21 @@ fn several<'m>(what: &str, values: impl Iterator<Item = &'m str>) -> Option<Stri
     (values.len() > 1).then(|| format!("measured on {} ({})", count(values.len(), what), names(values.iter().copied())))
 }
 
-fn threads(known: &[&Under]) -> Option<String> {
-    let numbers: BTreeSet<usize> = known.iter().map(|under| under.threads).collect();
+fn threads(conditions: &[&Under]) -> Option<String> {
+    let numbers: BTreeSet<usize> = conditions.iter().map(|under| under.threads).collect();
     let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
     (numbers.len() > 1).then(|| format!("measured with different numbers of threads ({})", numbers.join(", ")))
 }
 
-fn exclusivity(known: &[&Under]) -> Option<String> {
-    let alone = known.iter().filter(|under| under.exclusive.held).count();
-    (alone > 0 && alone < known.len())
-        .then(|| format!("{alone} of {} ran alone on the machine, the others did not", count(known.len(), "job")))
+fn exclusivity(conditions: &[&Under]) -> Option<String> {
+    let alone = conditions.iter().filter(|under| under.exclusive.held).count();
+    (alone > 0 && alone < conditions.len())
+        .then(|| format!("{alone} of {} ran alone on the machine, the others did not", count(conditions.len(), "job")))
 }
 
 /// The job with the largest foreign load beyond its limit, or on a machine without a free core.
-fn load(known: &[&Under]) -> Option<String> {
-    let beyond: Vec<&Under> = known.iter().filter(|under| under.is_disturbed()).copied().collect();
+fn load(conditions: &[&Under]) -> Option<String> {
+    let beyond: Vec<&Under> = conditions.iter().filter(|under| under.is_disturbed()).copied().collect();
     let order = |one: &&&Under, other: &&&Under| {
         let [one_load, other_load] = [one, other].map(|under| under.foreign.unwrap_or_default());
         one_load.total_cmp(&other_load).then_with(|| other.label.cmp(&one.label))
@@ -99,17 +99,17 @@ fn load(known: &[&Under]) -> Option<String> {
 /// Reason why sides were not measured in turns: every side has a measurement in each round, and no round began before the
 /// one before it had begun on all sides.
 fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
-    let known: Vec<Vec<(&Measured, &Under)>> =
+    let by_side: Vec<Vec<(&Measured, &Under)>> =
         sides.iter().map(|side| side.iter().filter_map(|one| Some((*one, one.under.as_deref()?))).collect()).collect();
-    if known.iter().filter(|side| !side.is_empty()).count() < 2 {
+    if by_side.iter().filter(|side| !side.is_empty()).count() < 2 {
         return None;
     }
-    let all: Vec<(&Measured, &Under)> = known.iter().flatten().copied().collect();
+    let all: Vec<(&Measured, &Under)> = by_side.iter().flatten().copied().collect();
     // The turns of records of earlier versions are unknown.
-    let is_known = known.iter().map(Vec::len).eq(sides.iter().map(|side| side.len()));
-    let first = turns(known.first()?);
+    let is_known = by_side.iter().map(Vec::len).eq(sides.iter().map(|side| side.len()));
+    let first = turns(by_side.first()?);
     let in_rounds = turns(&all).iter().all(|(_, round)| round.is_some());
-    let same = !is_known || known.iter().all(|side| turns(side) == first);
+    let same = !is_known || by_side.iter().all(|side| turns(side) == first);
     if in_rounds && same && overlapping(&all).is_empty() {
         return None;
     }
@@ -135,22 +135,25 @@ fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
     Some(format!("the sides were not measured in turns{places}: {remedy}"))
 }
 
-fn attempts(known: &[&Under]) -> Option<String> {
-    let repeated: BTreeMap<&str, u32> =
-        known.iter().filter(|under| under.attempts > 1).map(|under| (under.label.as_str(), under.attempts)).collect();
-    let most = repeated.values().max()?;
-    Some(format!("measured after failed attempts (up to {most} attempts): {}", names(repeated.keys().copied())))
+fn attempts(conditions: &[&Under]) -> Option<String> {
+    let attempts: BTreeMap<&str, u32> = conditions
+        .iter()
+        .filter(|under| under.attempts > 1)
+        .map(|under| (under.label.as_str(), under.attempts))
+        .collect();
+    let max_attempts = attempts.values().max()?;
+    Some(format!("measured after failed attempts (up to {max_attempts} attempts): {}", names(attempts.keys().copied())))
 }
 
-fn neighbors(known: &[&Under]) -> Option<String> {
-    let most = known.iter().map(|under| under.neighbors).max().filter(|most| *most > 0)?;
-    Some(format!("up to {} of the same run ran at the same time", count(most, "other job")))
+fn neighbors(conditions: &[&Under]) -> Option<String> {
+    let max_neighbors = conditions.iter().map(|under| under.neighbors).max().filter(|most| *most > 0)?;
+    Some(format!("up to {} of the same run ran at the same time", count(max_neighbors, "other job")))
 }
 
-fn undetermined(known: &[&Under]) -> Option<String> {
-    let unknown = known.iter().filter(|under| under.foreign.is_none()).count();
+fn undetermined(conditions: &[&Under]) -> Option<String> {
+    let unknown = conditions.iter().filter(|under| under.foreign.is_none()).count();
     (unknown > 0).then(|| {
-        let jobs = count(known.len(), "job");
+        let jobs = count(conditions.len(), "job");
         format!("the load by other processes is unknown for {unknown} of {jobs}: too short, or not shown by the system")
     })
 }
@@ -158,8 +161,8 @@ fn undetermined(known: &[&Under]) -> Option<String> {
 /// The first names of a list, and the number of the others.
 pub(super) fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<_> = names.map(clean).collect();
-    let shown = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
-    if names.len() > MAX_NAMES { format!("{shown} and {} more", names.len() - MAX_NAMES) } else { shown }
+    let text = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > MAX_NAMES { format!("{text} and {} more", names.len() - MAX_NAMES) } else { text }
 }
 
 /// A number of cores: `1.3`, `0.25`.

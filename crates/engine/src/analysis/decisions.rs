@@ -39,8 +39,8 @@ pub(crate) fn accounts(study: &Study, decided: &[Decided]) -> Vec<Account> {
         };
         searched.batches().iter().enumerate().map(batch)
     });
-    let others = decided.iter().map(|decided| Account { text: decided.text.clone(), ..account(&decided.decision) });
-    batches.chain(others).map(Account::cleaned).collect()
+    let accounts = decided.iter().map(|decided| Account { text: decided.text.clone(), ..account(&decided.decision) });
+    batches.chain(accounts).map(Account::cleaned).collect()
 }
 
 /// A sentence about a batch of a sampler, or about the configurations to confirm.
@@ -121,10 +121,10 @@ pub(crate) fn about(decision: &Decision, key: Key) -> Option<String> {
             Some(format!("at {}: rank {} of {}, {outcome}", result["at"], place["rank"], result["of"]))
         }
         "race" => {
-            let left = result["left"].as_array()?.iter().find(has)?;
-            let because = left["than"].as_str().map_or_else(
+            let exit = result["left"].as_array()?.iter().find(has)?;
+            let because = exit["than"].as_str().map_or_else(
                 || "no finite value".to_owned(),
-                |than| format!("worse than {than} by {}", shown(&left["by"]["value"])),
+                |than| format!("worse than {than} by {}", shown(&exit["by"]["value"])),
             );
             let seeds = usize::try_from(result["seeds"].as_u64()?).unwrap_or(usize::MAX);
             Some(format!("left the race after {}: {because}", count(seeds, "seed")))
@@ -149,10 +149,10 @@ pub(super) struct Stop {
 impl Stops {
     /// Those of a step, by its decisions in their order.
     pub(super) fn new(plan: &Plan, study: &Study, step: usize, decided: &[Decided]) -> Self {
-        let stopped = stopped_by(plan, decided);
+        let stop_reasons = stopped_by(plan, decided);
         let mut reasons: HashMap<String, String> = HashMap::new();
         for (point, job) in &study.steps[step] {
-            if let Some(because) = stopped.get(job) {
+            if let Some(because) = stop_reasons.get(job) {
                 reasons.insert(configuration(&study.recipe.steps[step], point).to_string(), because.clone());
             }
         }
@@ -183,7 +183,7 @@ pub(crate) fn reached(
     decided: &[Decided],
     measured: &BTreeMap<JobId, Measured>,
 ) -> HashMap<JobId, JobId> {
-    let stopped = stopped_by(plan, decided);
+    let stop_reasons = stopped_by(plan, decided);
     let mut reached = HashMap::new();
     for (step, points) in study.recipe.steps.iter().zip(&study.steps) {
         let Some(axis) = step.search.as_ref().and_then(|search| search.axis()) else { continue };
@@ -195,7 +195,7 @@ pub(crate) fn reached(
         }
         for rung_jobs in rungs.values_mut() {
             rung_jobs.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((_, last)) = rung_jobs.last().filter(|(_, job)| stopped.contains_key(job)) else { continue };
+            let Some((_, last)) = rung_jobs.last().filter(|(_, job)| stop_reasons.contains_key(job)) else { continue };
             let done = rung_jobs.iter().rev().find(|(_, job)| measured.contains_key(job));
             reached.extend(done.map(|(_, job)| (*last, *job)));
         }

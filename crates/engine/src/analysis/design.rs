@@ -240,12 +240,12 @@ impl<'a> Designer<'a> {
         let recipes = || self.plan.studies.iter().map(|study| &study.recipe);
         let claims = recipes().flat_map(|recipe| recipe.claims.iter().map(Claim::metric));
         let tables = recipes().flat_map(|recipe| &recipe.tables);
-        let mut known: Vec<&str> =
+        let mut names: Vec<&str> =
             claims.chain(tables.flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()))).collect();
-        known.retain(|metric| !detect.is_about(metric));
-        known.sort_unstable();
-        known.dedup();
-        let help = suggest(&detect.metric, "metrics of claims and tables", known);
+        names.retain(|metric| !detect.is_about(metric));
+        names.sort_unstable();
+        names.dedup();
+        let help = suggest(&detect.metric, "metrics of claims and tables", names);
         let help = help.unwrap_or_else(|| "add a claim, or a table that compares values".to_owned());
         DesignError::Unknown { metric: clean(&detect.metric).into_owned(), help }
     }

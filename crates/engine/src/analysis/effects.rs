@@ -202,17 +202,17 @@ impl<'a> Experiment<'a> {
                 rows.iter().filter(|(seed, _)| !blocked || shared.contains(*seed)).map(|(_, row)| *row).collect()
             })
             .collect();
-        let mut known: HashMap<Vec<JobId>, usize> = HashMap::new();
+        let mut indices: HashMap<Vec<JobId>, usize> = HashMap::new();
         let unit_of: Vec<usize> = cells
             .iter()
             .map(|rows| {
-                let (jobs, next) = (rows.iter().map(|row| row.job).collect(), known.len());
-                *known.entry(jobs).or_insert(next)
+                let (jobs, next) = (rows.iter().map(|row| row.job).collect(), indices.len());
+                *indices.entry(jobs).or_insert(next)
             })
             .collect();
         let mut jobs = HashSet::new();
-        let distinct = known.keys().flatten().all(|job| jobs.insert(*job));
-        let once = known.keys().all(|jobs| jobs.iter().all(|job| Some(job) == jobs.first()));
+        let distinct = indices.keys().flatten().all(|job| jobs.insert(*job));
+        let once = indices.keys().all(|jobs| jobs.iter().all(|job| Some(job) == jobs.first()));
         let unrepeated = match (once, distinct) {
             (true, _) => Some(NoInterval::OneRepetition),
             (false, false) => Some(NoInterval::SharedJobs),
@@ -227,7 +227,7 @@ impl<'a> Experiment<'a> {
             leaves_seeds_out: blocked && !equal,
             looks,
             unit_of,
-            units: known.len(),
+            units: indices.len(),
             unrepeated,
         })
     }

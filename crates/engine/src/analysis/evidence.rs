@@ -138,10 +138,10 @@ pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> 
             };
             for side in sides.iter_mut() {
                 // A job that has not run yet may still have a result.
-                let (lost, open) =
+                let (lost, open_points) =
                     std::mem::take(&mut side.absent).into_iter().partition(|(absence, ..)| absence.is_final());
                 let lost: Vec<(Absence, JobId, &Point)> = lost;
-                side.absent = open;
+                side.absent = open_points;
                 let Some(worst) = worst else {
                     side.absent.extend(lost);
                     continue;
@@ -475,8 +475,8 @@ impl Evidence {
 /// sides that are equal.
 fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
     let traits = question.traits;
-    let named = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
-    let values = values_without_effect(&named, &question.apart, traits);
+    let sides = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
+    let values = values_without_effect(&sides, &question.apart, traits);
     let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, traits);
     let remarks: Vec<String> = values.into_iter().chain(jobs.words()).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
@@ -500,8 +500,8 @@ fn correlation_of(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Opti
 /// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
 fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
     // That of three or four pairs is hardly known.
-    let least = if pairs < 5 { 0.0 } else { 0.3 };
-    (correlation < least).then(|| {
+    let min_correlation = if pairs < 5 { 0.0 } else { 0.3 };
+    (correlation < min_correlation).then(|| {
         format!(
             "values with equal seeds correlate by {correlation:.2}: if seeds do not give both sides the same data or initialization, `pair: \
              false` compares independent samples (Welch)"

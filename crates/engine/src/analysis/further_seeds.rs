@@ -57,15 +57,15 @@ impl FurtherSeeds {
         }
         let index = store.index()?;
         let entries = Entries { by_key: index.iter().map(|entry| (entry.key, entry)).collect(), store };
-        let mut others: HashMap<String, Vec<&Entry>> = HashMap::new();
+        let mut by_shape: HashMap<String, Vec<&Entry>> = HashMap::new();
         for entry in index.iter().filter(|entry| !planned_keys.contains(&entry.key) && seed_of(&entry.label).is_some())
         {
-            others.entry(shape(&entry.identity)).or_default().push(entry);
+            by_shape.entry(shape(&entry.identity)).or_default().push(entry);
         }
         let mut records: Vec<(usize, Point, Key)> = Vec::new();
         for (configuration, known_seeds) in configurations(plan, study, &jobs, &entries) {
             let mut newest: BTreeMap<&str, &Entry> = BTreeMap::new();
-            for other in others.get(&shape(&configuration.entry.identity)).into_iter().flatten() {
+            for other in by_shape.get(&shape(&configuration.entry.identity)).into_iter().flatten() {
                 let Some(seed) = seed_of(&other.label).filter(|seed| !known_seeds.contains(*seed)) else { continue };
                 let is_newer = newest.get(seed).is_none_or(|entry| entry.started < other.started);
                 if is_newer && entries.are_alike(configuration.entry, other, [&configuration.seed, seed]) {
@@ -106,13 +106,13 @@ impl FurtherSeeds {
 
 /// The jobs of a claim, each with its step.
 fn of_claim(claim: &Claim, study: &Study) -> Vec<(usize, JobId)> {
-    let whole = claim.over_all(SEED).unwrap_or_else(|| claim.clone());
+    let whole_claim = claim.over_all(SEED).unwrap_or_else(|| claim.clone());
     let of_side = |(step, selection): (usize, Selection)| {
         let only = resolved(&study.recipe, &selection);
         let points = study.steps[step].iter().filter(|(point, _)| selected(point, &only));
         points.map(|(_, job)| (step, *job)).collect::<Vec<_>>()
     };
-    whole.selections().into_iter().flat_map(of_side).collect()
+    whole_claim.selections().into_iter().flat_map(of_side).collect()
 }
 
 /// A measured point of each configuration, with all seeds that the study has of it.

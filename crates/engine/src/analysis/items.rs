@@ -47,8 +47,8 @@ pub(crate) fn claimed(study: &Study) -> Vec<(JobId, &Items)> {
 fn unchanged(key: Key, items: &Items, store: &Store) -> Result<Scores, String> {
     let name = clean(&items.file).into_owned();
     let record = store.get(key).ok().flatten();
-    let known = record.as_ref().and_then(|record| record.files.get(items.file.trim_start_matches("./")));
-    let Some(Digest::File { blake3, .. }) = known else {
+    let digest = record.as_ref().and_then(|record| record.files.get(items.file.trim_start_matches("./")));
+    let Some(Digest::File { blake3, .. }) = digest else {
         return Err(format!(
             "`{name}` is no output of job {}: it must be among `outputs` when the job runs",
             key.short()

@@ -79,8 +79,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     if spec.kind == Kind::Pareto {
         let better = [&spec.x, &spec.y].map(|axis| better(spec, axis, if *axis == spec.x { units.0 } else { units.1 }));
-        let all: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
-        for piece in visible(&steps(&front(&all, better), better), &x, &y) {
+        let means: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
+        for piece in visible(&steps(&front(&means, better), better), &x, &y) {
             plot.draw_series(LineSeries::new(piece, INK.stroke_width(1)))?;
         }
     }

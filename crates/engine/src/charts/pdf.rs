@@ -23,11 +23,11 @@ pub(super) fn pdf(size: (u32, u32), width: f32, draw: impl FnOnce(&Area<Pdf<'_>>
     let height = size.1 as f32 * scale;
     // From units downwards to points upwards.
     let _ = writeln!(content, "{scale:.5} 0 0 {:.5} 0 {height:.2} cm 1 J 1 j", -scale);
-    let drawn = {
+    let is_drawn = {
         let canvas = Pdf { content: &mut content, opacities: &mut opacities, size, font };
         matches!(draw(&canvas.into_drawing_area()), Ok(Ok(())))
     };
-    drawn.then(|| file(&content, &opacities, (width, height)))
+    is_drawn.then(|| file(&content, &opacities, (width, height)))
 }
 
 /// The file with one page.

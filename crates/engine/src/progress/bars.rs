@@ -372,8 +372,8 @@ impl Observer for Bars {
             }
             RunEvent::Skipped { job, because: Some(because) } => {
                 self.skipped += 1;
-                let needed = name(plan.job(JobId::new(*because)));
-                self.ended("-", dim, plan, *job, &format!("skipped: needs {needed}"));
+                let need = name(plan.job(JobId::new(*because)));
+                self.ended("-", dim, plan, *job, &format!("skipped: needs {need}"));
             }
             // After a stop that would be all the rest of the plan; the summary counts it.
             RunEvent::Skipped { job, because: None } => self.forget(*job),

@@ -185,8 +185,8 @@ impl<W: Write> Observer for Lines<W> {
                 self.ended("stopped", plan, *job, &format!("{}  {}", duration(*seconds), clean(how)));
             }
             RunEvent::Skipped { job, because: Some(because) } => {
-                let needed = name(plan.job(JobId::new(*because)));
-                self.ended("skipped", plan, *job, &format!("needs {needed}"));
+                let need = name(plan.job(JobId::new(*because)));
+                self.ended("skipped", plan, *job, &format!("needs {need}"));
             }
             // Storing takes only a moment. After a stop, the whole rest of the plan is skipped, and the summary counts it.
             // The number of records that may come from a remote is printed elsewhere; there may be thousands of them.

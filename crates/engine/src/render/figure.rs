@@ -54,8 +54,8 @@ impl Figure {
         let mut dots = Vec::new();
         for (point, job) in points(figure, study) {
             // Points that are the same job are one measurement.
-            let ended = reached.get(job).filter(|_| spec.has_curves());
-            let job = ended.unwrap_or(job);
+            let last_job = reached.get(job).filter(|_| spec.has_curves());
+            let job = last_job.unwrap_or(job);
             let Some(measured) = measured.get(job).filter(|_| jobs.insert(*job)) else { continue };
             // A number alone does not say what it is of.
             let color = spec.color.as_ref().and_then(|axis| {
@@ -77,7 +77,7 @@ impl Figure {
                 curves: records.get(job).map(|record| &record.outcome.curves),
                 started: measured.started,
                 seconds: measured.seconds,
-                stopped: ended.is_some(),
+                stopped: last_job.is_some(),
             });
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();

@@ -104,11 +104,13 @@ fn render(site: &Site, names: &[String]) -> Option<Response> {
 
 /// The jobs that have curves in some run.
 fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
-    let drawn = |job: &diff::SideJob| job.record.as_ref().is_some_and(|record| !record.outcome.curves.is_empty());
-    let names: std::collections::BTreeSet<&String> =
-        results.iter().flat_map(|side| side.jobs.iter().filter(|(_, job)| drawn(job)).map(|(name, _)| name)).collect();
+    let has_curves = |job: &diff::SideJob| job.record.as_ref().is_some_and(|record| !record.outcome.curves.is_empty());
+    let names: std::collections::BTreeSet<&String> = results
+        .iter()
+        .flat_map(|side| side.jobs.iter().filter(|(_, job)| has_curves(job)).map(|(name, _)| name))
+        .collect();
     let job = |name: &String| {
-        let key = |side: &diff::Side| side.jobs.get(name).filter(|job| drawn(job)).map(|job| job.key.short());
+        let key = |side: &diff::Side| side.jobs.get(name).filter(|job| has_curves(job)).map(|job| job.key.short());
         (clean(name).into_owned(), results.iter().map(key).collect())
     };
     names.into_iter().take(MAX_JOBS).map(job).collect()
@@ -186,7 +188,7 @@ fn environment(sides: &[Side]) -> Markup {
     }
 }
 
-fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
+fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> Markup {
     let Difference { same, only, params, environment, .. } = difference;
     html! {
         section id=(pair.id("params")) {
@@ -199,7 +201,7 @@ fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
                 @if params.len() > MAX_NAMES { p .note { "and " (params.len() - MAX_NAMES) " more" } }
             }
             @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
-            @if open > 0 { p { (count(open, "job")) " have no result in one of them." } }
+            @if open_jobs > 0 { p { (count(open_jobs, "job")) " have no result in one of them." } }
             @for (what, [before, after]) in environment.iter().take(MAX_NAMES) {
                 p { (clean(what)) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
             }

@@ -179,12 +179,12 @@ fn points(curves: &BTreeMap<String, Curve>, parameters: &Asked) -> Option<Vec<(f
 }
 
 /// At most `most` points for the given ones: of each group of neighbors the lowest and the highest in their order, or the mean.
-fn thinned(points: &[(f64, f64)], most: usize, mean: bool) -> Vec<(f64, f64)> {
-    if points.len() <= most {
+fn thinned(points: &[(f64, f64)], max_points: usize, mean: bool) -> Vec<(f64, f64)> {
+    if points.len() <= max_points {
         return points.to_vec();
     }
-    let groups = if mean { most } else { most / 2 };
-    let mut thin = Vec::with_capacity(most);
+    let groups = if mean { max_points } else { max_points / 2 };
+    let mut thin = Vec::with_capacity(max_points);
     for group in 0..groups {
         let part = &points[group * points.len() / groups..(group + 1) * points.len() / groups];
         if mean {
@@ -239,7 +239,7 @@ mod tests {
             ("loss".to_owned(), curve(vec![1, 2, 3, 4], vec![4.0, f64::NAN, 2.0, 1.0])),
             ("tokens".to_owned(), curve(vec![1, 3, 4], vec![10.0, 30.0, 40.0])),
         ]);
-        let asked = |x: &str, from| Asked {
+        let request = |x: &str, from| Asked {
             jobs: String::new(),
             y: "loss".to_owned(),
             x: x.to_owned(),
@@ -248,9 +248,9 @@ mod tests {
             to: None,
             mean: false,
         };
-        assert_eq!(points(&curves, &asked("", None)), Some(vec![(1.0, 4.0), (3.0, 2.0), (4.0, 1.0)]));
-        assert_eq!(points(&curves, &asked("tokens", None)), Some(vec![(10.0, 4.0), (30.0, 2.0), (40.0, 1.0)]));
-        assert_eq!(points(&curves, &asked("", Some(3.5))), Some(vec![(3.0, 2.0), (4.0, 1.0)]));
-        assert_eq!(points(&curves, &asked("time", None)), None);
+        assert_eq!(points(&curves, &request("", None)), Some(vec![(1.0, 4.0), (3.0, 2.0), (4.0, 1.0)]));
+        assert_eq!(points(&curves, &request("tokens", None)), Some(vec![(10.0, 4.0), (30.0, 2.0), (40.0, 1.0)]));
+        assert_eq!(points(&curves, &request("", Some(3.5))), Some(vec![(3.0, 2.0), (4.0, 1.0)]));
+        assert_eq!(points(&curves, &request("time", None)), None);
     }
 }

@@ -112,8 +112,8 @@ pub(super) async fn stream<L: Look>(
 ) -> Response {
     let mut states = {
         let mut shows = site.hub.shows();
-        let ended = shows.ended.iter().find(|(ended, _)| *ended == name).map(|(_, state)| state.clone());
-        match (ended, shows.live.get(&name)) {
+        let end_state = shows.ended.iter().find(|(ended_name, _)| *ended_name == name).map(|(_, state)| state.clone());
+        match (end_state, shows.live.get(&name)) {
             (Some(state), _) => watch::channel(state).1,
             (None, Some(sender)) => sender.subscribe(),
             (None, None) => {

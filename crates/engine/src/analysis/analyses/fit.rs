@@ -155,15 +155,15 @@ fn note(
     let Some(law) = law else {
         return format!("{of}: no law, which needs three sizes and numbers above zero");
     };
-    let shown = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
+    let as_text = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
     let Estimate { value, low, high, .. } = law.exponent;
-    let exponent = shown(Some(value));
-    let text = format!("{of}: in proportion to {x} to the power {exponent} [{}, {}]", shown(low), shown(high));
+    let exponent = as_text(Some(value));
+    let text = format!("{of}: in proportion to {x} to the power {exponent} [{}, {}]", as_text(low), as_text(high));
     let Some(size) = settings.predict else { return text };
     let predicted = law.predict(size, LEVEL);
     let ends = predicted.low.zip(predicted.high);
     let mean = sizes.get(&size.to_bits()).and_then(|values| Sample::new(values)).map(|sample| sample.mean);
-    let judged = match (mean, ends) {
+    let verdict = match (mean, ends) {
         (Some(mean), Some((low, high))) => {
             let place = if low <= mean && mean <= high { "within" } else { "outside of" };
             let [size, mean, low, high] = [size, mean, low, high].map(brief);
@@ -171,7 +171,7 @@ fn note(
         }
         _ => format!("{} is predicted and not measured", brief(size)),
     };
-    format!("{text}; {judged}")
+    format!("{text}; {verdict}")
 }
 
 /// Whether each smaller size ranks the values of the axis as the largest does.

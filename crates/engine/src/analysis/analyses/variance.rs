@@ -62,10 +62,10 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
             }
             Err(reason) => contents.notes.push(format!("{metric}: {reason}")),
         }
-        let shown = Show::Interval;
-        let sd = scale(metric, &cells, shown, traits.unit);
+        let interval = Show::Interval;
+        let sd = scale(metric, &cells, interval, traits.unit);
         let column = |metric: String, unit, scale, show| Column { point: Vec::new(), metric, unit, scale, show };
-        contents.columns.push(column(format!("{metric}, sd"), traits.unit, sd, shown));
+        contents.columns.push(column(format!("{metric}, sd"), traits.unit, sd, interval));
         contents.columns.push(column(metric.to_owned(), Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
         for ((row, cell), share) in contents.rows.iter_mut().zip(cells).zip(shares) {
             row.cells.extend([cell, share]);
@@ -78,9 +78,9 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
 }
 
 /// The axes of the sources: those that the table names, or those that repeat a measurement and vary.
-fn sources((_, analysis, named): Request<'_>, source: Source<'_>) -> Vec<String> {
-    if !named.is_empty() {
-        return named.iter().map(|axis| axis.value.clone()).collect();
+fn sources((_, analysis, named_axes): Request<'_>, source: Source<'_>) -> Vec<String> {
+    if !named_axes.is_empty() {
+        return named_axes.iter().map(|axis| axis.value.clone()).collect();
     }
     let kinds = source.kinds(&[analysis.of.step]);
     let points = source.points(analysis.of.step, &resolved(&source.study.recipe, &analysis.of.only));
@@ -130,9 +130,9 @@ fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
     }
     let points: Vec<(&Point, f64)> = side.values();
     let text = |point: &Point, axis: &str| format!("{:?}", point.get(axis).map(ToString::to_string));
-    let others: BTreeSet<&str> =
+    let axes_of_points: BTreeSet<&str> =
         points.iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str()).collect();
-    for axis in others.into_iter().filter(|axis| !axes.iter().any(|name| name == axis)) {
+    for axis in axes_of_points.into_iter().filter(|axis| !axes.iter().any(|name| name == axis)) {
         if points.iter().any(|(point, _)| text(point, axis) != text(points[0].0, axis)) {
             return Err(format!(
                 "`{axis}` varies, and is no source: select one value with `where`, or name it in `axes`"

@@ -125,8 +125,8 @@ fn readings(claim: &Claim, source: Source<'_>, curves: &Curves) -> Vec<Choice> {
 
 /// The verdict over all seeds that were measured, if the claim leaves out some of them.
 fn over_all(claim: &Claim, source: Source<'_>) -> Option<Choice> {
-    let whole = seeds::over_all(claim, source)?;
-    of_verdict(format!("all {} that were measured", count(whole.seeds, "seed")), &whole.verdict)
+    let over_all = seeds::over_all(claim, source)?;
+    of_verdict(format!("all {} that were measured", count(over_all.seeds, "seed")), &over_all.verdict)
 }
 
 /// The verdict under a choice; `None` without an interval, as a median of fewer than six units.

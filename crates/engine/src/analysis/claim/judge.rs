@@ -128,8 +128,8 @@ impl<'a> Judge<'a> {
             steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let ranked: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
-        rank(&steps, &format!("by their means: {}{lacks}", ranked.join(" < ")), verdict);
+        let values: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
+        rank(&steps, &format!("by their means: {}{lacks}", values.join(" < ")), verdict);
         Ok(())
     }
 
@@ -155,8 +155,8 @@ impl<'a> Judge<'a> {
     }
 
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
-        let named: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
-        apart(&self.source.study.recipe.steps[step], &named)
+        let names: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
+        apart(&self.source.study.recipe.steps[step], &names)
     }
 
     fn side(
@@ -188,9 +188,9 @@ impl<'a> Judge<'a> {
             }
             if !self.hardware.is_empty() && !self.hardware.contains(&backend) {
                 let about: Vec<&str> = self.hardware.iter().map(|backend| backend.name()).collect();
-                let (about, on) = (about.join(" or "), backend.name());
+                let (about, device) = (about.join(" or "), backend.name());
                 verdict.lacks = Some(Lack::Hardware);
-                return Err(format!("it is about {about}; this was measured on {on}"));
+                return Err(format!("it is about {about}; this was measured on {device}"));
             }
         }
         Ok(side)
@@ -225,29 +225,29 @@ fn said(metric: &str, unit: Unit) -> Unit {
 fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
-    let (mut wrong, mut open, mut needs) = (Vec::new(), Vec::new(), None);
+    let (mut wrong, mut undecided, mut needs) = (Vec::new(), Vec::new(), None);
     let (mut against, mut most): (f64, f64) = (1.0, 0.0);
-    for ((shown, step, needed), p) in steps.iter().zip(&chance) {
+    for ((text, step, needed), p) in steps.iter().zip(&chance) {
         most = most.max(*p);
         match (*p < 1.0 - LEVEL, step.value > 0.0) {
             (true, true) => {}
             (true, false) => {
-                wrong.push(shown.as_str());
+                wrong.push(text.as_str());
                 against = against.min(*p);
             }
             (false, _) => {
-                open.push(shown.as_str());
+                undecided.push(text.as_str());
                 needs = needs.max(*needed);
             }
         }
     }
     (verdict.state, verdict.because, verdict.p) = if !wrong.is_empty() {
         (State::Refuted, format!("it is the other way round for {}; {ranking}", wrong.join(", ")), Some(against))
-    } else if open.is_empty() {
+    } else if undecided.is_empty() {
         (State::Supported, ranking.to_owned(), Some(most))
     } else {
         verdict.open = true;
-        (State::Undecided, format!("not told apart: {}; {ranking}{}", open.join(", "), outlook(needs)), Some(1.0))
+        (State::Undecided, format!("not told apart: {}; {ranking}{}", undecided.join(", "), outlook(needs)), Some(1.0))
     };
 }
 

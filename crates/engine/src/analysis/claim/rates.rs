@@ -50,15 +50,15 @@ impl Judge<'_> {
     /// The jobs of a side, each with true if it failed.
     fn outcomes<'s>(&self, side: &'s Side<'_>, apart: &[String]) -> Result<Vec<(&'s Point, bool)>, String> {
         let mut runs: Vec<(&Point, bool)> = side.found.iter().map(|found| (found.point, false)).collect();
-        let mut open = 0;
+        let mut open_jobs = 0;
         for (absence, _, point) in &side.absent {
             match absence {
                 Absence::Failed(_) | Absence::Diverged { .. } => runs.push((point, true)),
-                _ => open += 1,
+                _ => open_jobs += 1,
             }
         }
-        if open > 0 {
-            return Err(format!("{} neither with a result nor failed", count(open, "job")));
+        if open_jobs > 0 {
+            return Err(format!("{} neither with a result nor failed", count(open_jobs, "job")));
         }
         let Some((first, _)) = runs.first() else { return Err("no point has these values".to_owned()) };
         let varies = |axis: &str| runs.iter().any(|(point, _)| point.get(axis) != first.get(axis));

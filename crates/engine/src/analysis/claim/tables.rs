@@ -70,13 +70,13 @@ fn is_about(claim: &Claim, compare: &Compare, (of, to): &(Value, Value), source:
         selected.sort_by(|a, b| a.0.cmp(b.0));
         selected.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
     };
-    let wanted = |value: &Value| {
+    let selection_of = |value: &Value| {
         let mut selection = resolved(recipe, &compare.of.only);
         selection.push((axis, vec![value.clone()]));
         sorted(selection)
     };
     let claim_sides = [&comparison.of, other].map(|side| (side.step, sorted(resolved(recipe, &side.only))));
-    let [first, second] = [of, to].map(|value| (compare.of.step, wanted(value)));
+    let [first, second] = [of, to].map(|value| (compare.of.step, selection_of(value)));
     claim_sides == [first.clone(), second.clone()] || claim_sides == [second, first]
 }
 

@@ -72,10 +72,10 @@ impl Cost {
     fn of(&self, seeds: usize) -> (usize, f64) {
         let (mut jobs, mut seconds) = (0, 0.0);
         for (known, further) in self.points.iter().zip(&self.further) {
-            let open = known.iter().take(seeds).filter(|own| **own > 0.0);
-            let more = seeds.saturating_sub(known.len());
-            jobs += open.clone().count() + more;
-            seconds += open.sum::<f64>() + more as f64 * further;
+            let open_seconds = known.iter().take(seeds).filter(|own| **own > 0.0);
+            let new_seeds = seeds.saturating_sub(known.len());
+            jobs += open_seconds.clone().count() + new_seeds;
+            seconds += open_seconds.sum::<f64>() + new_seeds as f64 * further;
         }
         (jobs, seconds)
     }
@@ -99,13 +99,13 @@ pub(super) fn choose(
     }
     let involved: BTreeSet<usize> = counting.iter().flat_map(|(_, chains, _)| chains).copied().collect();
     let (costs, fixed) = costs(plan, &chains, &involved, seconds, cached)?;
-    let mut least: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut needed = least.clone();
+    let mut least_seeds: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut needed_seeds = least_seeds.clone();
     for (outlook, chains, seeds) in &counting {
         for chain in chains {
-            let first = least.entry(*chain).or_insert(2);
+            let first = least_seeds.entry(*chain).or_insert(2);
             *first = (*first).max(outlook.least_seeds.unwrap_or(2));
-            let enough = needed.entry(*chain).or_insert(2);
+            let enough = needed_seeds.entry(*chain).or_insert(2);
             *enough = (*enough).max(*seeds).max(outlook.least_seeds.unwrap_or(2));
         }
     }
@@ -119,10 +119,10 @@ pub(super) fn choose(
     let power = |chosen: &BTreeMap<usize, usize>, outlook: &Outlook, decision_chains: &[usize]| {
         outlook.model.as_ref().map_or(0.0, |model| model.power(units(chosen, decision_chains)))
     };
-    let seconds_needed = total(&needed);
+    let seconds_needed = total(&needed_seeds);
     let is_enough = seconds_needed <= budget;
-    let is_affordable = is_enough || total(&least) <= budget;
-    let mut chosen = if is_enough { needed } else { least };
+    let is_affordable = is_enough || total(&least_seeds) <= budget;
+    let mut chosen = if is_enough { needed_seeds } else { least_seeds };
     let lowest = |chosen: &BTreeMap<usize, usize>| {
         counting.iter().map(|(outlook, decision_chains, _)| power(chosen, outlook, decision_chains)).fold(1.0, f64::min)
     };
@@ -242,15 +242,15 @@ fn costs(
             let chain = chains[index][step];
             let varies = involved.contains(&chain);
             let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-            let mut known: BTreeMap<String, f64> = BTreeMap::new();
+            let mut seconds_of_place: BTreeMap<String, f64> = BTreeMap::new();
             // Jobs that are in several steps run once.
             for (point, job) in points.iter().filter(|(_, job)| counted_jobs.insert(*job)) {
-                let done = cached[job.index()];
-                if !varies && (done || study.rounds.contains_key(job)) {
+                let is_done = cached[job.index()];
+                if !varies && (is_done || study.rounds.contains_key(job)) {
                     continue;
                 }
                 let name = &study.recipe.steps[step].name.value;
-                let seconds = seconds[job.index()].or(done.then_some(0.0));
+                let seconds = seconds[job.index()].or(is_done.then_some(0.0));
                 let Some(seconds) = seconds else {
                     return Err(format!("no duration of a job of step `{name}` is known; run one of them first"));
                 };
@@ -259,12 +259,17 @@ fn costs(
                     continue;
                 }
                 let place = point.but(SEED);
-                groups.entry(place.clone()).or_default().push(if done { 0.0 } else { seconds.max(f64::MIN_POSITIVE) });
-                known.entry(place).or_insert(seconds);
+                groups.entry(place.clone()).or_default().push(if is_done {
+                    0.0
+                } else {
+                    seconds.max(f64::MIN_POSITIVE)
+                });
+                seconds_of_place.entry(place).or_insert(seconds);
             }
             if varies && !groups.is_empty() {
                 let planned = seeds_of(points).len().max(1);
-                let further = groups.keys().map(|place| known.get(place).copied().unwrap_or_default()).collect();
+                let further =
+                    groups.keys().map(|place| seconds_of_place.get(place).copied().unwrap_or_default()).collect();
                 costs.push(Cost {
                     study: index,
                     step,

@@ -216,11 +216,12 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn marks(&mut self, table: &'a Table, shown: &'a Metrics, metric: &'a str) {
-        let step = shown.of.step;
+    fn marks(&mut self, table: &'a Table, metrics: &'a Metrics, metric: &'a str) {
+        let step = metrics.of.step;
         let recipe = &self.source.study.recipe;
         let mut better = self.source.traits(step, metric).better;
-        if let Some((_, direction)) = shown.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric)) {
+        if let Some((_, direction)) = metrics.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric))
+        {
             better = *direction;
         }
         if better.is_none() {
@@ -228,11 +229,11 @@ impl<'a> Finder<'a> {
         }
         let names =
             |axes: &[crate::recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
-        let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
-        let points = self.points(step, &resolved(recipe, &shown.of.only));
+        let (row_axes, column_axes) = (names(&metrics.rows), names(&metrics.columns));
+        let points = self.points(step, &resolved(recipe, &metrics.of.only));
         let (rows, columns) = (Keys::new(&points, &row_axes), Keys::new(&points, &column_axes));
-        let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
-        let axes = apart(&recipe.steps[step], &named);
+        let names: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
+        let axes = apart(&recipe.steps[step], &names);
         for (column, label) in columns.labels.iter().enumerate() {
             let mut members: Vec<Points<'a>> = vec![Vec::new(); rows.labels.len()];
             for ((point, row), _) in
@@ -274,8 +275,8 @@ impl<'a> Finder<'a> {
     }
 
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
-        let named: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
-        apart(&self.source.study.recipe.steps[step], &named)
+        let names: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
+        apart(&self.source.study.recipe.steps[step], &names)
     }
 
     fn side(&self, side: &Side) -> Points<'a> {

@@ -145,7 +145,7 @@ impl Model {
             _ => 2,
         };
         let first = self.least.unwrap_or(0).max(first);
-        let most = self.most();
+        let max_seeds = self.most();
         let enough = |seeds: usize| self.power(seeds) >= wanted;
         // More seeds than those of earlier plans have a stricter level.
         let looked = self.made.iter().map(|plan| plan.most).max().unwrap_or(0);
@@ -161,10 +161,10 @@ impl Model {
         }
         let mut high = first;
         while !enough(high) {
-            if high >= most {
+            if high >= max_seeds {
                 return None;
             }
-            high = (if self.least.is_some() { high + high.div_ceil(4) } else { high * 2 }).min(most);
+            high = (if self.least.is_some() { high + high.div_ceil(4) } else { high * 2 }).min(max_seeds);
         }
         Some(fewest(first, high, enough))
     }

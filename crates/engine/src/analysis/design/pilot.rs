@@ -46,7 +46,7 @@ impl Pilot {
         for ((index, step), chosen_places) in &self.points {
             let study = &plan.studies[*index];
             let name = &study.recipe.steps[*step].name.value;
-            let whole = if plan.studies.len() > 1 { format!("{}:{name}", study.recipe.name) } else { name.clone() };
+            let full_name = if plan.studies.len() > 1 { format!("{}:{name}", study.recipe.name) } else { name.clone() };
             let points = &study.steps[*step];
             let mut seeds: Vec<String> = seeds_of(points).into_iter().take(SEEDS).collect();
             if seeds.len() < 2 {
@@ -56,7 +56,7 @@ impl Pilot {
             let places = places(points, chosen_places);
             let one = |place: &str, seed: &str| {
                 let separator = if place.is_empty() { "" } else { "," };
-                format!("{whole}/{place}{separator}{SEED}={seed}")
+                format!("{full_name}/{place}{separator}{SEED}={seed}")
             };
             only.extend(places.iter().flat_map(|place| seeds.iter().map(|seed| one(place, seed)).collect::<Vec<_>>()));
         }

@@ -42,8 +42,8 @@ pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Sco
 fn item(row: &Row, items: &Items) -> Result<(String, String, f64), String> {
     let column = |name: &str| {
         row.get(name).filter(|value| !value.is_null()).ok_or_else(|| {
-            let known: Vec<String> = row.keys().map(|known| format!("`{}`", clean(known))).collect();
-            format!("it has no value in column `{}`; its columns are {}", clean(name), known.join(", "))
+            let columns: Vec<String> = row.keys().map(|column| format!("`{}`", clean(column))).collect();
+            format!("it has no value in column `{}`; its columns are {}", clean(name), columns.join(", "))
         })
     };
     let word =

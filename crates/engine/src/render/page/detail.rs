@@ -144,8 +144,8 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
     let readings: Vec<(u64, f64)> =
         curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect();
     let last = readings.len().saturating_sub(1);
-    let shown = readings.len().min(MAX_POINTS);
-    let indices = (0..shown).map(|index| if shown > 1 { index * last / (shown - 1) } else { last });
+    let number = readings.len().min(MAX_POINTS);
+    let indices = (0..number).map(|index| if number > 1 { index * last / (number - 1) } else { last });
     // Digits that no drawing shows would be most of the page.
     let rounded = |value: f64| format!("{value:.4e}").parse().unwrap_or(value);
     let (at, values) = indices.map(|index| (readings[index].0, rounded(readings[index].1))).unzip();
@@ -182,9 +182,9 @@ mod tests {
     fn a_long_curve_keeps_its_ends() {
         let at: Vec<u64> = (1..=1000).collect();
         let values: Vec<f64> = at.iter().map(|at| 1.0 / *at as f64).collect();
-        let drawn = drawn("loss", &Curve { unit: Unit::Nats, at, values });
-        assert_eq!((drawn.at.len(), drawn.at[0], drawn.at[MAX_POINTS - 1]), (MAX_POINTS, 1, 1000));
-        assert_eq!(drawn.values[MAX_POINTS - 1], 0.001);
+        let curve = drawn("loss", &Curve { unit: Unit::Nats, at, values });
+        assert_eq!((curve.at.len(), curve.at[0], curve.at[MAX_POINTS - 1]), (MAX_POINTS, 1, 1000));
+        assert_eq!(curve.values[MAX_POINTS - 1], 0.001);
         let short = |values: Vec<f64>| {
             let curve = Curve { unit: Unit::One, at: vec![5; values.len()], values };
             super::drawn("x", &curve).values

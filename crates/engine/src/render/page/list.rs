@@ -203,9 +203,9 @@ impl Jobs {
             step_records.map(|record| (step.task, &record.outcome.metrics))
         });
         let jobs = study.steps.iter().map(Vec::len).sum::<usize>();
-        let most = LIMIT / 2 / (CELL * jobs.max(1));
+        let max_columns = LIMIT / 2 / (CELL * jobs.max(1));
         let names: Vec<&str> = study.recipe.metrics().collect();
-        let columns = Columns::new(task_metrics, &names, most.clamp(SHOWN, MAX_COLUMNS));
+        let columns = Columns::new(task_metrics, &names, max_columns.clamp(SHOWN, MAX_COLUMNS));
         let (mut lines, mut tallies) = (Vec::new(), Vec::new());
         for (step, points) in study.steps.iter().enumerate() {
             let mut tally = Tally::default();
@@ -319,8 +319,8 @@ impl Columns {
             format!("{scaled:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
         };
         let mut cells: Vec<Option<f64>> = self.list.iter().map(value).collect();
-        let used = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        cells.truncate(used);
+        let length = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        cells.truncate(length);
         cells
     }
 }
@@ -353,7 +353,7 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
 pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
     let Contents { plan, study, store, .. } = contents;
     let logs = logs(store.results());
-    let mut known: BTreeMap<Key, String> = BTreeMap::new();
+    let mut texts: BTreeMap<Key, String> = BTreeMap::new();
     let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
         let mut given: BTreeSet<&str> = step.axes().into_iter().collect();
         given.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
@@ -363,7 +363,7 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
     let texts = jobs.map(|(given, id)| {
         let job = plan.job(*id);
         // Points may be the same job.
-        let text = known.entry(job.key).or_insert_with(|| {
+        let text = texts.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
             // What the author gives, and what is not as it is by default.
             let telling = |name: &str| given.contains(name) || job.identity.params.contains_key(name);

@@ -136,11 +136,11 @@ mod tests {
         assert_eq!((tally.class(), tally.mark()), ("failed", "✗"));
         assert_eq!(tally.words(), "2 of 7 jobs done, 1 running, 1 failed, 1 held up");
         assert_eq!(tally.parts(100).last(), Some(&("fill-open", 71, 100)));
-        let mut decided = Tally::default();
+        let mut tally = Tally::default();
         for word in ["done", "ruled out", "reserve", "ruled out"] {
-            decided.add(word);
+            tally.add(word);
         }
-        assert_eq!(decided.words(), "1 of 1 job done, 1 in reserve, 2 ruled out");
-        assert_eq!((decided.class(), decided.parts(100)), ("done", vec![("fill-done", 0, 100)]));
+        assert_eq!(tally.words(), "1 of 1 job done, 1 in reserve, 2 ruled out");
+        assert_eq!((tally.class(), tally.parts(100)), ("done", vec![("fill-done", 0, 100)]));
     }
 }
