@@ -109,15 +109,15 @@ impl Looks {
     pub(super) fn corrected(&self, p: f64, level: Level, growing: bool) -> f64 {
         /// Below this, the sum of the looks' p-values is as good as the recursion.
         const SMALL: f64 = 1e-5;
-        let least = 1.0 - level.confidence;
+        let error_level = 1.0 - level.confidence;
         let plans = self.plans();
         match plans.as_slice() {
             // The recursion gives 5 % at the level, and so does the proportion.
-            [sizes] if growing && sizes.len() > 1 && p < least => {
+            [sizes] if growing && sizes.len() > 1 && p < error_level => {
                 let looks = || sizes.iter().map(|size| (*size, 1.0 - p)).collect::<Vec<_>>();
                 if p < SMALL { p * sizes.len() as f64 } else { error_rate(&looks()).max(p) }
             }
-            _ => (p * (1.0 - LEVEL) / least).min(1.0),
+            _ => (p * (1.0 - LEVEL) / error_level).min(1.0),
         }
     }
 

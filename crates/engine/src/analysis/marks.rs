@@ -73,24 +73,24 @@ pub(super) fn mark(
     // Fills in or leaves out what is missing; rows that still lack results are not ranked.
     let _ = complete(&mut all, question);
     let _ = leave_out_equal(&mut all, &question.apart, question.traits);
-    let whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
-    let rows: Vec<usize> = (0..cells.len()).filter(|row| whole(&sides[*row])).collect();
+    let is_whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
+    let rows: Vec<usize> = (0..cells.len()).filter(|row| is_whole(&sides[*row])).collect();
     let partial: Vec<usize> =
-        (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !whole(&sides[*row])).collect();
+        (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !is_whole(&sides[*row])).collect();
     if rows.len() < 2 {
         return remarks;
     }
-    let compared: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
+    let compared_sides: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
     let scaled = |value: f64| if logarithm { value.ln() } else { value };
     let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
         let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
         unit_values(&values, &question.apart, &question.kinds)
     };
-    let points = compared[0].found.iter().map(|found| found.point);
+    let points = compared_sides[0].found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
     let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
-    let used: Vec<Side<'_>> = compared.iter().map(|side| ranked.used(side, &question.apart)).collect();
-    match like(&used.iter().collect::<Vec<_>>(), question) {
+    let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
+    match like(&used_sides.iter().collect::<Vec<_>>(), question) {
         Ok(_) => {}
         Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
         Err(_) => return remarks,
@@ -107,7 +107,8 @@ pub(super) fn mark(
     if test.is_uneven() {
         remarks.insert(Remark::Uneven);
     }
-    let looks = used.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
+    let looks =
+        used_sides.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
     let growing = ranked.unit.is_seeds();
     let level = looks.level(test.units(), growing);
     remarks.extend(level.words().map(Remark::Looks));
@@ -116,7 +117,7 @@ pub(super) fn mark(
             Test::Blocks(blocks) => {
                 let axes = ranked.unit.named().map(<[String]>::to_vec);
                 let varying = || {
-                    let mut axes = varying(compared[0], &question.apart);
+                    let mut axes = varying(compared_sides[0], &question.apart);
                     axes.retain(|axis| !ranked.unit.ignores(axis));
                     axes
                 };
@@ -138,8 +139,8 @@ pub(super) fn mark(
 /// The axes on which the points of a row differ, without those that tell rows apart.
 fn varying(side: &Side<'_>, apart: &[String]) -> Vec<String> {
     let points: Vec<&Point> = side.found.iter().map(|found| found.point).collect();
-    let Some((first, others)) = points.split_first() else { return Vec::new() };
-    let varies = |axis: &&String| others.iter().any(|other| other.get(axis) != first.get(axis));
+    let Some((first, other_points)) = points.split_first() else { return Vec::new() };
+    let varies = |axis: &&String| other_points.iter().any(|other| other.get(axis) != first.get(axis));
     first.values.iter().map(|(axis, _)| axis).filter(|axis| !apart.contains(axis)).filter(varies).cloned().collect()
 }
 
@@ -234,8 +235,8 @@ impl Ranked {
         let few = match test {
             Test::Blocks(blocks) => blocks.reach(level) > TOO_WIDE,
             Test::Groups(groups) => {
-                let least = groups.counts.iter().copied().min().unwrap_or(0);
-                reach(level, means.len(), least) > TOO_WIDE
+                let min_count = groups.counts.iter().copied().min().unwrap_or(0);
+                reach(level, means.len(), min_count) > TOO_WIDE
             }
         };
         let any = differences.contains(&true);

@@ -89,8 +89,9 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
             TableKind::Effects(effects) => (effects::table(table, effects, source), jobs(&effects.of)),
             TableKind::Analysis(analysis) => (analyses::table(table, analysis, source, &curves), jobs(&analysis.of)),
             TableKind::Claims(claims) => {
-                let named = claims.iter().map(|index| &study.recipe.claims[index.value]);
-                let jobs = named.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
+                let listed_claims = claims.iter().map(|index| &study.recipe.claims[index.value]);
+                let jobs =
+                    listed_claims.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
                 (summary::table(table, claims, source, &verdicts), jobs)
             }
         };

@@ -100,15 +100,15 @@ impl Results {
         jobs: impl Iterator<Item = JobId>,
     ) -> BTreeMap<JobId, Cow<'_, Record>> {
         let jobs: BTreeSet<JobId> = jobs.filter(|id| self.is_done(*id)).collect();
-        let (known, open): (Vec<JobId>, Vec<JobId>) = jobs.into_iter().partition(|id| self.records.contains_key(id));
+        let (loaded, unread): (Vec<JobId>, Vec<JobId>) = jobs.into_iter().partition(|id| self.records.contains_key(id));
         let mut records: BTreeMap<JobId, Cow<'_, Record>> =
-            known.iter().filter_map(|id| Some((*id, Cow::Borrowed(self.records.get(id)?)))).collect();
+            loaded.iter().filter_map(|id| Some((*id, Cow::Borrowed(self.records.get(id)?)))).collect();
         let read = |ids: &[JobId]| -> Vec<(JobId, Record)> {
             ids.iter().filter_map(|id| Some((*id, store.get(plan.job(*id).key).ok()??))).collect()
         };
         // Most of the time is spent on parsing, which is parallel.
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(open.len() / 500 + 1);
-        let parts: Vec<&[JobId]> = open.chunks(open.len().div_ceil(threads).max(1)).collect();
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(unread.len() / 500 + 1);
+        let parts: Vec<&[JobId]> = unread.chunks(unread.len().div_ceil(threads).max(1)).collect();
         let read = threads::each(&parts, read).into_iter().flatten();
         records.extend(read.map(|(id, record)| (id, Cow::Owned(record))));
         records

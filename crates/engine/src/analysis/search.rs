@@ -96,11 +96,11 @@ fn follow(
 ) -> io::Result<Vec<Decided>> {
     let followed = Followed { plan, study, step, known };
     let Some(search) = &study.recipe.steps[step].search else { return Ok(Vec::new()) };
-    let mut decided = Vec::new();
+    let mut decisions = Vec::new();
     if let Some(rules) = &search.rungs {
         for mut configurations in followed.configurations(&rules.axis) {
             followed.sort(&mut configurations);
-            decided.extend(match rules.workers {
+            decisions.extend(match rules.workers {
                 None => followed.halve(rules, &configurations, accept)?,
                 Some(workers) => followed.halve_by_clock(rules, workers, &configurations, accept)?,
             });
@@ -109,10 +109,10 @@ fn follow(
     if let Some(rules) = &search.racing {
         for mut configurations in followed.configurations("seed") {
             followed.sort(&mut configurations);
-            decided.extend(followed.race(rules, &configurations, accept)?);
+            decisions.extend(followed.race(rules, &configurations, accept)?);
         }
     }
-    Ok(decided)
+    Ok(decisions)
 }
 
 impl Followed<'_> {

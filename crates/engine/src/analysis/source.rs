@@ -95,8 +95,8 @@ impl<'a> Source<'a> {
                 None => side.absent.push((self.absence(job, metric), job, point)),
             }
         }
-        let most = seeds.len().max(1);
-        side.looks = Looks::planned(most.saturating_sub(extra), most);
+        let max_seeds = seeds.len().max(1);
+        side.looks = Looks::planned(max_seeds.saturating_sub(extra), max_seeds);
         side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
         side
     }

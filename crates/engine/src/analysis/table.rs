@@ -83,8 +83,8 @@ impl Table {
         for ((point, row_key), column_key) in points.iter().zip(&row_keys.of_row).zip(&column_keys.of_row) {
             members[row_key * groups + column_key].push(*point);
         }
-        let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
-        let (apart, kinds) = (apart(step, &named), source.kinds(&[shown.of.step]));
+        let names: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
+        let (apart, kinds) = (apart(step, &names), source.kinds(&[shown.of.step]));
         let paper = Paper::new(shown, source.study);
         let misfit = misfit(&shown.about, &points, source);
         let mut footnotes = Footnotes::default();
@@ -110,8 +110,8 @@ impl Table {
                     Show::Mean
                 };
                 let labels = row_keys.labels.iter().map(|labels| labels.join(", "));
-                let named: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
-                equal_rows.extend(values_without_effect(&named, &apart, traits));
+                let labeled_sides: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
+                equal_rows.extend(values_without_effect(&labeled_sides, &apart, traits));
                 let (rules, unpaired) = (table.rules, true);
                 let (apart, kinds) = (apart.clone(), kinds.clone());
                 let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired, rules };
@@ -368,8 +368,8 @@ fn notes(
         metrics.sort_unstable();
         metrics.dedup();
         let metrics = if mixed { format!("{}: ", metrics.join(", ")) } else { String::new() };
-        let over = unit.over();
-        notes.push(clean(&format!("{metrics}{what} over {over} (n = {n})")).into_owned());
+        let basis = unit.over();
+        notes.push(clean(&format!("{metrics}{what} over {basis} (n = {n})")).into_owned());
     }
     notes.extend(too_wide(rows, columns));
     notes.extend(marked(rows.iter().flat_map(|row| &row.cells)));

@@ -123,10 +123,10 @@ mod tests {
         let mut draws = Draws::new(7);
         let (mut rates, mut right, mut effects) = (Vec::new(), 0, 0);
         for _ in 0..PROJECTS {
-            let [wrong, right_in_project, all] = project(&mut draws, 0.05, 3.0);
+            let [wrong, right_in_project, true_effects] = project(&mut draws, 0.05, 3.0);
             rates.push(wrong as f64 / (wrong + right_in_project).max(1) as f64);
             right += right_in_project;
-            effects += all;
+            effects += true_effects;
         }
         let rate = Sample::new(&rates).unwrap();
         let error = rate.sd.unwrap() / (rates.len() as f64).sqrt();

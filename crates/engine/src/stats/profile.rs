@@ -32,8 +32,8 @@ pub fn profile_scores(runs: &[Vec<Vec<TimeToEvent>>]) -> Option<Vec<Estimate>> {
                 method.iter().map(|runs| runs.iter().map(|_| runs[draws.below(runs.len())]).collect()).collect()
             })
             .collect();
-        for (all, score) in drawn.iter_mut().zip(scores(&medians(&again))) {
-            all.push(score);
+        for (score_draws, score) in drawn.iter_mut().zip(scores(&medians(&again))) {
+            score_draws.push(score);
         }
     }
     let estimate = |(value, mut drawn): (f64, Vec<f64>)| {

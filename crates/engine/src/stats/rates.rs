@@ -120,6 +120,6 @@ fn fisher([a, n]: [usize; 2], [b, m]: [usize; 2]) -> f64 {
     let choose = |of: usize, chosen: usize| ln_binomial(of as u64, chosen as u64);
     let probability = |first: usize| (choose(n, first) + choose(m, events - first) - choose(n + m, events)).exp();
     let observed = probability(a) * (1.0 + 1e-7);
-    let all = (events.saturating_sub(m)..=events.min(n)).map(probability).filter(|p| *p <= observed);
-    all.sum::<f64>().min(1.0)
+    let probabilities = (events.saturating_sub(m)..=events.min(n)).map(probability).filter(|p| *p <= observed);
+    probabilities.sum::<f64>().min(1.0)
 }

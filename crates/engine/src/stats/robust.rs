@@ -75,8 +75,8 @@ pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     };
     let Some(median) = median_of(values).filter(|_| values.len() >= MIN_VALUES) else { return values.to_vec() };
     let distances: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
-    let most = MAX_DISTANCE * SD_OF_MAD * median_of(&distances).unwrap_or(0.0);
-    values.iter().copied().filter(|value| most == 0.0 || (value - median).abs() <= most).collect()
+    let max_distance = MAX_DISTANCE * SD_OF_MAD * median_of(&distances).unwrap_or(0.0);
+    values.iter().copied().filter(|value| max_distance == 0.0 || (value - median).abs() <= max_distance).collect()
 }
 
 /// True if one value is so far from the others that it carries their mean (Dixon's Q at 1 %, from five values on).

@@ -158,21 +158,21 @@ async fn follow<L: Look>(
         let first = sender.borrow().version == 0;
         let reading = read(move || {
             let news = look.look().map(|news| (event(&news), if first { event(&news) } else { event(&look.whole()) }));
-            let over = look.is_over();
-            (look, news, over)
+            let is_over = look.is_over();
+            (look, news, is_over)
         });
-        let Ok((back, news, over)) = reading.await else {
+        let Ok((back, news, is_over)) = reading.await else {
             site.hub.end(name, None);
             return;
         };
         look = back;
         if let Some((news, whole)) = news {
             let version = sender.borrow().version + 1;
-            sender.send_replace(State { version, news, whole, over, there: Some(true) });
-        } else if over || first {
-            sender.send_modify(|state| (state.over, state.there) = (over, Some(true)));
+            sender.send_replace(State { version, news, whole, over: is_over, there: Some(true) });
+        } else if is_over || first {
+            sender.send_modify(|state| (state.over, state.there) = (is_over, Some(true)));
         }
-        if over {
+        if is_over {
             let state = sender.borrow().clone();
             site.hub.end(name, Some(state).filter(|state| state.version > 0));
             return;
@@ -199,8 +199,8 @@ fn once(state: &State) -> Body {
 }
 
 /// Messages to one page.
-fn tell(site: &Site, states: watch::Receiver<State>, open: OpenStream) -> Body {
-    let begin = Some((states, (site.closing.clone(), open), 0));
+fn tell(site: &Site, states: watch::Receiver<State>, guard: OpenStream) -> Body {
+    let begin = Some((states, (site.closing.clone(), guard), 0));
     Body::from_stream(unfold(begin, |page| async move {
         let (mut states, (mut closing, open), seen) = page?;
         loop {

@@ -189,8 +189,8 @@ impl View {
             }
         }
         for (job, state) in snapshot.jobs.iter().enumerate() {
-            let done = matches!(state, JobState::Done { .. } | JobState::Cached);
-            if done && !self.results.contains_key(&job) {
+            let is_done = matches!(state, JobState::Done { .. } | JobState::Cached);
+            if is_done && !self.results.contains_key(&job) {
                 self.curves.remove(&job);
                 let record = self.store.get(snapshot.manifest.jobs[job].key).ok().flatten();
                 if let Some((record, task)) =
@@ -309,10 +309,10 @@ impl View {
             let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
             let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
             for need in job.needs.iter().chain(lists) {
-                let (needed, _) = self.jobs[*need];
+                let (needed_step, _) = self.jobs[*need];
                 // A point may need a point of a step with the same name in another recipe, but never itself.
-                if needed != step && !nodes[step].needs.contains(&needed) {
-                    nodes[step].needs.push(needed);
+                if needed_step != step && !nodes[step].needs.contains(&needed_step) {
+                    nodes[step].needs.push(needed_step);
                 }
             }
         }

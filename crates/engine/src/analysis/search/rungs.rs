@@ -31,7 +31,7 @@ impl Followed<'_> {
     ) -> io::Result<Vec<Decided>> {
         let better = self.better(rules);
         let mut among: Vec<&Configuration> = configurations.iter().collect();
-        let mut decided = Vec::new();
+        let mut decisions = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
             let values = among.iter().map(|one| self.value(one, rung).ended());
@@ -57,7 +57,7 @@ impl Followed<'_> {
             let going = places.iter().filter(|place| place.goes_on).count();
             let step = &self.study.recipe.steps[self.step].name.value;
             let text = format!("{step}: {going} of {} go on from {at} to {next}", count(of, "configuration"));
-            decided.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
+            decisions.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
             let indices: HashSet<usize> =
                 places.iter().filter(|place| place.goes_on).map(|place| place.configuration).collect();
             among = among.into_iter().enumerate().filter(|(at, _)| indices.contains(at)).map(|(_, one)| one).collect();
@@ -65,7 +65,7 @@ impl Followed<'_> {
                 break;
             }
         }
-        Ok(decided)
+        Ok(decisions)
     }
 
     /// Releases configurations by the virtual clock. The decision of a rung is kept when nothing can follow any more; until
@@ -88,7 +88,7 @@ impl Followed<'_> {
             Known::Open => clock::Known::Open,
             Known::Ended(value) => clock::Known::Value(value),
         });
-        let mut decided = Vec::new();
+        let mut decisions = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
             let up: Vec<&Start> = timeline.starts.iter().filter(|start| start.rung == rung + 1).collect();
@@ -137,9 +137,9 @@ impl Followed<'_> {
                 None => decision.key()?,
             };
             let is_final = timeline.ended;
-            decided.push(Decided { step: self.step, key, decision, is_final, text, released, stopped });
+            decisions.push(Decided { step: self.step, key, decision, is_final, text, released, stopped });
         }
-        Ok(decided)
+        Ok(decisions)
     }
 
     fn better(&self, rules: &Rungs) -> Better {
