@@ -235,7 +235,7 @@ impl Footnote {
         (listed(metrics.into_iter()), number)
     }
 
-    /// The first job's reason and `more`; if jobs stopped at several places, the number at each.
+    /// The first job's reason and `tail`; if jobs stopped at several places, the number at each.
     fn stopped(&self, reason: &str, tail: &str) -> String {
         let mut alike: Vec<(&str, usize)> = Vec::new();
         for absence in self.jobs.values() {

@@ -173,7 +173,7 @@ impl Score {
 /// The scores of all methods, or the reason why there is none.
 fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, Option<Absence>>> {
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
-    // Fills in or leaves out what is missing, as the recipe says.
+    // Fills in or leaves out missing results, as the recipe says.
     let _ = complete(&mut all, question);
     let measured: Vec<&Side<'_>> = sides.iter().filter(|side| !side.found.is_empty()).collect();
     let unlike = match like(&measured, question) {

@@ -104,7 +104,7 @@ pub struct Configuration {
     pub confirmed: Option<Cell>,
     /// The reason for which the search stopped it.
     pub stopped: Option<String>,
-    /// The order of those that were stopped.
+    /// The order of the stopped configurations.
     place: Option<(Reverse<usize>, u64)>,
     labels: Vec<String>,
 }
@@ -123,7 +123,7 @@ struct Found {
 }
 
 impl Ranking {
-    /// Ranks the configurations of a study's step by what the store has.
+    /// Ranks the configurations of a study's step by the results in the store.
     pub fn new(plan: &Plan, study: &Study, contest: &Contest, results: &Results, store: &Store) -> Self {
         let measured = results.measured();
         let absences = absence::absences(plan, study, measured, store);

@@ -179,7 +179,7 @@ impl<'a> Sides<'a> {
         self.compare.noise.as_ref().map(|noise| noise.value.as_str())
     }
 
-    /// The cell, the reasons for what is missing in it, and remarks.
+    /// The cell, the reasons for missing results in it, and remarks.
     fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent, Vec<String>) {
         let (mut of, mut to) = (self.side(Some(of)), self.side(Some(to)));
         let mut absent: Absent =

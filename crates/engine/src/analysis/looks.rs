@@ -133,7 +133,7 @@ impl Looks {
         let mut result = Level { confidence: LEVEL, looks: 1, raised_from: None };
         let mut spend = RAISE;
         for sizes in &plans {
-            // An earlier plan that ended above what is there has not been looked at.
+            // Nobody has looked at an earlier plan that ended above the present number.
             if !past_looks.is_empty() && sizes.first().is_some_and(|first| *first > n) {
                 break;
             }

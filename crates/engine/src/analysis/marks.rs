@@ -70,7 +70,7 @@ pub(super) fn mark(
     let mut remarks = BTreeSet::new();
     let Some(better) = question.traits.better else { return remarks };
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
-    // Fills in or leaves out what is missing; rows that still lack results are not ranked.
+    // Fills in or leaves out missing results; rows that still lack some are not ranked.
     let _ = complete(&mut all, question);
     let _ = leave_out_equal(&mut all, &question.apart, question.traits);
     let is_whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);

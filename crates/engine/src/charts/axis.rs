@@ -130,7 +130,7 @@ impl AxisScale {
         share.is_finite().then_some(MARGIN + (1.0 - 2.0 * MARGIN) * share)
     }
 
-    /// The ticks, each with its place and its text; about `most` of them if the values are many numbers.
+    /// The ticks, each with its place and its text; about `max_ticks` of them if the values are many numbers.
     pub(super) fn ticks(&self, max_ticks: usize) -> Vec<(f64, String)> {
         match &self.values {
             Values::Words(words) => {

@@ -9,7 +9,7 @@ use crate::format::count;
 pub(super) struct Repeats {
     /// The first job with each failure.
     failures: BTreeMap<String, String>,
-    /// The first note of each kind, and the number of further jobs with one that differs from it in its numbers only.
+    /// The first note of each kind, and the number of further jobs with a note that differs from it only in its numbers.
     notes: BTreeMap<String, (String, usize)>,
 }
 
@@ -28,7 +28,7 @@ impl Repeats {
         }
     }
 
-    /// True if no job has shown this note, or one that differs from it in its numbers only.
+    /// True if no job has shown this note, or a note that differs from it only in its numbers.
     pub(super) fn is_new(&mut self, note: &str) -> bool {
         let kind = without_numbers(note);
         match self.notes.get_mut(&kind) {

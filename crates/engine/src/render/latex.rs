@@ -48,7 +48,7 @@ fn follows(column: &Column) -> bool {
     matches!(column.show, Show::Paper | Show::Delta | Show::Share)
 }
 
-/// Columns of each part of a table that is split into parts of about the same width, none wider than `most` if that can be. Every
+/// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every
 /// part begins with the labels, which are the columns before those of `follows`; columns for which that is true stay with the one
 /// before them.
 fn parts(widths: &[usize], follows: &[bool], max_width: usize) -> Vec<Vec<usize>> {

@@ -42,7 +42,7 @@ use crate::{
     store::Store,
 };
 
-/// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
+/// The tables and figures of a recipe and the verdicts on its claims, made from the records in the store.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// Its folder, below that of all reports.
@@ -82,7 +82,7 @@ pub enum Format {
     Csv,
 }
 
-/// The files that a table is written to: their endings, and what is in them.
+/// The files that a table is written to: their endings and their formats.
 const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
 
 impl<'a> Report<'a> {
@@ -227,7 +227,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Draws the figures, for which the records of those that have curves are read.
+    /// Draws the figures. Reads the records of jobs whose curves a figure shows.
     fn figures(&self) -> Vec<Figure> {
         let Self { plan, study, results, store, .. } = self;
         let reached = reached(plan, study, &self.decided, results.measured());

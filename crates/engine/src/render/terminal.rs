@@ -121,7 +121,7 @@ fn grid(table: &Table, columns: &[usize]) -> Grid {
     grid
 }
 
-/// One claim a paragraph: its sign, its name, the verdict; below it what it says, and why.
+/// One paragraph per claim: its sign, its name, the verdict; below it the statement and the reason.
 pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let mut lines = vec!["Claims".to_owned()];
     for verdict in verdicts {

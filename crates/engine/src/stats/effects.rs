@@ -150,7 +150,7 @@ pub(crate) fn shapley(levels: &[usize], means: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// Sets the variance that every set of factors explains. `levels` are those of the factors that are neither averaged nor
-/// in `set`. `means` are in the order of these factors; for each of their combinations there are the means of `kept`
+/// in `set`. `means` are in the order of these factors; for each of their combinations there are the means of `inner_size`
 /// combinations of the factors in `set`.
 fn explain(levels: &[usize], means: &[f64], inner_size: usize, set: usize, explained: &mut [f64]) {
     let Some((level_count, outer_levels)) = levels.split_last() else {

@@ -119,7 +119,7 @@ fn beyond(center: f64, freedom: f64, bound: f64) -> f64 {
     chi::expectation(freedom, center.abs(), |s| below(center - bound * s) + below(-center - bound * s))
 }
 
-/// The smallest number from 2 to `most` for which a condition holds that holds for all larger ones.
+/// The smallest number from 2 to `max_size` for which a condition holds that holds for all larger ones.
 fn fewest(max_size: usize, enough: impl Fn(usize) -> bool) -> Option<usize> {
     if max_size < 2 || !enough(max_size) {
         return None;

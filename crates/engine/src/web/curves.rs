@@ -178,7 +178,7 @@ fn points(curves: &BTreeMap<String, Curve>, parameters: &Asked) -> Option<Vec<(f
     Some(thinned(points.get(begin..end)?, parameters.points, parameters.mean))
 }
 
-/// At most `most` points for the given ones: of each group of neighbors the lowest and the highest in their order, or the mean.
+/// At most `max_points` points for the given ones: of each group of neighbors the lowest and the highest in their order, or the mean.
 fn thinned(points: &[(f64, f64)], max_points: usize, mean: bool) -> Vec<(f64, f64)> {
     if points.len() <= max_points {
         return points.to_vec();

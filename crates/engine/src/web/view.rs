@@ -478,7 +478,7 @@ fn job_of(site: &Site, run: &str, key: &str) -> Option<(RunFolder, Key)> {
     Some((folder, key))
 }
 
-/// The log of a job in this run, or in the latest one that has one.
+/// The log of a job in this run, or in the latest run that has one.
 fn log_of(site: &Site, folder: &RunFolder, key: Key) -> Option<PathBuf> {
     let others = || RunFolder::all(&site.results).iter().rev().map(|folder| folder.log(key)).find(|log| log.is_file());
     Some(folder.log(key)).filter(|log| log.is_file()).or_else(others)

@@ -122,7 +122,7 @@ fn parquet_rows(path: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The value of a field; `null` for what is neither a number, a text nor a truth.
+/// The value of a field; `null` for anything but a number, a text or a truth value.
 fn value(field: &Field) -> Value {
     match field {
         Field::Bool(yes) => (*yes).into(),

@@ -32,7 +32,7 @@ pub struct Extent {
     pub value: Option<f64>,
 }
 
-/// The state of a step with rungs or a race, from what is known about its jobs. A job that is lost has ended without a value.
+/// The state of a step with rungs or a race, from the known states of its jobs. A lost job has ended without a value.
 pub fn reached(plan: &Plan, study: &Study, step: usize, known: &dyn Fn(JobId) -> Known) -> io::Result<Reached> {
     let mut accept = |decision: &Decision| Ok(Some(decision.key()?));
     let decisions = follow(plan, study, step, known, &mut accept)?;

@@ -69,7 +69,7 @@ impl Followed<'_> {
     }
 
     /// Releases configurations by the virtual clock. The decision of a rung is kept when nothing can follow any more; until
-    /// then what is released follows from the values alone.
+    /// then the released jobs follow from the values alone.
     pub(super) fn halve_by_clock(
         &self,
         rules: &Rungs,

@@ -365,7 +365,7 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
         // Points may be the same job.
         let text = texts.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
-            // What the author gives, and what is not as it is by default.
+            // Parameters that the author gives, and those that differ from their defaults.
             let telling = |name: &str| given.contains(name) || job.identity.params.contains_key(name);
             let detail = Detail::default().params(job.values.iter().filter(|(name, _)| telling(name)));
             let detail = match records.get(id) {

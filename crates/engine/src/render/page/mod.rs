@@ -141,7 +141,7 @@ pub(super) type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
 struct Laid<'a> {
     contents: &'a Contents<'a>,
     jobs: &'a Jobs,
-    /// The jobs' lines as JSON, and what is known of each.
+    /// The jobs' lines as JSON, and the details of each.
     lines: Vec<String>,
     details: Vec<String>,
     report: Markup,

@@ -13,7 +13,7 @@ use crate::{
     run::{Manifest, RunProvenance, Through},
 };
 
-/// Particulars of a study, each a name and a value; what is not known is absent.
+/// Particulars of a study, each a name and a value; unknown ones are absent.
 #[derive(Debug, Default)]
 pub(in crate::render) struct Byline(pub(in crate::render) Vec<(&'static str, String)>);
 

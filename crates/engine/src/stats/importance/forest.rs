@@ -211,7 +211,7 @@ fn grow(axes: &[Axis], values: &[f64], rows: Vec<usize>) -> Vec<Cell> {
     cells
 }
 
-/// The best split of a box along a factor, both of whose parts have at least `least` configurations.
+/// The best split of a box along a factor, both of whose parts have at least `min_rows` configurations.
 fn best_split(axis: usize, of: &Axis, side: Side, values: &[f64], rows: &[usize], min_rows: usize) -> Option<Split> {
     // Each group with its sum and its number, in an order along which the best split is between two neighbors.
     let mut sorted: Vec<(f64, f64)> = rows.iter().map(|row| (of.at[*row], values[*row])).collect();
