@@ -84,13 +84,13 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
     for (index, side) in sides.iter().enumerate() {
         for found in &side.found {
             let Some(place) = place_of(found.point) else { continue };
-            let known = signatures.entry(place).or_insert_with(|| Some(Signature::default()));
-            match (known.as_mut(), digest(found, traits)) {
+            let signature = signatures.entry(place).or_insert_with(|| Some(Signature::default()));
+            match (signature.as_mut(), digest(found, traits)) {
                 (Some(known), Some((digest, values))) => {
                     known.digests.push((index, digest));
                     known.few |= values < MIN_EQUAL_VALUES;
                 }
-                _ => *known = None,
+                _ => *signature = None,
             }
         }
     }

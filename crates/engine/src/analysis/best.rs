@@ -153,7 +153,7 @@ impl Ranking {
             for (absence, job) in absent {
                 search.lacks(absence, Some(*job), &mut footnotes);
             }
-            let again = by_label.get(labels.as_slice()).zip(confirmed.as_ref()).map(|(other, confirmed)| {
+            let confirmation = by_label.get(labels.as_slice()).zip(confirmed.as_ref()).map(|(other, confirmed)| {
                 let mut cell = confirmed.cells[*other].clone();
                 for (absence, job) in &confirmed.absent[*other] {
                     cell.lacks(absence, Some(*job), &mut footnotes);
@@ -164,7 +164,7 @@ impl Ranking {
             let stop = stops.get(&measurement.names[index]);
             let (stopped, place) = (stop.map(|stop| stop.because.clone()), stop.map(|stop| stop.order));
             let labels = labels.clone();
-            rows.push(Configuration { values, rank: None, search, confirmed: again, stopped, place, labels });
+            rows.push(Configuration { values, rank: None, search, confirmed: confirmation, stopped, place, labels });
         }
         rank(&mut rows, contest.better);
         let mut notes = notes(&rows, &measurement, confirmed.as_ref());
@@ -193,14 +193,14 @@ impl Ranking {
             }
         };
         let search: Vec<Cell> = rows.iter().map(|row| row.search.clone()).collect();
-        let again: Vec<Cell> = rows.iter().map(|row| row.confirmed.clone().unwrap_or_default()).collect();
+        let cells: Vec<Cell> = rows.iter().map(|row| row.confirmed.clone().unwrap_or_default()).collect();
         let mut columns = vec![column(if self.confirms { "search" } else { "" }, &search)];
         if self.confirms {
-            columns.insert(0, column("confirmed", &again));
+            columns.insert(0, column("confirmed", &cells));
         }
         let cells = search
             .into_iter()
-            .zip(again)
+            .zip(cells)
             .map(|(search, again)| if self.confirms { vec![again, search] } else { vec![search] });
         let table_rows = rows.iter().zip(cells).map(|(row, cells)| {
             let rank = row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
@@ -320,9 +320,9 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         .iter()
         .zip(&members)
         .map(|(side, members)| {
-            let mut distinct = side.clone();
-            equal.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
-            let summary = summarize(&distinct, &question, geometric);
+            let mut distinct_side = side.clone();
+            equal.extend(leave_out_equal(&mut [&mut distinct_side], &question.apart, traits));
+            let summary = summarize(&distinct_side, &question, geometric);
             Cell {
                 sample: summary.as_ref().map(|summary| summary.sample),
                 estimate: summary.map(|summary| summary.estimate),

@@ -81,8 +81,8 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         } else {
             measured(metric, Metric { value: floor, unit })
         };
-        let along = compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned());
-        notes.push(format!("noise floor of {}: {floor}, from the same job repeated along {along}", clean(metric)));
+        let axis_name = compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned());
+        notes.push(format!("noise floor of {}: {floor}, from the same job repeated along {axis_name}", clean(metric)));
     }
     notes.extend(footnotes.texts());
     Table {
@@ -312,8 +312,8 @@ fn correlated(column: &[Cell], metric: &str) -> Option<String> {
     let (least, most) = (correlations().reduce(f64::min)?, correlations().reduce(f64::max)?);
     let texts = [least, most].map(|correlation| format!("{correlation:.2}"));
     let range = if texts[0] == texts[1] { texts[0].clone() } else { texts.join(" to ") };
-    let little = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
-    Some(format!("{}: values with equal seeds correlate by {range}{little}", clean(metric)))
+    let note = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
+    Some(format!("{}: values with equal seeds correlate by {range}{note}", clean(metric)))
 }
 
 fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: usize) -> Vec<String> {

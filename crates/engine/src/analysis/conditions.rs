@@ -65,19 +65,20 @@ fn threads(conditions: &[&Under]) -> Option<String> {
 }
 
 fn exclusivity(conditions: &[&Under]) -> Option<String> {
-    let alone = conditions.iter().filter(|under| under.exclusive.held).count();
-    (alone > 0 && alone < conditions.len())
-        .then(|| format!("{alone} of {} ran alone on the machine, the others did not", count(conditions.len(), "job")))
+    let exclusive_jobs = conditions.iter().filter(|under| under.exclusive.held).count();
+    (exclusive_jobs > 0 && exclusive_jobs < conditions.len()).then(|| {
+        format!("{exclusive_jobs} of {} ran alone on the machine, the others did not", count(conditions.len(), "job"))
+    })
 }
 
 /// The job with the largest foreign load beyond its limit, or on a machine without a free core.
 fn load(conditions: &[&Under]) -> Option<String> {
-    let beyond: Vec<&Under> = conditions.iter().filter(|under| under.is_disturbed()).copied().collect();
+    let disturbed_jobs: Vec<&Under> = conditions.iter().filter(|under| under.is_disturbed()).copied().collect();
     let order = |one: &&&Under, other: &&&Under| {
         let [one_load, other_load] = [one, other].map(|under| under.foreign.unwrap_or_default());
         one_load.total_cmp(&other_load).then_with(|| other.label.cmp(&one.label))
     };
-    let worst = beyond.iter().max_by(order)?;
+    let worst = disturbed_jobs.iter().max_by(order)?;
     let foreign = worst.foreign.unwrap_or_default();
     let of = worst.cores.map_or_else(String::new, |cores| format!(" of {cores}"));
     let limit = worst.limit();
@@ -86,14 +87,14 @@ fn load(conditions: &[&Under]) -> Option<String> {
     } else {
         format!("the job itself {}, and no core was free", short(worst.own.unwrap_or_default()))
     };
-    let more = if beyond.len() > 1 {
-        format!(", and too many during {}", count(beyond.len() - 1, "other job"))
+    let more = if disturbed_jobs.len() > 1 {
+        format!(", and too many during {}", count(disturbed_jobs.len() - 1, "other job"))
     } else {
         String::new()
     };
     let label = clean(&worst.label);
-    let busy = format!("other processes kept {}{of} cores busy while {label} ran ({because}){more}", short(foreign));
-    Some(format!("{busy}: `sweep run --remeasure` takes the times again"))
+    let message = format!("other processes kept {}{of} cores busy while {label} ran ({because}){more}", short(foreign));
+    Some(format!("{message}: `sweep run --remeasure` takes the times again"))
 }
 
 /// Reason why sides were not measured in turns: every side has a measurement in each round, and no round began before the
@@ -304,11 +305,11 @@ mod tests {
 
     #[test]
     fn sides_that_took_no_turns_decide_nothing() {
-        let again = ": `sweep run --remeasure` takes the times again in turns";
-        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{again}"));
+        let remedy = ": `sweep run --remeasure` takes the times again in turns";
+        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{remedy}"));
         assert_eq!(
             reason(|_, under| under.run = Some("r2".into())),
-            format!("the sides were not measured in turns, but in 2 runs (r1, r2){again}")
+            format!("the sides were not measured in turns, but in 2 runs (r1, r2){remedy}")
         );
         let later = |measured: &mut Measured, under: &mut Under| {
             measured.started = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -317,7 +318,7 @@ mod tests {
         assert_eq!(
             reason(later),
             format!(
-                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){again}"
+                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){remedy}"
             )
         );
         // The same rounds of the same two runs: in turns, although not at once.
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(comparable(&[&first, &second]), Comparable::default());
         let sides = [(); 2].map(|()| measured(0, |_, under| under.round = None));
         let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(comparison.reason, Some(format!("the sides were not measured in turns{again}")));
+        assert_eq!(comparison.reason, Some(format!("the sides were not measured in turns{remedy}")));
     }
 
     /// Measurements of a step at these seconds, one in each round.

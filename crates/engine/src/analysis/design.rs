@@ -195,7 +195,7 @@ impl<'a> Designer<'a> {
         let mut design =
             Design { wanted_power: WANTED, decisions: Vec::new(), pilot: None, budget: None, no_budget: None };
         for detect in detects {
-            let before = design.decisions.len();
+            let previous_count = design.decisions.len();
             for (index, study) in self.plan.studies.iter().enumerate() {
                 pilot.group = None;
                 let source = Source {
@@ -219,7 +219,7 @@ impl<'a> Designer<'a> {
                     design.decisions.push(outlook);
                 }
             }
-            if design.decisions.len() == before {
+            if design.decisions.len() == previous_count {
                 return Err(self.unknown(detect));
             }
         }

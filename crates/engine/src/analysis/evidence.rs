@@ -355,8 +355,8 @@ impl Evidence {
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
         let level = self.level.confidence;
-        let usual = from_error(self.value, self.error, level);
-        let estimate = self.exact.as_ref().map_or(usual, |exact| exact.estimate(usual, level));
+        let usual_estimate = from_error(self.value, self.error, level);
+        let estimate = self.exact.as_ref().map_or(usual_estimate, |exact| exact.estimate(usual_estimate, level));
         let estimate = Estimate { p: estimate.p.map(|p| self.corrected(p)), ..estimate };
         if self.ratio { estimate.exp() } else { estimate }
     }
@@ -420,11 +420,11 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let usual = from_error(self.value - bound, self.error, LEVEL).p;
+        let usual_p = from_error(self.value - bound, self.error, LEVEL).p;
         let p = self
             .exact
             .as_ref()
-            .map_or(usual, |exact| exact.p_at(bound, exact.usual_p(self.value - bound).or(usual)))?;
+            .map_or(usual_p, |exact| exact.p_at(bound, exact.usual_p(self.value - bound).or(usual_p)))?;
         Some(self.corrected(p))
     }
 

@@ -209,8 +209,8 @@ fn parts(text: &str) -> impl Iterator<Item = (&str, bool)> {
     std::iter::from_fn(move || {
         let is_digits = tail.chars().next()?.is_ascii_digit();
         let end = tail.find(|char: char| char.is_ascii_digit() != is_digits).unwrap_or(tail.len());
-        let (part, behind) = tail.split_at(end);
-        tail = behind;
+        let (part, remainder) = tail.split_at(end);
+        tail = remainder;
         Some((part, is_digits))
     })
 }

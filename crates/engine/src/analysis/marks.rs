@@ -179,32 +179,33 @@ fn mean_size(sides: &[Side<'_>]) -> f64 {
 impl Ranked {
     /// The blocks that all rows have.
     fn common(&self) -> Vec<&Vec<String>> {
-        let mut common: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
-        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
-        common
+        let mut blocks: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
+        blocks.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        blocks
     }
 
     /// The measurements of a row that the test uses: those of common blocks, or all of them without any.
     fn used<'a>(&self, side: &Side<'a>, apart: &[String]) -> Side<'a> {
-        let common: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
-        let is_used = |found: &&Found<'a>| common.is_empty() || common.contains(&self.unit.key(found.point, apart));
+        let common_blocks: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
+        let is_used =
+            |found: &&Found<'a>| common_blocks.is_empty() || common_blocks.contains(&self.unit.key(found.point, apart));
         let looks = side.looks.clone();
         Side { found: side.found.iter().filter(is_used).cloned().collect(), looks, ..Side::default() }
     }
 
     /// The test, and true if rows have measurements outside of the common blocks; `None` with a single measurement each.
     fn test(&self) -> Option<(Test, bool)> {
-        let common = self.common();
-        if common.is_empty() {
+        let common_blocks = self.common();
+        if common_blocks.is_empty() {
             let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
             return Some((Test::Groups(Groups::new(&rows)?), false));
         }
         let row = |values: &BTreeMap<Vec<String>, f64>| {
-            common.iter().filter_map(|block| values.get(*block)).copied().collect()
+            common_blocks.iter().filter_map(|block| values.get(*block)).copied().collect()
         };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
-        let uneven = self.values.iter().any(|values| values.len() > common.len());
-        Some((Test::Blocks(blocks(&rows, &common, &self.unit)?), uneven))
+        let uneven = self.values.iter().any(|values| values.len() > common_blocks.len());
+        Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit)?), uneven))
     }
 
     /// Marks the rows by a test. The best row is that with the best shown mean, which has all of its measurements. True if

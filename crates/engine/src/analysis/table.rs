@@ -117,9 +117,9 @@ impl Table {
                 let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired, rules };
                 let mut cells = Vec::new();
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
-                    let mut distinct = side.clone();
-                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
-                    let mut cell = cell(&distinct, &question, show, &mut looks);
+                    let mut distinct_side = side.clone();
+                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct_side], &question.apart, traits));
+                    let mut cell = cell(&distinct_side, &question, show, &mut looks);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);
                     let absent = side.absent.iter();
@@ -146,8 +146,8 @@ impl Table {
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
         notes.extend(unit.remarks(&kinds));
         notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
-        let apart = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
-        notes.extend(misfit.map(|misfit| format!("{apart}: {misfit}")));
+        let text = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
+        notes.extend(misfit.map(|misfit| format!("{text}: {misfit}")));
         let equal = equal_jobs.words().into_iter().chain(equal_rows);
         notes.extend(equal.map(|remark| clean(&remark).into_owned()));
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();

@@ -30,26 +30,26 @@ enum Values {
 impl AxisScale {
     /// The line of these values; `declared` is true for a logarithmic scale. `None` if they do not vary.
     pub(super) fn new(values: &[&Value], declared: Option<bool>) -> Option<Self> {
-        let mut distinct: Vec<Value> = Vec::new();
+        let mut distinct_values: Vec<Value> = Vec::new();
         let mut texts = BTreeSet::new();
         for value in values {
             // Equal numbers read the same.
             if texts.insert(value.to_string()) {
-                distinct.push((*value).clone());
+                distinct_values.push((*value).clone());
             }
         }
-        if distinct.len() < 2 {
+        if distinct_values.len() < 2 {
             return None;
         }
         let numbers: Option<Vec<f64>> =
-            distinct.iter().map(|value| value.as_f64().filter(|it| it.is_finite())).collect();
+            distinct_values.iter().map(|value| value.as_f64().filter(|it| it.is_finite())).collect();
         let values = match numbers {
             Some(mut all) => {
                 all.sort_by(f64::total_cmp);
                 let log = all[0] > 0.0 && declared.unwrap_or_else(|| is_geometric(&all));
                 Values::Numbers { log, all }
             }
-            None => Values::Words(distinct),
+            None => Values::Words(distinct_values),
         };
         Some(Self { values })
     }

@@ -159,8 +159,8 @@ impl DrawingBackend for Raster<'_> {
         let font = self.font.clone();
         let Letters { glyphs, base, scale } = Letters::new(&font, text, style, SCALE);
         let (left, top) = (x as f32 * SCALE, y as f32 * SCALE);
-        for (id, along) in glyphs {
-            let glyph = id.with_scale_and_position(scale, point(along, base));
+        for (id, offset) in glyphs {
+            let glyph = id.with_scale_and_position(scale, point(offset, base));
             let Some(outline) = font.outline_glyph(glyph) else { continue };
             let bounds = outline.px_bounds();
             outline.draw(|x, y, coverage| {

@@ -75,8 +75,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let repeats = span.repeats(configurations.rows.len());
     let place = |row: &Row| {
         let number = configurations.rows.iter().position(|other| std::ptr::eq(other, row))? as f64;
-        let aside = if repeats { (number * 0.618_033_988_749_895).fract() - 0.5 } else { 0.0 };
-        Some(span.place(&row.values[axis])? + width * aside)
+        let shift = if repeats { (number * 0.618_033_988_749_895).fract() - 0.5 } else { 0.0 };
+        Some(span.place(&row.values[axis])? + width * shift)
     };
     for (index, (_, rows)) in groups.iter().enumerate() {
         let color = chart.color(index);

@@ -72,8 +72,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
     let mut plot = builder.build_cartesian_2d(0.0..right * 1.01, 0.0..rows as f64)?;
     let scale = Scale::of(right, Unit::Seconds);
-    let cut = if cuts.0.is_empty() { "" } else { ", long pauses cut out" };
-    let x_name = format!("{}{cut}", heading("time since the first job began", scale, Unit::Seconds));
+    let cut_note = if cuts.0.is_empty() { "" } else { ", long pauses cut out" };
+    let x_name = format!("{}{cut_note}", heading("time since the first job began", scale, Unit::Seconds));
     let y_name = if has_names { "" } else { "jobs side by side" };
     let x_text = |value: &f64| tick(*value, scale);
     let mut mesh = plot.configure_mesh();
@@ -136,14 +136,14 @@ impl Cuts {
 
     /// Position of a time.
     fn place(&self, time: f64) -> f64 {
-        let cut = |(from, to): &(f64, f64)| {
+        let cut_before = |(from, to): &(f64, f64)| {
             if time <= *from {
                 0.0
             } else {
                 (to.min(time) - from - self.1 * ((to.min(time) - from) / (to - from))).max(0.0)
             }
         };
-        time - self.0.iter().map(cut).sum::<f64>()
+        time - self.0.iter().map(cut_before).sum::<f64>()
     }
 
     /// The middles of the cuts that remain.

@@ -172,9 +172,9 @@ impl Bars {
         if self.skipped > 0 {
             parts.push(format!("{} skipped", self.skipped));
         }
-        let hidden = self.jobs.values().filter(|job| job.bar.is_hidden()).count();
-        if hidden > 0 {
-            parts.push(format!("{hidden} more running"));
+        let hidden_bars = self.jobs.values().filter(|job| job.bar.is_hidden()).count();
+        if hidden_bars > 0 {
+            parts.push(format!("{hidden_bars} more running"));
         }
         if self.whole.length().is_some_and(|total| total > self.whole.position()) {
             parts.extend(self.pace.left().map(|seconds| format!("eta {}", duration(seconds))));
@@ -238,8 +238,8 @@ impl Bars {
             parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
         }
         parts.extend(progress.sequences_per_s.map(speeds));
-        let before = format!("  ⠋ {:width$}  {:10}  {}  ", "", "", steps(progress));
-        let mut room = columns().saturating_sub(before.chars().count());
+        let prefix = format!("  ⠋ {:width$}  {:10}  {}  ", "", "", steps(progress));
+        let mut room = columns().saturating_sub(prefix.chars().count());
         let fitting = parts.iter().take_while(|part| {
             let length = part.chars().count();
             let fits = length <= room;

@@ -60,15 +60,15 @@ impl Quiet {
     /// change it.
     pub(super) fn new() -> Option<Self> {
         let terminal = std::io::stderr();
-        let before = tcgetattr(&terminal).ok()?;
+        let settings = tcgetattr(&terminal).ok()?;
         // In the background the change would stop this process.
-        if tcgetpgrp(&terminal).ok()? != getpgrp() || !before.local_modes.contains(LocalModes::ECHOCTL) {
+        if tcgetpgrp(&terminal).ok()? != getpgrp() || !settings.local_modes.contains(LocalModes::ECHOCTL) {
             return None;
         }
-        let mut quiet = before.clone();
+        let mut quiet = settings.clone();
         quiet.local_modes.remove(LocalModes::ECHOCTL);
         tcsetattr(&terminal, OptionalActions::Now, &quiet).ok()?;
-        Some(Self(before))
+        Some(Self(settings))
     }
 }
 

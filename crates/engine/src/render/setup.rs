@@ -265,16 +265,18 @@ impl<'a> Sources<'a> {
                 .iter()
                 .any(|(name, metric)| metric.unit.is_timing() && shown_metrics.contains(name.as_str()))
         };
-        let timed: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
-        if timed.is_empty() {
+        let timed_records: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
+        if timed_records.is_empty() {
             topic.say("No table, figure or claim shows a time or a rate.");
             return topic;
         }
-        let known: Vec<(&Record, &Conditions)> =
-            timed.iter().filter_map(|record| Some((*record, record.provenance.conditions.as_deref()?))).collect();
+        let known: Vec<(&Record, &Conditions)> = timed_records
+            .iter()
+            .filter_map(|record| Some((*record, record.provenance.conditions.as_deref()?)))
+            .collect();
         let alone = known.iter().filter(|(_, conditions)| conditions.exclusive.held).count();
-        let jobs = count(timed.len(), "job");
-        topic.say(if alone == timed.len() {
+        let jobs = count(timed_records.len(), "job");
+        topic.say(if alone == timed_records.len() {
             format!("Times and rates are of {jobs}, each without another job of a sweep on its machine.")
         } else {
             format!(
@@ -292,7 +294,7 @@ impl<'a> Sources<'a> {
                 clean(&record.label)
             ));
         }
-        let unknown = timed.len() - known.iter().filter(|(_, conditions)| conditions.foreign.is_some()).count();
+        let unknown = timed_records.len() - known.iter().filter(|(_, conditions)| conditions.foreign.is_some()).count();
         if unknown > 0 {
             topic
                 .lacks(format!("load during {}, which were too short or of an earlier version", count(unknown, "job")));
@@ -311,12 +313,12 @@ impl<'a> Sources<'a> {
             let gpus = if gpus > 0.0 { format!(" and {}", compute(gpus, "GPU")) } else { String::new() };
             format!("{}{gpus}", compute(cores, "core"))
         };
-        let failed = if lost > 0 {
+        let failed_text = if lost > 0 {
             format!(", of which {} in {} without a result", time(lost_cores, lost_gpus), count(lost, "attempt"))
         } else {
             String::new()
         };
-        topic.say(format!("The jobs took {}{failed}.", time(cores, gpus)));
+        topic.say(format!("The jobs took {}{failed_text}.", time(cores, gpus)));
         if is_part {
             topic.lacks("attempts of older runs");
         }

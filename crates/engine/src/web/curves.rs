@@ -66,16 +66,16 @@ pub(super) async fn read_curves(
     UrlPath(run): UrlPath<String>,
     query: Result<Query<Asked>, QueryRejection>,
 ) -> Response {
-    let refused = |text: String| (StatusCode::BAD_REQUEST, text).into_response();
+    let refusal = |text: String| (StatusCode::BAD_REQUEST, text).into_response();
     let parameters = match query {
         Ok(Query(parameters)) => parameters,
-        Err(error) => return refused(error.body_text()),
+        Err(error) => return refusal(error.body_text()),
     };
     let Some(jobs) = indices(&parameters.jobs) else {
-        return refused(format!("`jobs` must be up to {MAX_JOBS} indices and ranges, as in 0-99,104"));
+        return refusal(format!("`jobs` must be up to {MAX_JOBS} indices and ranges, as in 0-99,104"));
     };
     if !(2..=MAX_POINTS).contains(&parameters.points) {
-        return refused(format!("`points` must be from 2 to {MAX_POINTS}"));
+        return refusal(format!("`points` must be from 2 to {MAX_POINTS}"));
     }
     match read(move || columns(&site, &run, &jobs, &parameters)).await {
         Ok(Some(bytes)) => {

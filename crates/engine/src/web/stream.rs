@@ -161,11 +161,11 @@ async fn follow<L: Look>(
             let is_over = look.is_over();
             (look, news, is_over)
         });
-        let Ok((back, news, is_over)) = reading.await else {
+        let Ok((returned_look, news, is_over)) = reading.await else {
             site.hub.end(name, None);
             return;
         };
-        look = back;
+        look = returned_look;
         if let Some((news, whole)) = news {
             let version = sender.borrow().version + 1;
             sender.send_replace(State { version, news, whole, over: is_over, there: Some(true) });
@@ -202,11 +202,11 @@ fn once(state: &State) -> Body {
 fn tell(site: &Site, states: watch::Receiver<State>, guard: OpenStream) -> Body {
     let begin = Some((states, (site.closing.clone(), guard), 0));
     Body::from_stream(unfold(begin, |page| async move {
-        let (mut states, (mut closing, open), seen) = page?;
+        let (mut states, (mut closing, open), seen_version) = page?;
         loop {
             let State { version, news, whole, over, .. } = states.borrow_and_update().clone();
-            if version > seen {
-                let message = if seen > 0 && version == seen + 1 { news } else { whole };
+            if version > seen_version {
+                let message = if seen_version > 0 && version == seen_version + 1 { news } else { whole };
                 return Some((Ok::<_, Infallible>(message), Some((states, (closing, open), version))));
             }
             if over {
@@ -221,7 +221,7 @@ fn tell(site: &Site, states: watch::Receiver<State>, guard: OpenStream) -> Body 
                 _ = closing.wait_for(|closing| *closing) => return None,
             };
             if silent {
-                return Some((Ok(ALIVE), Some((states, (closing, open), seen))));
+                return Some((Ok(ALIVE), Some((states, (closing, open), seen_version))));
             }
         }
     }))

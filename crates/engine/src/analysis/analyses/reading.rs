@@ -116,8 +116,8 @@ fn value_at(points: &[(f64, f64)], place: f64) -> Option<f64> {
     if at == place {
         return Some(value);
     }
-    let (before, from) = *points.get(next.checked_sub(1)?)?;
-    Some(from + (value - from) * (place - before) / (at - before))
+    let (start, from) = *points.get(next.checked_sub(1)?)?;
+    Some(from + (value - from) * (place - start) / (at - start))
 }
 
 /// The mean height from the first point up to a place (trapezoids); `None` if the curve ends before.

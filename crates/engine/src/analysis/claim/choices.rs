@@ -57,11 +57,11 @@ pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<
         verdict.choices = all.filter(|choice| Some(choice.interval) != own_verdict.interval).collect();
         // Another choice may have less power: that it decides nothing is no remark.
         let differs = |choice: &&Choice| choice.state != own_verdict.state && choice.state != State::Undecided;
-        let differing = verdict.choices.iter().filter(differs);
-        let differing: Vec<String> =
-            differing.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();
-        if !differing.is_empty() {
-            let _ = write!(verdict.because, "; by other choices: {}", differing.join(", "));
+        let differing_choices = verdict.choices.iter().filter(differs);
+        let differing_texts: Vec<String> =
+            differing_choices.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();
+        if !differing_texts.is_empty() {
+            let _ = write!(verdict.because, "; by other choices: {}", differing_texts.join(", "));
         }
     }
 }

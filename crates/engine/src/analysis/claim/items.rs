@@ -44,17 +44,18 @@ impl<'a> Judge<'a> {
             return Err("items have means only: remove `statistic`".to_owned());
         }
         let sides = std::iter::once(&comparison.of).chain(&comparison.to);
-        let scored: Vec<Scored<'a>> =
+        let scored_sides: Vec<Scored<'a>> =
             sides.map(|side| self.scored(side, &comparison.metric.value, apart)).collect::<Result<_, _>>()?;
-        let first = &scored[0];
-        if let Some(other) = scored.iter().find(|other| other.items != first.items || other.clusters != first.clusters)
+        let first = &scored_sides[0];
+        if let Some(other) =
+            scored_sides.iter().find(|other| other.items != first.items || other.clusters != first.clusters)
         {
             return Err(difference_of(first, other));
         }
         let clusters = numbered(&first.clusters);
         let looks =
             measured.iter().map(|side| side.looks.clone()).reduce(|all, own| all.joined(&own)).unwrap_or_default();
-        let (sides, value) = influences(&scored, apart, ratio, self.rules.independent)?;
+        let (sides, value) = influences(&scored_sides, apart, ratio, self.rules.independent)?;
         let (mean, error) = clustered(&sides, &clusters).ok_or("the jobs have no items in common")?;
         let error = error.ok_or("one cluster of items says nothing about others")?;
         if error.is_zero() {
@@ -63,16 +64,16 @@ impl<'a> Judge<'a> {
                 count(clusters.len(), "item")
             ));
         }
-        let signs = (scored.len() == 2 && !ratio).then(|| {
+        let signs = (scored_sides.len() == 2 && !ratio).then(|| {
             let average = |item: usize| {
                 sides.iter().map(|runs| runs.iter().map(|run| run[item]).sum::<f64>() / runs.len() as f64).sum()
             };
             ((0..clusters.len()).map(average).collect(), clusters.clone())
         });
-        let basis = basis(first, &scored, &clusters);
+        let basis = basis(first, &scored_sides, &clusters);
         let mut evidence =
             Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
-        if scored.iter().any(|side| side.runs.len() == 1) {
+        if scored_sides.iter().any(|side| side.runs.len() == 1) {
             evidence.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
         }
         Ok(evidence)
@@ -103,14 +104,14 @@ impl<'a> Judge<'a> {
         }
         let items: Vec<String> = scores_of_points[0].1.keys().cloned().collect();
         let clusters = scores_of_points[0].1.values().map(|(cluster, _)| cluster.clone()).collect();
-        let scored = |(point, scores): &(&'a Point, &Scores)| Scored {
+        let scores_of = |(point, scores): &(&'a Point, &Scores)| Scored {
             points: vec![point],
             runs: vec![scores.values().map(|(_, score)| *score).collect()],
             items: scores.keys().cloned().collect(),
             clusters: scores.values().map(|(cluster, _)| cluster.clone()).collect(),
         };
         let mut all = Scored { points: Vec::new(), runs: Vec::new(), items, clusters };
-        for mut job_scores in scores_of_points.iter().map(scored) {
+        for mut job_scores in scores_of_points.iter().map(scores_of) {
             if job_scores.items != all.items || job_scores.clusters != all.clusters {
                 return Err(difference_of(&all, &job_scores));
             }
@@ -136,12 +137,12 @@ impl<'a> Judge<'a> {
 /// The influences of items on the mean, the difference or the logarithm of the ratio, for each side, or for pairs of runs; and the
 /// logarithm of a ratio.
 fn influences(
-    scored: &[Scored<'_>],
+    scored_sides: &[Scored<'_>],
     apart: &[String],
     ratio: bool,
     independent: bool,
 ) -> Result<(Vec<Runs>, Option<f64>), String> {
-    let [of, to] = scored else { return Ok((vec![scored[0].runs.clone()], None)) };
+    let [of, to] = scored_sides else { return Ok((vec![scored_sides[0].runs.clone()], None)) };
     let mean = |side: &Scored<'_>| {
         let runs = side.runs.iter().map(|run| run.iter().sum::<f64>() / run.len() as f64);
         runs.sum::<f64>() / side.runs.len() as f64
@@ -182,8 +183,8 @@ fn numbered(clusters: &[String]) -> Vec<usize> {
 }
 
 /// The units in words: `50 clusters of 10 items, 3 seeds`.
-fn basis(first: &Scored<'_>, scored: &[Scored<'_>], clusters: &[usize]) -> String {
-    let seeds: BTreeSet<usize> = scored.iter().map(|side| side.runs.len()).collect();
+fn basis(first: &Scored<'_>, scored_sides: &[Scored<'_>], clusters: &[usize]) -> String {
+    let seeds: BTreeSet<usize> = scored_sides.iter().map(|side| side.runs.len()).collect();
     let seeds: Vec<String> = seeds.into_iter().map(|seeds| count(seeds, "seed")).collect();
     let seeds = seeds.join(" against ");
     let number = clusters.iter().max().map_or(0, |last| last + 1);

@@ -225,14 +225,14 @@ fn said(metric: &str, unit: Unit) -> Unit {
 fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
-    let (mut wrong, mut undecided, mut needs) = (Vec::new(), Vec::new(), None);
+    let (mut contradictions, mut undecided, mut needs) = (Vec::new(), Vec::new(), None);
     let (mut against, mut most): (f64, f64) = (1.0, 0.0);
     for ((text, step, needed), p) in steps.iter().zip(&chance) {
         most = most.max(*p);
         match (*p < 1.0 - LEVEL, step.value > 0.0) {
             (true, true) => {}
             (true, false) => {
-                wrong.push(text.as_str());
+                contradictions.push(text.as_str());
                 against = against.min(*p);
             }
             (false, _) => {
@@ -241,8 +241,12 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &m
             }
         }
     }
-    (verdict.state, verdict.because, verdict.p) = if !wrong.is_empty() {
-        (State::Refuted, format!("it is the other way round for {}; {ranking}", wrong.join(", ")), Some(against))
+    (verdict.state, verdict.because, verdict.p) = if !contradictions.is_empty() {
+        (
+            State::Refuted,
+            format!("it is the other way round for {}; {ranking}", contradictions.join(", ")),
+            Some(against),
+        )
     } else if undecided.is_empty() {
         (State::Supported, ranking.to_owned(), Some(most))
     } else {
@@ -297,7 +301,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     } else {
         String::new()
     };
-    let tied = match tie(low, high, expect).filter(|_| verdict.state == State::Tied) {
+    let tie_text = match tie(low, high, expect).filter(|_| verdict.state == State::Tied) {
         Some([from, to]) => {
             format!(
                 "; the bound is in the interval, which is within a negligible distance of it (from {} to {})",
@@ -307,7 +311,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         }
         None => String::new(),
     };
-    verdict.because = format!("{interval}, expected {expected}{tied}; {}{lacking}{doubt}", evidence.basis);
+    verdict.because = format!("{interval}, expected {expected}{tie_text}; {}{lacking}{doubt}", evidence.basis);
     if let Some(paper) = paper {
         let _ = write!(verdict.because, "; {}", paper.words(tie(low, high, expect).is_some()));
     }

@@ -71,11 +71,11 @@ pub(super) fn lacking(evidence: &Evidence, sides: &[&Side<'_>]) -> String {
     if evidence.is_over_items() {
         return String::new();
     }
-    let left_out: usize = sides.iter().map(|side| side.absent.len()).sum();
+    let missing_jobs: usize = sides.iter().map(|side| side.absent.len()).sum();
     let filled = sides.iter().flat_map(|side| &side.found).filter(|found| found.by.is_none()).count();
     let mut text = String::new();
-    if left_out > 0 {
-        let _ = write!(text, ", {} without a result left out", count(left_out, "job"));
+    if missing_jobs > 0 {
+        let _ = write!(text, ", {} without a result left out", count(missing_jobs, "job"));
     }
     if filled > 0 {
         let _ = write!(text, ", {} without a result counted as the worst", count(filled, "job"));

@@ -98,7 +98,7 @@ pub(super) fn choose(
         );
     }
     let involved: BTreeSet<usize> = counting.iter().flat_map(|(_, chains, _)| chains).copied().collect();
-    let (costs, fixed) = costs(plan, &chains, &involved, seconds, cached)?;
+    let (costs, fixed_seconds) = costs(plan, &chains, &involved, seconds, cached)?;
     let mut least_seeds: BTreeMap<usize, usize> = BTreeMap::new();
     let mut needed_seeds = least_seeds.clone();
     for (outlook, chains, seeds) in &counting {
@@ -110,7 +110,7 @@ pub(super) fn choose(
         }
     }
     let total = |chosen: &BTreeMap<usize, usize>| {
-        fixed
+        fixed_seconds
             + costs.iter().map(|cost| cost.of(chosen.get(&cost.chain).copied().unwrap_or(cost.planned)).1).sum::<f64>()
     };
     let units = |chosen: &BTreeMap<usize, usize>, decision_chains: &[usize]| {
@@ -236,7 +236,7 @@ fn costs(
     cached: &[bool],
 ) -> Result<(Vec<Cost>, f64), String> {
     let mut counted_jobs: HashSet<JobId> = HashSet::new();
-    let (mut costs, mut fixed) = (Vec::new(), 0.0);
+    let (mut costs, mut fixed_seconds) = (Vec::new(), 0.0);
     for (index, study) in plan.studies.iter().enumerate() {
         for (step, points) in study.steps.iter().enumerate() {
             let chain = chains[index][step];
@@ -255,7 +255,7 @@ fn costs(
                     return Err(format!("no duration of a job of step `{name}` is known; run one of them first"));
                 };
                 if !varies {
-                    fixed += seconds;
+                    fixed_seconds += seconds;
                     continue;
                 }
                 let place = point.but(SEED);
@@ -281,5 +281,5 @@ fn costs(
             }
         }
     }
-    Ok((costs, fixed))
+    Ok((costs, fixed_seconds))
 }

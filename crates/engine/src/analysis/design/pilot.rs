@@ -79,14 +79,14 @@ fn places(points: &[(Point, JobId)], chosen_places: &BTreeSet<String>) -> Vec<St
             .filter(|(axis, _)| axis != SEED)
             .map(|(axis, value)| (axis.as_str(), value.value.to_string()))
             .collect();
-        let alone = axes.iter().find(|(axis, value)| {
+        let single_axis = axes.iter().find(|(axis, value)| {
             all.values()
                 .filter(|other| other.get(axis).is_some_and(|other_value| other_value.to_string() == *value))
                 .count()
                 == 1
         });
         let text = |(axis, value): &(&str, String)| format!("{axis}={value}");
-        alone.map_or_else(|| axes.iter().map(text).collect::<Vec<_>>().join(","), text)
+        single_axis.map_or_else(|| axes.iter().map(text).collect::<Vec<_>>().join(","), text)
     };
     chosen_points.map(|(_, point)| place(point)).collect()
 }

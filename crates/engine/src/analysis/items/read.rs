@@ -20,7 +20,7 @@ type Row = Map<String, Value>;
 /// The scores in a file with this content.
 pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Scores, String> {
     let name = clean(&items.file).into_owned();
-    let wrong = |reason: String| format!("`{name}`: {reason}");
+    let error_at = |reason: String| format!("`{name}`: {reason}");
     let rows = match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => parquet_rows(path),
         Some("jsonl" | "ndjson") => {
@@ -29,13 +29,14 @@ pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Sco
         _ => csv_rows(&content),
     };
     let mut scores = Scores::new();
-    for (index, row) in rows.map_err(wrong)?.iter().enumerate() {
-        let (id, cluster, score) = item(row, items).map_err(|reason| wrong(format!("row {}: {reason}", index + 1)))?;
+    for (index, row) in rows.map_err(error_at)?.iter().enumerate() {
+        let (id, cluster, score) =
+            item(row, items).map_err(|reason| error_at(format!("row {}: {reason}", index + 1)))?;
         if scores.insert(id.clone(), (cluster, score)).is_some() {
-            return Err(wrong(format!("row {}: item `{}` is there twice", index + 1, clean(&id))));
+            return Err(error_at(format!("row {}: item `{}` is there twice", index + 1, clean(&id))));
         }
     }
-    if scores.is_empty() { Err(wrong("it has no items".to_owned())) } else { Ok(scores) }
+    if scores.is_empty() { Err(error_at("it has no items".to_owned())) } else { Ok(scores) }
 }
 
 /// The name, the cluster and the score of a row; without clusters, every item is one.
@@ -91,19 +92,19 @@ fn csv_rows(text: &[u8]) -> Result<Vec<Row>, String> {
 
 /// The rows of a CSV text; a quoted field may contain line breaks.
 fn records(text: &[u8]) -> Vec<Vec<u8>> {
-    let (mut rows, mut begun) = (Vec::new(), Vec::new());
+    let (mut rows, mut row) = (Vec::new(), Vec::new());
     for line in text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).split(|byte| *byte == b'\n') {
-        if !begun.is_empty() {
-            begun.push(b'\n');
+        if !row.is_empty() {
+            row.push(b'\n');
         }
-        begun.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
-        let is_open = begun.iter().fold(false, |open, byte| open != (*byte == b'"'));
-        if !is_open && !begun.trim_ascii().is_empty() {
-            rows.push(std::mem::take(&mut begun));
+        row.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        let is_open = row.iter().fold(false, |open, byte| open != (*byte == b'"'));
+        if !is_open && !row.trim_ascii().is_empty() {
+            rows.push(std::mem::take(&mut row));
         }
     }
-    if !begun.trim_ascii().is_empty() {
-        rows.push(begun);
+    if !row.trim_ascii().is_empty() {
+        rows.push(row);
     }
     rows
 }

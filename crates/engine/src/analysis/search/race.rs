@@ -86,16 +86,16 @@ impl Followed<'_> {
 
     /// The reason why a configuration left, in words.
     fn exit(seeds: usize, exit: &Exit, configurations: &[Configuration]) -> String {
-        let after = count(seeds, "seed");
+        let text = count(seeds, "seed");
         match exit {
-            Exit::Failed => format!("left the race after {after}: a job has no finite value"),
+            Exit::Failed => format!("left the race after {text}: a job has no finite value"),
             Exit::Worse { than, by } => {
                 let ends = by
                     .low
                     .zip(by.high)
                     .map(|(low, high)| format!(" [{}, {}]", number(low, DIGITS), number(high, DIGITS)));
                 let (than, by) = (named(&configurations[*than].label), number(by.value, DIGITS));
-                format!("left the race after {after}: worse than {than} by {by}{}", ends.unwrap_or_default())
+                format!("left the race after {text}: worse than {than} by {by}{}", ends.unwrap_or_default())
             }
         }
     }

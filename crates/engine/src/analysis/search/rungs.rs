@@ -91,7 +91,7 @@ impl Followed<'_> {
         let mut decisions = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
-            let up: Vec<&Start> = timeline.starts.iter().filter(|start| start.rung == rung + 1).collect();
+            let next_starts: Vec<&Start> = timeline.starts.iter().filter(|start| start.rung == rung + 1).collect();
             let indices: Vec<usize> =
                 timeline.starts.iter().filter(|start| start.rung == rung).map(|start| start.configuration).collect();
             // In the order of the configurations, which breaks ties.
@@ -102,7 +102,7 @@ impl Followed<'_> {
                 among.iter().map(|one| self.value(one, rung).ended().unwrap_or(None)).collect();
             let mut ranks = places(&values, rules.keep, better);
             for place in &mut ranks {
-                place.goes_on = up.iter().any(|start| start.configuration == order[place.configuration]);
+                place.goes_on = next_starts.iter().any(|start| start.configuration == order[place.configuration]);
             }
             let decision = self.decision(rules, (rung, Some(workers)), &among, &values, &ranks);
             let key = if timeline.ended { accept(&decision)? } else { None };
@@ -110,7 +110,7 @@ impl Followed<'_> {
                 break;
             }
             let mut released = Vec::new();
-            for start in &up {
+            for start in &next_starts {
                 let one = &configurations[start.configuration];
                 let Start { rank, of, at: time, .. } = start;
                 let because =
@@ -130,8 +130,11 @@ impl Followed<'_> {
                 }
             }
             let step = &self.study.recipe.steps[self.step].name.value;
-            let text =
-                format!("{step}: {} of {} went on from {at} to {next}", up.len(), count(among.len(), "configuration"));
+            let text = format!(
+                "{step}: {} of {} went on from {at} to {next}",
+                next_starts.len(),
+                count(among.len(), "configuration")
+            );
             let key = match key {
                 Some(key) => key,
                 None => decision.key()?,

@@ -100,17 +100,17 @@ impl Detail {
         let source = |text: String| ("source".to_owned(), clean(&text).into_owned());
         self.made.extend(provenance.sources().into_iter().map(source));
         // Nothing of an imported record was computed on this machine or by this program.
-        let here = |value: String| record.imported().is_none().then_some(value);
+        let local_value = |value: String| record.imported().is_none().then_some(value);
         let facts = [
             ("key", Some(record.key.to_string())),
             ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
             ("begun", Some(provenance.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())),
             ("took", Some(duration(provenance.seconds))),
             ("imported from", record.imported().map(str::to_owned)),
-            ("machine", here(provenance.host.clone())),
+            ("machine", local_value(provenance.host.clone())),
             ("device", device),
-            ("threads", here(provenance.threads.to_string())),
-            ("sweep", here(provenance.sweep.clone())),
+            ("threads", local_value(provenance.threads.to_string())),
+            ("sweep", local_value(provenance.sweep.clone())),
         ];
         let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
         self.made.extend(facts);

@@ -173,8 +173,8 @@ impl Doing {
                     uses = true;
                     let (word, details) = describe(&snapshot, state, now);
                     // Its record has been removed since.
-                    let gone = matches!(state, State::Done { .. } | State::Cached);
-                    doing.states.insert(job.key, if gone { ("open", String::new()) } else { (word, details) });
+                    let is_gone = matches!(state, State::Done { .. } | State::Cached);
+                    doing.states.insert(job.key, if is_gone { ("open", String::new()) } else { (word, details) });
                 }
             }
             if uses && snapshot.live {
@@ -315,8 +315,8 @@ impl Columns {
     /// Values of a job in the units of the columns, to seven digits, up to its last one.
     pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<Option<f64>> {
         let value = |column: &Column| {
-            let scaled = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
-            format!("{scaled:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
+            let value = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
+            format!("{value:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
         };
         let mut cells: Vec<Option<f64>> = self.list.iter().map(value).collect();
         let length = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -355,19 +355,19 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
     let logs = logs(store.results());
     let mut texts: BTreeMap<Key, String> = BTreeMap::new();
     let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
-        let mut given: BTreeSet<&str> = step.axes().into_iter().collect();
-        given.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
-        let given = Rc::new(given);
-        points.iter().map(move |(_, id)| (Rc::clone(&given), id))
+        let mut names_in_recipe: BTreeSet<&str> = step.axes().into_iter().collect();
+        names_in_recipe.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
+        let names_in_recipe = Rc::new(names_in_recipe);
+        points.iter().map(move |(_, id)| (Rc::clone(&names_in_recipe), id))
     });
-    let texts = jobs.map(|(given, id)| {
+    let texts = jobs.map(|(names_in_recipe, id)| {
         let job = plan.job(*id);
         // Points may be the same job.
         let text = texts.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
             // Parameters that the author gives, and those that differ from their defaults.
-            let telling = |name: &str| given.contains(name) || job.identity.params.contains_key(name);
-            let detail = Detail::default().params(job.values.iter().filter(|(name, _)| telling(name)));
+            let is_telling = |name: &str| names_in_recipe.contains(name) || job.identity.params.contains_key(name);
+            let detail = Detail::default().params(job.values.iter().filter(|(name, _)| is_telling(name)));
             let detail = match records.get(id) {
                 Some(record) => detail.record(record),
                 None => detail.fact("key", &job.key.to_string()),

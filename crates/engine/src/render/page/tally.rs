@@ -92,14 +92,15 @@ impl Tally {
             ("fill-held", self.held),
             ("fill-open", self.all.saturating_sub(counted)),
         ];
-        let mut before = 0;
+        let mut number_before = 0;
         let mut bar = Vec::new();
         for (class, number) in parts {
-            let (from, to) = (before * width / self.all.max(1), (before + number) * width / self.all.max(1));
+            let (from, to) =
+                (number_before * width / self.all.max(1), (number_before + number) * width / self.all.max(1));
             if to > from {
                 bar.push((class, from, to));
             }
-            before += number;
+            number_before += number;
         }
         bar
     }
