@@ -305,11 +305,11 @@ mod tests {
 
     #[test]
     fn sides_that_took_no_turns_decide_nothing() {
-        let remedy = ": `sweep run --remeasure` takes the times again in turns";
-        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{remedy}"));
+        let hint = ": `sweep run --remeasure` takes the times again in turns";
+        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{hint}"));
         assert_eq!(
             reason(|_, under| under.run = Some("r2".into())),
-            format!("the sides were not measured in turns, but in 2 runs (r1, r2){remedy}")
+            format!("the sides were not measured in turns, but in 2 runs (r1, r2){hint}")
         );
         let later = |measured: &mut Measured, under: &mut Under| {
             measured.started = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(
             reason(later),
             format!(
-                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){remedy}"
+                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){hint}"
             )
         );
         // The same rounds of the same two runs: in turns, although not at once.
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(comparable(&[&first, &second]), Comparable::default());
         let sides = [(); 2].map(|()| measured(0, |_, under| under.round = None));
         let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(comparison.reason, Some(format!("the sides were not measured in turns{remedy}")));
+        assert_eq!(comparison.reason, Some(format!("the sides were not measured in turns{hint}")));
     }
 
     /// Measurements of a step at these seconds, one in each round.

@@ -353,7 +353,7 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
 pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
     let Contents { plan, study, store, .. } = contents;
     let logs = logs(store.results());
-    let mut texts: BTreeMap<Key, String> = BTreeMap::new();
+    let mut text_of_job: BTreeMap<Key, String> = BTreeMap::new();
     let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
         let mut names_in_recipe: BTreeSet<&str> = step.axes().into_iter().collect();
         names_in_recipe.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
@@ -363,7 +363,7 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
     let texts = jobs.map(|(names_in_recipe, id)| {
         let job = plan.job(*id);
         // Points may be the same job.
-        let text = texts.entry(job.key).or_insert_with(|| {
+        let text = text_of_job.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
             // Parameters that the author gives, and those that differ from their defaults.
             let is_telling = |name: &str| names_in_recipe.contains(name) || job.identity.params.contains_key(name);
