@@ -76,38 +76,38 @@ pub(crate) fn absences(
     store: &Store,
 ) -> BTreeMap<JobId, Absence> {
     // A decision that cannot be read is made again by the next run.
-    let stopped = search::stopped(plan, study, measured, store).unwrap_or_default();
-    let missing: BTreeMap<Key, JobId> =
+    let reasons = search::stopped(plan, study, measured, store).unwrap_or_default();
+    let jobs: BTreeMap<Key, JobId> =
         study.reported().filter(|(_, id)| !measured.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
-    let mut open: BTreeSet<Key> = missing.keys().copied().collect();
-    let mut found = BTreeMap::new();
-    for (key, id) in &missing {
-        if let Some(reason) = stopped.get(id) {
-            open.remove(key);
-            found.insert(*id, Absence::Stopped(reason.clone()));
+    let mut open_keys: BTreeSet<Key> = jobs.keys().copied().collect();
+    let mut absences = BTreeMap::new();
+    for (key, id) in &jobs {
+        if let Some(reason) = reasons.get(id) {
+            open_keys.remove(key);
+            absences.insert(*id, Absence::Stopped(reason.clone()));
         }
     }
     for run in RunFolder::all(store.results()).iter().rev().take(MAX_RUNS) {
-        if open.is_empty() {
+        if open_keys.is_empty() {
             break;
         }
         let mut last = BTreeMap::new();
         for line in run.events().unwrap_or_default() {
-            if let Some(key) = line.key.filter(|key| open.contains(key)) {
+            if let Some(key) = line.key.filter(|key| open_keys.contains(key)) {
                 last.insert(key, line.event);
             }
         }
         for (key, event) in last {
-            open.remove(&key);
-            found.insert(missing[&key], absence(event, run));
+            open_keys.remove(&key);
+            absences.insert(jobs[&key], absence(event, run));
         }
     }
-    for (key, id) in missing {
-        if open.contains(&key) {
-            found.entry(id).or_insert(Absence::NotRun);
+    for (key, id) in jobs {
+        if open_keys.contains(&key) {
+            absences.entry(id).or_insert(Absence::NotRun);
         }
     }
-    found
+    absences
 }
 
 fn absence(event: RunEvent, run: &RunFolder) -> Absence {
@@ -143,8 +143,8 @@ impl Absence {
             None => {}
         }
         let names: Vec<&str> = measured.metrics.keys().map(String::as_str).collect();
-        let own: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
-        let names = if own.is_empty() { names } else { own };
+        let result_names: Vec<&str> = names.iter().copied().filter(|name| !is_about_machine(name)).collect();
+        let names = if result_names.is_empty() { names } else { result_names };
         let instead = if names.is_empty() { "nothing".to_owned() } else { listed(names.into_iter()) };
         Self::NotMeasured { metric: metric.to_owned(), instead }
     }
@@ -192,9 +192,9 @@ impl Absence {
 
 /// Names of metrics in one text, at most [`MAX_NAMES`] of them.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let more = names.len().saturating_sub(MAX_NAMES);
-    let shown = names.take(MAX_NAMES).map(|name| format!("`{}`", clean(name)));
-    shown.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ")
+    let hidden = names.len().saturating_sub(MAX_NAMES);
+    let texts = names.take(MAX_NAMES).map(|name| format!("`{}`", clean(name)));
+    texts.chain((hidden > 0).then(|| format!("{hidden} more"))).collect::<Vec<_>>().join(", ")
 }
 
 /// The first step from which on metrics are not finite, in words; nothing if no step is known.
@@ -235,8 +235,8 @@ impl Footnote {
         (listed(metrics.into_iter()), number)
     }
 
-    /// The first job's reason and `more`; if jobs stopped at several places, the number at each.
-    fn stopped(&self, reason: &str, more: &str) -> String {
+    /// The first job's reason and `tail`; if jobs stopped at several places, the number at each.
+    fn stopped(&self, reason: &str, tail: &str) -> String {
         let mut alike: Vec<(&str, usize)> = Vec::new();
         for absence in self.jobs.values() {
             let Absence::Stopped(reason) = absence else { continue };
@@ -248,7 +248,7 @@ impl Footnote {
             }
         }
         if alike.len() < 2 {
-            return format!("{}{more}", clean(reason));
+            return format!("{}{tail}", clean(reason));
         }
         alike.sort_by_key(|(_, jobs)| Reverse(*jobs));
         alike.iter().map(|(how, jobs)| format!("{jobs} {}", clean(how))).collect::<Vec<_>>().join(", ")
@@ -258,8 +258,8 @@ impl Footnote {
 impl Footnotes {
     /// The letter of the footnote with the reason for a missing number.
     pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
-        let known = self.0.iter().position(|note| note.first.word() == absence.word());
-        let index = known.unwrap_or_else(|| {
+        let position = self.0.iter().position(|note| note.first.word() == absence.word());
+        let index = position.unwrap_or_else(|| {
             self.0.push(Footnote { first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
             self.0.len() - 1
         });
@@ -275,17 +275,17 @@ impl Footnotes {
     pub(crate) fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.0.iter().zip(LETTERS).map(|(note, letter)| {
             let jobs = count(note.jobs.len(), "job");
-            let more = match note.others.len() {
+            let tail = match note.others.len() {
                 0 => String::new(),
                 others => format!(" (and {})", count(others, "other reason")),
             };
             let text = match &note.first {
-                Absence::Failed(message) => format!("{jobs} failed: {}{more}", clean(message)),
+                Absence::Failed(message) => format!("{jobs} failed: {}{tail}", clean(message)),
                 Absence::Blocked(need) if need.is_empty() => {
                     format!("{jobs} not run, because a job that is needed failed")
                 }
-                Absence::Blocked(need) => format!("{jobs} not run, because {} failed{more}", clean(need)),
-                Absence::Stopped(reason) => format!("{jobs} not run: {}", note.stopped(reason, &more)),
+                Absence::Blocked(need) => format!("{jobs} not run, because {} failed{tail}", clean(need)),
+                Absence::Stopped(reason) => format!("{jobs} not run: {}", note.stopped(reason, &tail)),
                 Absence::Running => format!("{jobs} still running"),
                 Absence::NotRun => format!("{jobs} not run"),
                 Absence::NotMeasured { instead, .. } => {
@@ -305,7 +305,7 @@ impl Footnotes {
                     format!("{jobs} diverged: {metrics} {is} NaN or infinite{since}{remedy}")
                 }
                 Absence::OtherUnit(units) => {
-                    format!("reported by {jobs} in {}{more}; declare the metric's `unit` under `metrics`", clean(units))
+                    format!("reported by {jobs} in {}{tail}; declare the metric's `unit` under `metrics`", clean(units))
                 }
                 Absence::Unpaired => "the points do not go together one by one".to_owned(),
                 Absence::OnePair => "undecided: one pair says nothing about chance".to_owned(),
@@ -313,8 +313,8 @@ impl Footnotes {
                 Absence::Equal => {
                     "undecided: all differences are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under `metrics`".to_owned()
                 }
-                Absence::NoEffect(remark) => format!("undecided: {}{more}", clean(remark)),
-                Absence::Unlike(reason) => format!("undecided: {}{more}; `conditions: any` compares them nevertheless", clean(reason)),
+                Absence::NoEffect(remark) => format!("undecided: {}{tail}", clean(remark)),
+                Absence::Unlike(reason) => format!("undecided: {}{tail}; `conditions: any` compares them nevertheless", clean(reason)),
                 Absence::Incomplete => "undecided: results are missing; `missing: ignore` leaves them out, `missing: worst` counts them as the worst".to_owned(),
             };
             format!("{letter} {text}")

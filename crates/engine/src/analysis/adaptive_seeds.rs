@@ -42,33 +42,33 @@ impl<'a> AdaptiveSeeds<'a> {
     }
 
     /// A job of the reserve with the jobs that it needs, if none of them is lost.
-    fn with_needs(&self, job: JobId, lost: &BTreeSet<usize>) -> Option<Vec<JobId>> {
-        let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
+    fn with_needs(&self, job: JobId, lost_jobs: &BTreeSet<usize>) -> Option<Vec<JobId>> {
+        let (mut additions, mut lists) = (BTreeSet::new(), HashSet::new());
         let mut open = vec![job];
         while let Some(job) = open.pop() {
-            if lost.contains(&job.index()) {
+            if lost_jobs.contains(&job.index()) {
                 return None;
             }
-            if self.reserve.contains(&job) && found.insert(job) {
-                let new = self.plan.lists_of(job).iter().filter(|list| seen.insert(**list));
+            if self.reserve.contains(&job) && additions.insert(job) {
+                let new = self.plan.lists_of(job).iter().filter(|list| lists.insert(**list));
                 open.extend(new.flat_map(|list| self.plan.list(*list)));
             }
         }
-        Some(found.into_iter().collect())
+        Some(additions.into_iter().collect())
     }
 }
 
 /// True if the added seeds of a step have used up their time.
 fn is_spent(study: &Study, step: usize, results: &Results) -> bool {
     let Some(budget) = study.recipe.steps[step].adaptive.and_then(|adaptive| adaptive.budget) else { return false };
-    let added = study.steps[step].iter().filter(|(_, id)| study.rounds.contains_key(id));
-    let jobs: BTreeSet<JobId> = added.map(|(_, id)| *id).collect();
+    let added_points = study.steps[step].iter().filter(|(_, id)| study.rounds.contains_key(id));
+    let jobs: BTreeSet<JobId> = added_points.map(|(_, id)| *id).collect();
     let seconds: f64 = jobs.iter().filter_map(|id| results.measured().get(id)).map(|measured| measured.seconds).sum();
     seconds >= budget.as_secs_f64()
 }
 
 impl RoundPlanner for AdaptiveSeeds<'_> {
-    fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
+    fn next(&mut self, lost_jobs: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
         if !self.ahead.is_empty() {
             return Ok(std::mem::take(&mut self.ahead));
         }
@@ -76,7 +76,7 @@ impl RoundPlanner for AdaptiveSeeds<'_> {
             return Ok(Vec::new());
         }
         let results = Results::read(self.plan, self.store).map_err(io::Error::other)?;
-        let mut added: BTreeMap<JobId, String> = BTreeMap::new();
+        let mut additions: BTreeMap<JobId, String> = BTreeMap::new();
         for study in self.plan.studies.iter().filter(|study| !study.rounds.is_empty()) {
             let spent: Vec<bool> = (0..study.steps.len()).map(|step| is_spent(study, step, &results)).collect();
             let places: BTreeMap<JobId, (usize, String)> = study
@@ -85,20 +85,22 @@ impl RoundPlanner for AdaptiveSeeds<'_> {
                 .enumerate()
                 .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
                 .collect();
-            for (because, jobs) in analysis::undecided(study, results.measured(), lost) {
+            for (because, jobs) in analysis::undecided(study, results.measured(), lost_jobs) {
                 // The first unused seed of each group: the plan is in the order of the seeds.
                 let mut groups = BTreeSet::new();
                 for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {
                     let Some(place) = places.get(&job).filter(|(step, _)| !spent[*step]) else { continue };
-                    let Some(jobs) = self.with_needs(job, lost).filter(|_| !groups.contains(place)) else { continue };
+                    let Some(jobs) = self.with_needs(job, lost_jobs).filter(|_| !groups.contains(place)) else {
+                        continue;
+                    };
                     groups.insert(place.clone());
                     for job in jobs {
-                        added.entry(job).or_insert_with(|| because.clone());
+                        additions.entry(job).or_insert_with(|| because.clone());
                     }
                 }
             }
         }
-        self.reserve.retain(|job| !added.contains_key(job));
-        Ok(added.into_iter().map(|(job, because)| Addition { job, because }).collect())
+        self.reserve.retain(|job| !additions.contains_key(job));
+        Ok(additions.into_iter().map(|(job, because)| Addition { job, because }).collect())
     }
 }

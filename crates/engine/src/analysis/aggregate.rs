@@ -108,13 +108,13 @@ fn cells(
             mean.sample = Some(sample);
             mean.estimate = Some(score.mean);
             mean.compared = Some(Compared { estimate: score.mean, noise: false });
-            let found = baseline.and_then(|baseline| score.improvement(baseline, traits));
-            chance.compared = found.map(|estimate| Compared { estimate, noise: is_even(estimate) });
+            let improvement = baseline.and_then(|baseline| score.improvement(baseline, traits));
+            chance.compared = improvement.map(|estimate| Compared { estimate, noise: is_even(estimate) });
             chance.sample = chance.compared.map(|_| sample);
         }
         Err(reason) => {
-            for (why, job, _) in &side.absent {
-                mean.lacks(why, Some(*job), footnotes);
+            for (absence, job, _) in &side.absent {
+                mean.lacks(absence, Some(*job), footnotes);
             }
             if let Some(absence) = reason {
                 mean.lacks(absence, None, footnotes);
@@ -143,9 +143,9 @@ fn side<'a>(
     method: &Value,
     (metric, traits): (&str, MetricTraits),
 ) -> Side<'a> {
-    let mut wanted = resolved(&source.study.recipe, &aggregate.of.only);
-    wanted.push((&aggregate.axis.value, vec![method.clone()]));
-    source.side(aggregate.of.step, &wanted, metric, traits)
+    let mut selection = resolved(&source.study.recipe, &aggregate.of.only);
+    selection.push((&aggregate.axis.value, vec![method.clone()]));
+    source.side(aggregate.of.step, &selection, metric, traits)
 }
 
 /// The runs of a method.
@@ -173,7 +173,7 @@ impl Score {
 /// The scores of all methods, or the reason why there is none.
 fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, Option<Absence>>> {
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
-    // Fills in or leaves out what is missing, as the recipe says.
+    // Fills in or leaves out missing results, as the recipe says.
     let _ = complete(&mut all, question);
     let measured: Vec<&Side<'_>> = sides.iter().filter(|side| !side.found.is_empty()).collect();
     let unlike = match like(&measured, question) {

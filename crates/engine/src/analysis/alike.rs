@@ -84,13 +84,13 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
     for (index, side) in sides.iter().enumerate() {
         for found in &side.found {
             let Some(place) = place_of(found.point) else { continue };
-            let known = signatures.entry(place).or_insert_with(|| Some(Signature::default()));
-            match (known.as_mut(), digest(found, traits)) {
+            let signature = signatures.entry(place).or_insert_with(|| Some(Signature::default()));
+            match (signature.as_mut(), digest(found, traits)) {
                 (Some(known), Some((digest, values))) => {
                     known.digests.push((index, digest));
                     known.few |= values < MIN_EQUAL_VALUES;
                 }
-                _ => *known = None,
+                _ => *signature = None,
             }
         }
     }
@@ -107,7 +107,7 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
     alike.retain(|(of, _), places| places.len() == seeds[of] || !places.iter().any(|place| is_few(place)));
     let equal: Vec<&Vec<&Place>> = alike.values().filter(|places| places.len() > 1).collect();
     let all: BTreeSet<&Place> = equal.iter().flat_map(|places| places.iter().copied()).collect();
-    let repeated: BTreeSet<&Place> = equal.iter().flat_map(|places| places[1..].iter().copied()).collect();
+    let repeated_places: BTreeSet<&Place> = equal.iter().flat_map(|places| places[1..].iter().copied()).collect();
     let mut jobs = BTreeSet::new();
     for side in sides.iter_mut().filter(|_| !all.is_empty()) {
         side.found.retain(|found| {
@@ -115,12 +115,12 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
             if all.contains(&place) {
                 jobs.extend(found.by.map(|by| by.key));
             }
-            !repeated.contains(&place)
+            !repeated_places.contains(&place)
         });
     }
-    let (others, near) = near_seeds(sides, &place_of, traits);
-    for side in sides.iter_mut().filter(|_| !others.is_empty()) {
-        side.found.retain(|found| place_of(found.point).is_none_or(|place| !others.contains(&place)));
+    let (near_places, near) = near_seeds(sides, &place_of, traits);
+    for side in sides.iter_mut().filter(|_| !near_places.is_empty()) {
+        side.found.retain(|found| place_of(found.point).is_none_or(|place| !near_places.contains(&place)));
     }
     Alike { equal: jobs, near }
 }
@@ -156,9 +156,9 @@ fn near_seeds(
     if !is_measured || !is_near {
         return Default::default();
     }
-    let others =
+    let places =
         seeds.into_iter().flat_map(|(of, seeds)| seeds.into_iter().skip(1).map(move |seed| (of.clone(), seed)));
-    (others.collect(), jobs)
+    (places.collect(), jobs)
 }
 
 /// Groups of rows that measured bit by bit the same with the same seeds and other axes.
@@ -182,11 +182,11 @@ pub(super) fn values_without_effect(
     let equal = groups.into_values().filter(|labels| labels.len() > 1);
     equal
         .map(|labels| {
-            let more = labels.len().saturating_sub(MAX_NAMES);
-            let named = labels[..labels.len() - more].join("; ");
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let hidden = labels.len().saturating_sub(MAX_NAMES);
+            let names = labels[..labels.len() - hidden].join("; ");
+            let tail = if hidden > 0 { format!(" and {hidden} more") } else { String::new() };
             format!(
-                "{named}{more} have the same measurements, bit by bit (times and memory aside): check that the program uses the value \
+                "{names}{tail} have the same measurements, bit by bit (times and memory aside): check that the program uses the value \
                  that distinguishes them"
             )
         })
@@ -199,12 +199,12 @@ fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
     if !is_computed(traits) {
         return None;
     }
-    let says = match traits.precision {
+    let is_telling = match traits.precision {
         Precision::Measured => true,
         Precision::Resolution(_) => remarks.values >= MIN_EQUAL_VALUES,
         Precision::Deterministic => false,
     };
-    (says && remarks.digest != 0).then_some((remarks.digest, remarks.values))
+    (is_telling && remarks.digest != 0).then_some((remarks.digest, remarks.values))
 }
 
 /// False for times and sizes, which are samples of the machine, whatever the jobs compute.

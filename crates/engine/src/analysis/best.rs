@@ -48,12 +48,12 @@ impl Contest {
         let table = |of: &OfStep| {
             let span = recipe.steps[of.step].name.span;
             let (rows, columns, best, paper) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let shown = Metrics { of: of.clone(), rows, columns, best, paper, about: Extent::default() };
+            let metrics = Metrics { of: of.clone(), rows, columns, best, paper, about: Extent::default() };
             recipe::Table {
                 name: Spanned::new(self.metric.clone(), span),
                 title: None,
                 cells: vec![Spanned::new(self.metric.clone(), span)],
-                kind: TableKind::Metrics(shown),
+                kind: TableKind::Metrics(metrics),
                 rules: Rules::default(),
             }
         };
@@ -104,7 +104,7 @@ pub struct Configuration {
     pub confirmed: Option<Cell>,
     /// The reason for which the search stopped it.
     pub stopped: Option<String>,
-    /// The order of those that were stopped.
+    /// The order of the stopped configurations.
     place: Option<(Reverse<usize>, u64)>,
     labels: Vec<String>,
 }
@@ -123,7 +123,7 @@ struct Found {
 }
 
 impl Ranking {
-    /// Ranks the configurations of a study's step by what the store has.
+    /// Ranks the configurations of a study's step by the results in the store.
     pub fn new(plan: &Plan, study: &Study, contest: &Contest, results: &Results, store: &Store) -> Self {
         let measured = results.measured();
         let absences = absence::absences(plan, study, measured, store);
@@ -133,10 +133,10 @@ impl Ranking {
         let source = Source { study, measured, absences: &absences, items: &NO_SCORES, further: None };
         let declared = source.traits(contest.of.step, &contest.metric);
         let traits = MetricTraits { better: Some(contest.better), ..declared };
-        let found = measure(source, &contest.of, contest, traits);
+        let measurement = measure(source, &contest.of, contest, traits);
         let confirmed = contest.confirmed.as_ref().map(|of| measure(source, of, contest, traits));
         let timing = traits.unit.is_timing();
-        let show = if timing && found.cells.iter().all(|cell| cell.sample.is_none_or(|it| it.mean > 0.0)) {
+        let show = if timing && measurement.cells.iter().all(|cell| cell.sample.is_none_or(|it| it.mean > 0.0)) {
             Show::Interval
         } else {
             Show::Mean
@@ -145,28 +145,29 @@ impl Ranking {
         let by_label: HashMap<&[String], usize> =
             confirmed.iter().flat_map(|confirmed| confirmed.labels.iter().map(Vec::as_slice).zip(0..)).collect();
         let mut rows: Vec<Configuration> = Vec::new();
-        for (index, labels) in found.labels.iter().enumerate() {
-            let mut search = found.cells[index].clone();
+        for (index, labels) in measurement.labels.iter().enumerate() {
+            let mut search = measurement.cells[index].clone();
             // The reason why it was stopped has a column of its own.
-            let absent = found.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
+            let absent =
+                measurement.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
             for (absence, job) in absent {
                 search.lacks(absence, Some(*job), &mut footnotes);
             }
-            let again = by_label.get(labels.as_slice()).zip(confirmed.as_ref()).map(|(other, confirmed)| {
+            let confirmation = by_label.get(labels.as_slice()).zip(confirmed.as_ref()).map(|(other, confirmed)| {
                 let mut cell = confirmed.cells[*other].clone();
                 for (absence, job) in &confirmed.absent[*other] {
                     cell.lacks(absence, Some(*job), &mut footnotes);
                 }
                 cell
             });
-            let values = found.values[index].clone();
-            let stop = stops.get(&found.names[index]);
+            let values = measurement.values[index].clone();
+            let stop = stops.get(&measurement.names[index]);
             let (stopped, place) = (stop.map(|stop| stop.because.clone()), stop.map(|stop| stop.order));
             let labels = labels.clone();
-            rows.push(Configuration { values, rank: None, search, confirmed: again, stopped, place, labels });
+            rows.push(Configuration { values, rank: None, search, confirmed: confirmation, stopped, place, labels });
         }
         rank(&mut rows, contest.better);
-        let mut notes = notes(&rows, &found, confirmed.as_ref());
+        let mut notes = notes(&rows, &measurement, confirmed.as_ref());
         notes.extend(footnotes.texts());
         let axes = contest.axes.clone();
         let (metric, better, confirms) = (contest.metric.clone(), contest.better, confirmed.is_some());
@@ -192,14 +193,14 @@ impl Ranking {
             }
         };
         let search: Vec<Cell> = rows.iter().map(|row| row.search.clone()).collect();
-        let again: Vec<Cell> = rows.iter().map(|row| row.confirmed.clone().unwrap_or_default()).collect();
+        let cells: Vec<Cell> = rows.iter().map(|row| row.confirmed.clone().unwrap_or_default()).collect();
         let mut columns = vec![column(if self.confirms { "search" } else { "" }, &search)];
         if self.confirms {
-            columns.insert(0, column("confirmed", &again));
+            columns.insert(0, column("confirmed", &cells));
         }
         let cells = search
             .into_iter()
-            .zip(again)
+            .zip(cells)
             .map(|(search, again)| if self.confirms { vec![again, search] } else { vec![search] });
         let table_rows = rows.iter().zip(cells).map(|(row, cells)| {
             let rank = row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
@@ -319,9 +320,9 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         .iter()
         .zip(&members)
         .map(|(side, members)| {
-            let mut distinct = side.clone();
-            equal.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
-            let summary = summarize(&distinct, &question, geometric);
+            let mut distinct_side = side.clone();
+            equal.extend(leave_out_equal(&mut [&mut distinct_side], &question.apart, traits));
+            let summary = summarize(&distinct_side, &question, geometric);
             Cell {
                 sample: summary.as_ref().map(|summary| summary.sample),
                 estimate: summary.map(|summary| summary.estimate),
@@ -332,8 +333,10 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
             }
         })
         .collect();
-    let absent =
-        sides.iter().map(|side| side.absent.iter().map(|(why, job, _)| (why.clone(), *job)).collect()).collect();
+    let absent = sides
+        .iter()
+        .map(|side| side.absent.iter().map(|(absence, job, _)| (absence.clone(), *job)).collect())
+        .collect();
     let remarks = mark(&mut cells, &mut sides, &question, geometric).into_iter().collect();
     let value = |members: &Vec<(&Point, JobId)>| {
         contest.axes.iter().map(|axis| members.first().and_then(|(point, _)| point.get(axis)).cloned()).collect()
@@ -349,14 +352,15 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
 
 /// Sorts the configurations and numbers those that have all results.
 fn rank(rows: &mut [Configuration], better: Better) {
-    let whole = |cell: &Cell| cell.missing == 0 && cell.estimate.is_some_and(|estimate| estimate.value.is_finite());
+    let is_complete =
+        |cell: &Cell| cell.missing == 0 && cell.estimate.is_some_and(|estimate| estimate.value.is_finite());
     // Confirmed ones come before others, and whole ones before others; then the better one.
     let place = |row: &Configuration| {
-        let confirmed = row.confirmed.as_ref().filter(|cell| whole(cell));
+        let confirmed = row.confirmed.as_ref().filter(|cell| is_complete(cell));
         let cell = confirmed.unwrap_or(&row.search);
         let value = cell.estimate.map(|estimate| estimate.value).filter(|value| value.is_finite());
         let value = value.map(|value| if better == Better::Less { value } else { -value });
-        (confirmed.is_none(), !whole(cell), row.place, value.unwrap_or(f64::INFINITY))
+        (confirmed.is_none(), !is_complete(cell), row.place, value.unwrap_or(f64::INFINITY))
     };
     rows.sort_by(|a, b| {
         let (a, b) = (place(a), place(b));
@@ -364,7 +368,7 @@ fn rank(rows: &mut [Configuration], better: Better) {
     });
     for (index, row) in rows.iter_mut().enumerate() {
         let cell = row.confirmed.as_ref().unwrap_or(&row.search);
-        row.rank = (whole(cell) || whole(&row.search)).then_some(index + 1);
+        row.rank = (is_complete(cell) || is_complete(&row.search)).then_some(index + 1);
     }
 }
 
@@ -385,13 +389,13 @@ fn notes(rows: &[Configuration], found: &Found, confirmed: Option<&Found>) -> Ve
     let mut equal = found.equal.clone();
     equal.extend(confirmed.map(|found| found.equal.clone()).unwrap_or_default());
     notes.extend(equal.words());
-    let ranked = rows.iter().filter(|row| row.rank.is_some()).count();
+    let ranked_rows = rows.iter().filter(|row| row.rank.is_some()).count();
     if confirmed.is_some() {
         notes.push("search: the seeds that chose the configurations, which favor the best of many; confirmed: seeds that the search never saw".to_owned());
-    } else if ranked > 2 {
+    } else if ranked_rows > 2 {
         notes.push(format!(
             "the best of {} on the seeds that chose it: expect less of it on others",
-            count(ranked, "configuration")
+            count(ranked_rows, "configuration")
         ));
     }
     notes

@@ -122,11 +122,11 @@ const MAX_FURTHER_DIGITS: usize = 2;
 /// Gives the cells of a column the fewest digits with which different values look different.
 pub(super) fn tell_apart(cells: &mut [Cell], show: Show, scale: Scale) {
     let look_different = |cells: &[Cell]| {
-        let mut shown: BTreeMap<String, u64> = BTreeMap::new();
+        let mut values_by_text: BTreeMap<String, u64> = BTreeMap::new();
         cells.iter().filter_map(|cell| Some((cell, cell.value(show)?))).all(|(cell, value)| {
             let text = cell.text(show, scale).numbers;
             let value_text = text.split(' ').next().unwrap_or_default().to_owned();
-            *shown.entry(value_text).or_insert(value.to_bits()) == value.to_bits()
+            *values_by_text.entry(value_text).or_insert(value.to_bits()) == value.to_bits()
         })
     };
     if !matches!(show, Show::Mean | Show::Interval) {

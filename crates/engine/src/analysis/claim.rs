@@ -187,8 +187,8 @@ pub fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Option<Stri
 /// Judges a claim by the records of its study, with a remark on seeds that it leaves out.
 pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = judge_alone(claim, source);
-    if let Some(whole) = seeds::over_all(claim, source) {
-        let _ = write!(verdict.because, "; {}", whole.words());
+    if let Some(over_all) = seeds::over_all(claim, source) {
+        let _ = write!(verdict.because, "; {}", over_all.words());
     }
     verdict
 }
@@ -197,7 +197,7 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
 fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = Verdict {
         claim: claim.name.value.clone(),
-        says: claim.says.as_deref().map(|says| clean(says).into_owned()),
+        says: claim.says.as_deref().map(|text| clean(text).into_owned()),
         state: State::Undecided,
         because: String::new(),
         value: None,
@@ -216,13 +216,13 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         certain: false,
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
-    let judged = match &claim.statement {
+    let result = match &claim.statement {
         Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
         Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
         Statement::Difference(comparison, expect) => judge.compare(comparison, *expect, false, &mut verdict),
         Statement::Order(order) => judge.order(order, &mut verdict),
     };
-    if let Err(reason) = judged {
+    if let Err(reason) = result {
         verdict.because = reason;
     }
     if let Some(adopted) = adopted::note(selected_jobs(claim, source.study).map(|(_, job)| job), source.measured) {

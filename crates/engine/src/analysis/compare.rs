@@ -26,9 +26,9 @@ use crate::{
 pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>) -> Table {
     let step = &source.study.recipe.steps[compare.of.step];
     let axis = compare.axis.value.as_str();
-    let wanted = pairs(compare, source);
+    let value_pairs = pairs(compare, source);
     let sign = if compare.ratio { '/' } else { '−' };
-    let mut rows: Vec<TableRow> = wanted
+    let mut rows: Vec<TableRow> = value_pairs
         .iter()
         .map(|(of, to)| TableRow { labels: vec![clean(&format!("{of} {sign} {to}")).into_owned()], cells: Vec::new() })
         .collect();
@@ -44,7 +44,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
         let mut odds = Vec::new();
         let mut column = Vec::new();
-        for (of, to) in &wanted {
+        for (of, to) in &value_pairs {
             let (mut cell, absent, notes) = sides.compare(of, to, floor);
             for (absence, job) in absent {
                 cell.lacks(&absence, job, &mut footnotes);
@@ -55,7 +55,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         }
         remarks.extend(correlated(&column, metric));
         if compare.pooled {
-            remarks.extend(sides.join(&wanted, &mut column));
+            remarks.extend(sides.join(&value_pairs, &mut column));
         }
         for (row, cell) in rows.iter_mut().zip(column) {
             row.cells.push(cell);
@@ -81,8 +81,8 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         } else {
             measured(metric, Metric { value: floor, unit })
         };
-        let along = compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned());
-        notes.push(format!("noise floor of {}: {floor}, from the same job repeated along {along}", clean(metric)));
+        let axis_name = compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned());
+        notes.push(format!("noise floor of {}: {floor}, from the same job repeated along {axis_name}", clean(metric)));
     }
     notes.extend(footnotes.texts());
     Table {
@@ -106,17 +106,17 @@ pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)
         }
         recipe::ComparedValues::Baseline(baseline) => {
             let Some(baseline) = value(baseline) else { return Vec::new() };
-            let chosen = resolved(&source.study.recipe, &compare.of.only);
+            let selection = resolved(&source.study.recipe, &compare.of.only);
             let points = source.study.steps[compare.of.step].iter().map(|(point, _)| point);
-            let mut others: Vec<Value> = Vec::new();
+            let mut values: Vec<Value> = Vec::new();
             for other in
-                points.filter(|point| selected(point, &chosen)).filter_map(|point| point.get(&compare.axis.value))
+                points.filter(|point| selected(point, &selection)).filter_map(|point| point.get(&compare.axis.value))
             {
-                if *other != baseline && !others.contains(other) {
-                    others.push(other.clone());
+                if *other != baseline && !values.contains(other) {
+                    values.push(other.clone());
                 }
             }
-            others.into_iter().map(|other| (other, baseline.clone())).collect()
+            values.into_iter().map(|other| (other, baseline.clone())).collect()
         }
     }
 }
@@ -124,9 +124,9 @@ pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)
 /// The pairs of a table whose differences chance can explain, or that have only one measurement: the reason, and the
 /// jobs at whose points to add seeds.
 pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source<'_>) -> Vec<(String, Vec<JobId>)> {
-    let compared = self::table(table, compare, source);
+    let full_table = self::table(table, compare, source);
     let mut undecided = Vec::new();
-    for (row, (of, to)) in compared.rows.iter().zip(pairs(compare, source)) {
+    for (row, (of, to)) in full_table.rows.iter().zip(pairs(compare, source)) {
         if !row.cells.iter().any(|cell| cell.open) {
             continue;
         }
@@ -170,20 +170,20 @@ type Absent = Vec<(Absence, Option<JobId>)>;
 
 impl<'a> Sides<'a> {
     fn side(&self, value: Option<&Value>) -> Side<'a> {
-        let mut wanted = resolved(&self.source.study.recipe, &self.compare.of.only);
-        wanted.extend(value.map(|value| (self.compare.axis.value.as_str(), vec![value.clone()])));
-        self.source.side(self.compare.of.step, &wanted, self.metric, self.traits)
+        let mut selection = resolved(&self.source.study.recipe, &self.compare.of.only);
+        selection.extend(value.map(|value| (self.compare.axis.value.as_str(), vec![value.clone()])));
+        self.source.side(self.compare.of.step, &selection, self.metric, self.traits)
     }
 
     fn repeats(&self) -> Option<&'a str> {
         self.compare.noise.as_ref().map(|noise| noise.value.as_str())
     }
 
-    /// The cell, the reasons for what is missing in it, and remarks.
+    /// The cell, the reasons for missing results in it, and remarks.
     fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent, Vec<String>) {
         let (mut of, mut to) = (self.side(Some(of)), self.side(Some(to)));
         let mut absent: Absent =
-            of.absent.iter().chain(&to.absent).map(|(why, job, _)| (why.clone(), Some(*job))).collect();
+            of.absent.iter().chain(&to.absent).map(|(absence, job, _)| (absence.clone(), Some(*job))).collect();
         let points = of.found.len() + to.found.len() + absent.len();
         let mut cell = Cell { missing: absent.len(), points, ..Cell::default() };
         let (traits, ratio) = (self.traits, self.compare.ratio);
@@ -203,7 +203,7 @@ impl<'a> Sides<'a> {
                         Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Absence::Unpaired),
                         Silence::NoPoint => None,
                     }
-                    .map(|why| (why, None)),
+                    .map(|absence| (absence, None)),
                 );
                 return (cell, absent, Vec::new());
             }
@@ -233,11 +233,11 @@ impl<'a> Sides<'a> {
 
     /// Compares all values with their baseline at once, with one error for all of them (Dunnett), if they were measured
     /// with the same seeds and are looked at once; returns a remark. Otherwise the comparisons stay as they are.
-    fn join(&self, wanted: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
-        let baseline = self.side(Some(&wanted.first()?.1));
-        let compared: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
+    fn join(&self, value_pairs: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
+        let baseline = self.side(Some(&value_pairs.first()?.1));
+        let compared_rows: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
         let mut sides = vec![baseline];
-        sides.extend(compared.iter().map(|row| self.side(Some(&wanted[*row].0))));
+        sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
         if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
@@ -263,21 +263,21 @@ impl<'a> Sides<'a> {
         }
         let size = sides.iter().map(Side::mean).sum::<f64>() / sides.len() as f64;
         let precision = relative(self.traits.precision, ratio.then_some(size));
-        for (index, row) in compared.iter().enumerate() {
+        for (index, row) in compared_rows.iter().enumerate() {
             let cell = &mut column[*row];
-            let (Some(found), Some(compared)) = (blocks.against(index + 1, 0, LEVEL, precision), &mut cell.compared)
+            let (Some(estimate), Some(compared)) = (blocks.against(index + 1, 0, LEVEL, precision), &mut cell.compared)
             else {
                 continue;
             };
-            cell.open = found.p.is_none_or(|p| p >= 1.0 - LEVEL);
-            compared.estimate = if ratio { found.exp() } else { found };
+            cell.open = estimate.p.is_none_or(|p| p >= 1.0 - LEVEL);
+            compared.estimate = if ratio { estimate.exp() } else { estimate };
             compared.noise |= cell.open;
             cell.joint = true;
         }
         Some(format!(
             "intervals and p hold for the {} with {} at once (Dunnett, one error from {})",
-            count(compared.len(), "comparison"),
-            wanted.first()?.1,
+            count(compared_rows.len(), "comparison"),
+            value_pairs.first()?.1,
             count(blocks.blocks, "block"),
         ))
     }
@@ -298,9 +298,9 @@ impl<'a> Sides<'a> {
         }
         for values in groups.into_values() {
             let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&values) else { continue };
-            let own = (n - 1) as f64;
-            squares += sd * sd * own;
-            freedom += own;
+            let degrees = (n - 1) as f64;
+            squares += sd * sd * degrees;
+            freedom += degrees;
         }
         (freedom > 0.0).then(|| quantile(freedom, LEVEL) * (2.0 * squares / freedom).sqrt())
     }
@@ -308,15 +308,15 @@ impl<'a> Sides<'a> {
 
 /// A remark on the correlation of the pairs of a column, which decides what pairing gains.
 fn correlated(column: &[Cell], metric: &str) -> Option<String> {
-    let found = || column.iter().filter_map(|cell| cell.correlation);
-    let (least, most) = (found().reduce(f64::min)?, found().reduce(f64::max)?);
-    let shown = [least, most].map(|correlation| format!("{correlation:.2}"));
-    let range = if shown[0] == shown[1] { shown[0].clone() } else { shown.join(" to ") };
-    let little = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
-    Some(format!("{}: values with equal seeds correlate by {range}{little}", clean(metric)))
+    let correlations = || column.iter().filter_map(|cell| cell.correlation);
+    let (least, most) = (correlations().reduce(f64::min)?, correlations().reduce(f64::max)?);
+    let texts = [least, most].map(|correlation| format!("{correlation:.2}"));
+    let range = if texts[0] == texts[1] { texts[0].clone() } else { texts.join(" to ") };
+    let note = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
+    Some(format!("{}: values with equal seeds correlate by {range}{note}", clean(metric)))
 }
 
-fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usize) -> Vec<String> {
+fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: usize) -> Vec<String> {
     let shown =
         || rows.iter().flat_map(|row| row.cells.iter().zip(columns)).filter(|(_, column)| column.show != Show::Odds);
     let counts: Vec<usize> = shown().filter_map(|(cell, _)| cell.sample).map(|sample| sample.n).collect();
@@ -330,7 +330,7 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usi
         notes.push(clean(&format!("{what} {}, {interval}, over pairs (n = {n})", names.join(", "))).into_owned());
     }
     notes.extend(too_wide(rows, columns));
-    match compared {
+    match comparisons {
         0 => {}
         1 => notes.push("p is the probability of such a difference by chance".to_owned()),
         several => notes.push(format!("p is corrected for {} (Holm)", count(several, "comparison"))),

@@ -22,25 +22,28 @@ pub(crate) struct Comparable {
 /// Compares the conditions of the sides of a comparison of times or rates. One side is a statement about a value alone.
 pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
     let all: Vec<&Measured> = sides.iter().flat_map(|side| side.iter().copied()).collect();
-    let known: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
+    let conditions: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
     // The notes of tables name imported records, which have no conditions.
-    let missing = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
+    let unrecorded = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
     let reasons = [
         several("host", all.iter().map(|one| one.host.as_str())),
         several("device", all.iter().filter_map(|one| one.device.as_deref())),
-        several("driver", known.iter().filter_map(|under| under.driver.as_deref())),
-        threads(&known),
-        exclusivity(&known),
-        load(&known),
+        several("driver", conditions.iter().filter_map(|under| under.driver.as_deref())),
+        threads(&conditions),
+        exclusivity(&conditions),
+        load(&conditions),
         interleaving(sides),
     ];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
     let notes = [
-        attempts(&known),
-        neighbors(&known),
-        undetermined(&known),
-        (missing > 0).then(|| {
-            format!("the conditions of {missing} of {} were not recorded (earlier version)", count(all.len(), "record"))
+        attempts(&conditions),
+        neighbors(&conditions),
+        undetermined(&conditions),
+        (unrecorded > 0).then(|| {
+            format!(
+                "the conditions of {unrecorded} of {} were not recorded (earlier version)",
+                count(all.len(), "record")
+            )
         }),
     ];
     Comparable {
@@ -55,26 +58,27 @@ fn several<'m>(what: &str, values: impl Iterator<Item = &'m str>) -> Option<Stri
     (values.len() > 1).then(|| format!("measured on {} ({})", count(values.len(), what), names(values.iter().copied())))
 }
 
-fn threads(known: &[&Under]) -> Option<String> {
-    let numbers: BTreeSet<usize> = known.iter().map(|under| under.threads).collect();
+fn threads(conditions: &[&Under]) -> Option<String> {
+    let numbers: BTreeSet<usize> = conditions.iter().map(|under| under.threads).collect();
     let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
     (numbers.len() > 1).then(|| format!("measured with different numbers of threads ({})", numbers.join(", ")))
 }
 
-fn exclusivity(known: &[&Under]) -> Option<String> {
-    let alone = known.iter().filter(|under| under.exclusive.held).count();
-    (alone > 0 && alone < known.len())
-        .then(|| format!("{alone} of {} ran alone on the machine, the others did not", count(known.len(), "job")))
+fn exclusivity(conditions: &[&Under]) -> Option<String> {
+    let exclusive_jobs = conditions.iter().filter(|under| under.exclusive.held).count();
+    (exclusive_jobs > 0 && exclusive_jobs < conditions.len()).then(|| {
+        format!("{exclusive_jobs} of {} ran alone on the machine, the others did not", count(conditions.len(), "job"))
+    })
 }
 
 /// The job with the largest foreign load beyond its limit, or on a machine without a free core.
-fn load(known: &[&Under]) -> Option<String> {
-    let beyond: Vec<&Under> = known.iter().filter(|under| under.is_disturbed()).copied().collect();
+fn load(conditions: &[&Under]) -> Option<String> {
+    let disturbed_jobs: Vec<&Under> = conditions.iter().filter(|under| under.is_disturbed()).copied().collect();
     let order = |one: &&&Under, other: &&&Under| {
         let [one_load, other_load] = [one, other].map(|under| under.foreign.unwrap_or_default());
         one_load.total_cmp(&other_load).then_with(|| other.label.cmp(&one.label))
     };
-    let worst = beyond.iter().max_by(order)?;
+    let worst = disturbed_jobs.iter().max_by(order)?;
     let foreign = worst.foreign.unwrap_or_default();
     let of = worst.cores.map_or_else(String::new, |cores| format!(" of {cores}"));
     let limit = worst.limit();
@@ -83,30 +87,30 @@ fn load(known: &[&Under]) -> Option<String> {
     } else {
         format!("the job itself {}, and no core was free", short(worst.own.unwrap_or_default()))
     };
-    let more = if beyond.len() > 1 {
-        format!(", and too many during {}", count(beyond.len() - 1, "other job"))
+    let more = if disturbed_jobs.len() > 1 {
+        format!(", and too many during {}", count(disturbed_jobs.len() - 1, "other job"))
     } else {
         String::new()
     };
     let label = clean(&worst.label);
-    let busy = format!("other processes kept {}{of} cores busy while {label} ran ({because}){more}", short(foreign));
-    Some(format!("{busy}: `sweep run --remeasure` takes the times again"))
+    let message = format!("other processes kept {}{of} cores busy while {label} ran ({because}){more}", short(foreign));
+    Some(format!("{message}: `sweep run --remeasure` takes the times again"))
 }
 
 /// Reason why sides were not measured in turns: every side has a measurement in each round, and no round began before the
 /// one before it had begun on all sides.
 fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
-    let known: Vec<Vec<(&Measured, &Under)>> =
+    let by_side: Vec<Vec<(&Measured, &Under)>> =
         sides.iter().map(|side| side.iter().filter_map(|one| Some((*one, one.under.as_deref()?))).collect()).collect();
-    if known.iter().filter(|side| !side.is_empty()).count() < 2 {
+    if by_side.iter().filter(|side| !side.is_empty()).count() < 2 {
         return None;
     }
-    let all: Vec<(&Measured, &Under)> = known.iter().flatten().copied().collect();
+    let all: Vec<(&Measured, &Under)> = by_side.iter().flatten().copied().collect();
     // The turns of records of earlier versions are unknown.
-    let is_known = known.iter().map(Vec::len).eq(sides.iter().map(|side| side.len()));
-    let first = turns(known.first()?);
+    let is_known = by_side.iter().map(Vec::len).eq(sides.iter().map(|side| side.len()));
+    let first = turns(by_side.first()?);
     let in_rounds = turns(&all).iter().all(|(_, round)| round.is_some());
-    let same = !is_known || known.iter().all(|side| turns(side) == first);
+    let same = !is_known || by_side.iter().all(|side| turns(side) == first);
     if in_rounds && same && overlapping(&all).is_empty() {
         return None;
     }
@@ -132,31 +136,34 @@ fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
     Some(format!("the sides were not measured in turns{places}: {remedy}"))
 }
 
-fn attempts(known: &[&Under]) -> Option<String> {
-    let repeated: BTreeMap<&str, u32> =
-        known.iter().filter(|under| under.attempts > 1).map(|under| (under.label.as_str(), under.attempts)).collect();
-    let most = repeated.values().max()?;
-    Some(format!("measured after failed attempts (up to {most} attempts): {}", names(repeated.keys().copied())))
+fn attempts(conditions: &[&Under]) -> Option<String> {
+    let attempts: BTreeMap<&str, u32> = conditions
+        .iter()
+        .filter(|under| under.attempts > 1)
+        .map(|under| (under.label.as_str(), under.attempts))
+        .collect();
+    let max_attempts = attempts.values().max()?;
+    Some(format!("measured after failed attempts (up to {max_attempts} attempts): {}", names(attempts.keys().copied())))
 }
 
-fn neighbors(known: &[&Under]) -> Option<String> {
-    let most = known.iter().map(|under| under.neighbors).max().filter(|most| *most > 0)?;
-    Some(format!("up to {} of the same run ran at the same time", count(most, "other job")))
+fn neighbors(conditions: &[&Under]) -> Option<String> {
+    let max_neighbors = conditions.iter().map(|under| under.neighbors).max().filter(|most| *most > 0)?;
+    Some(format!("up to {} of the same run ran at the same time", count(max_neighbors, "other job")))
 }
 
-fn undetermined(known: &[&Under]) -> Option<String> {
-    let missing = known.iter().filter(|under| under.foreign.is_none()).count();
-    (missing > 0).then(|| {
-        let jobs = count(known.len(), "job");
-        format!("the load by other processes is unknown for {missing} of {jobs}: too short, or not shown by the system")
+fn undetermined(conditions: &[&Under]) -> Option<String> {
+    let unknown = conditions.iter().filter(|under| under.foreign.is_none()).count();
+    (unknown > 0).then(|| {
+        let jobs = count(conditions.len(), "job");
+        format!("the load by other processes is unknown for {unknown} of {jobs}: too short, or not shown by the system")
     })
 }
 
 /// The first names of a list, and the number of the others.
 pub(super) fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<_> = names.map(clean).collect();
-    let shown = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
-    if names.len() > MAX_NAMES { format!("{shown} and {} more", names.len() - MAX_NAMES) } else { shown }
+    let text = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > MAX_NAMES { format!("{text} and {} more", names.len() - MAX_NAMES) } else { text }
 }
 
 /// A number of cores: `1.3`, `0.25`.
@@ -247,11 +254,11 @@ mod tests {
         let device = |measured: &mut Measured, name: &str| measured.device = Some(name.to_owned());
         assert_eq!(reason(|measured, _| device(measured, "A100")), "", "a job without a device says nothing about it");
         let sides = ["A100", "H100"].map(|name| measured(0, |measured, _| device(measured, name)));
-        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.reason.as_deref(), Some("measured on 2 devices (A100, H100)"));
+        let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(comparison.reason.as_deref(), Some("measured on 2 devices (A100, H100)"));
         let sides = ["550", "560"].map(|version| measured(0, |_, under| under.driver = Some(version.to_owned())));
-        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.reason.as_deref(), Some("measured on 2 drivers (550, 560)"));
+        let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(comparison.reason.as_deref(), Some("measured on 2 drivers (550, 560)"));
         assert_eq!(reason(|_, under| under.threads = 4), "measured with different numbers of threads (2, 4)");
         assert_eq!(
             reason(|_, under| under.exclusive.held = false),
@@ -278,31 +285,31 @@ mod tests {
         assert_eq!(on(2, 1.95, 0.05), "", "a job that uses the whole machine");
         let loaded = |seed, foreign| measured(seed, |_, under| under.foreign = Some(foreign));
         let (first, second) = ([loaded(0, 0.5), loaded(1, 1.5)], [loaded(0, 1.5), same(1)]);
-        let found = comparable(&[&first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>()]);
+        let comparison = comparable(&[&first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>()]);
         let expected = "other processes kept 1.5 of 2 cores busy while train/a=1,seed=0 ran (limit 0.25), and too many during 2 \
                         other jobs: ";
-        assert!(found.reason.as_deref().is_some_and(|reason| reason.starts_with(expected)), "{found:?}");
+        assert!(comparison.reason.as_deref().is_some_and(|reason| reason.starts_with(expected)), "{comparison:?}");
     }
 
     #[test]
     fn all_reasons_are_given_in_one_order() {
-        let found = reason(|measured, under| {
+        let text = reason(|measured, under| {
             measured.host = "b".into();
             under.threads = 4;
             under.foreign = Some(2.0);
         });
-        let parts: Vec<&str> = found.split("; ").collect();
-        assert_eq!(parts.len(), 3, "{found}");
-        assert!(parts[0].contains("hosts") && parts[1].contains("threads") && parts[2].contains("cores"), "{found}");
+        let parts: Vec<&str> = text.split("; ").collect();
+        assert_eq!(parts.len(), 3, "{text}");
+        assert!(parts[0].contains("hosts") && parts[1].contains("threads") && parts[2].contains("cores"), "{text}");
     }
 
     #[test]
     fn sides_that_took_no_turns_decide_nothing() {
-        let again = ": `sweep run --remeasure` takes the times again in turns";
-        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{again}"));
+        let hint = ": `sweep run --remeasure` takes the times again in turns";
+        assert_eq!(reason(|_, under| under.round = Some(7)), format!("the sides were not measured in turns{hint}"));
         assert_eq!(
             reason(|_, under| under.run = Some("r2".into())),
-            format!("the sides were not measured in turns, but in 2 runs (r1, r2){again}")
+            format!("the sides were not measured in turns, but in 2 runs (r1, r2){hint}")
         );
         let later = |measured: &mut Measured, under: &mut Under| {
             measured.started = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!(
             reason(later),
             format!(
-                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){again}"
+                "the sides were not measured in turns, but in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02){hint}"
             )
         );
         // The same rounds of the same two runs: in turns, although not at once.
@@ -319,8 +326,8 @@ mod tests {
         let [first, second] = sides.each_ref().map(|side| side.iter().collect::<Vec<_>>());
         assert_eq!(comparable(&[&first, &second]), Comparable::default());
         let sides = [(); 2].map(|()| measured(0, |_, under| under.round = None));
-        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
-        assert_eq!(found.reason, Some(format!("the sides were not measured in turns{again}")));
+        let comparison = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(comparison.reason, Some(format!("the sides were not measured in turns{hint}")));
     }
 
     /// Measurements of a step at these seconds, one in each round.
@@ -336,17 +343,17 @@ mod tests {
 
     #[test]
     fn steps_one_after_the_other_took_no_turns() {
-        let found = |one: &[Measured], other: &[Measured]| {
+        let turns = |one: &[Measured], other: &[Measured]| {
             let [one, other] = [one, other].map(|side| side.iter().collect::<Vec<_>>());
             comparable(&[&one, &other]).reason
         };
-        assert_eq!(found(&at("a", [0, 20, 40]), &at("a", [10, 30, 50])), None);
-        assert_eq!(found(&at("a", [0, 30, 40]), &at("a", [10, 20, 50])), None, "in a drawn order");
+        assert_eq!(turns(&at("a", [0, 20, 40]), &at("a", [10, 30, 50])), None);
+        assert_eq!(turns(&at("a", [0, 30, 40]), &at("a", [10, 20, 50])), None, "in a drawn order");
         let steps =
             "the sides were not measured in turns, but by 2 steps (a, b): values of one axis of a step take turns";
-        assert_eq!(found(&at("a", [0, 10, 20]), &at("b", [30, 40, 50])).as_deref(), Some(steps));
-        assert_eq!(found(&at("b", [30, 40, 50]), &at("a", [0, 10, 20])).as_deref(), Some(steps));
-        assert_eq!(found(&at("a", [0, 20, 40]), &at("b", [10, 30, 50])), None, "two steps that took turns");
+        assert_eq!(turns(&at("a", [0, 10, 20]), &at("b", [30, 40, 50])).as_deref(), Some(steps));
+        assert_eq!(turns(&at("b", [30, 40, 50]), &at("a", [0, 10, 20])).as_deref(), Some(steps));
+        assert_eq!(turns(&at("a", [0, 20, 40]), &at("b", [10, 30, 50])), None, "two steps that took turns");
     }
 
     #[test]
@@ -363,7 +370,7 @@ mod tests {
             "the conditions of 1 of 4 records were not recorded (earlier version)"
         );
         let old = [(); 2].map(|()| measured(0, |measured, _| measured.sweep = "old".into()));
-        let found = comparable(&[&[&old[0]], &[&old[1]]]);
-        assert_eq!(found.notes, ["the conditions of 2 of 2 records were not recorded (earlier version)"]);
+        let comparison = comparable(&[&[&old[0]], &[&old[1]]]);
+        assert_eq!(comparison.notes, ["the conditions of 2 of 2 records were not recorded (earlier version)"]);
     }
 }

@@ -70,8 +70,8 @@ pub(super) fn load<'m>(wanted: impl IntoIterator<Item = (Key, &'m str)>, store: 
     for (key, metrics) in by_record {
         let Some(mut record) = store.get(key).ok().flatten() else { continue };
         for metric in metrics {
-            let found = record.outcome.curves.remove(metric).filter(|curve| !curve.values.is_empty());
-            curves.extend(found.map(|curve| ((key, metric.to_owned()), curve)));
+            let curve = record.outcome.curves.remove(metric).filter(|curve| !curve.values.is_empty());
+            curves.extend(curve.map(|curve| ((key, metric.to_owned()), curve)));
         }
     }
     curves

@@ -39,19 +39,19 @@ pub(crate) fn accounts(study: &Study, decided: &[Decided]) -> Vec<Account> {
         };
         searched.batches().iter().enumerate().map(batch)
     });
-    let others = decided.iter().map(|decided| Account { text: decided.text.clone(), ..account(&decided.decision) });
-    batches.chain(others).map(Account::cleaned).collect()
+    let accounts = decided.iter().map(|decided| Account { text: decided.text.clone(), ..account(&decided.decision) });
+    batches.chain(accounts).map(Account::cleaned).collect()
 }
 
 /// A sentence about a batch of a sampler, or about the configurations to confirm.
 fn batch_text(step: &Step, index: usize, configurations: usize) -> String {
-    let (name, chosen) = (&step.name.value, count(configurations, "configuration"));
+    let (name, size) = (&step.name.value, count(configurations, "configuration"));
     match step.search.as_ref().and_then(|search| search.suggest.as_ref()) {
         _ if configurations == 0 => format!("{name}: batch {}: no further configuration", index + 1),
         Some(suggest) => {
-            format!("{name}: batch {} of {}: {chosen}, chosen by {}", index + 1, suggest.batches, suggest.source.name())
+            format!("{name}: batch {} of {}: {size}, chosen by {}", index + 1, suggest.batches, suggest.source.name())
         }
-        None => format!("{name}: {chosen} to confirm"),
+        None => format!("{name}: {size} to confirm"),
     }
 }
 
@@ -106,8 +106,9 @@ fn shown(value: &Json) -> String {
 /// Statement of a kept decision about a job that it follows from, in words; `None` if it has none about it alone.
 pub(crate) fn about(decision: &Decision, key: Key) -> Option<String> {
     let key = key.to_string();
-    let has =
-        |entry: &&Json| entry["keys"].as_array().is_some_and(|keys| keys.iter().any(|own| own.as_str() == Some(&key)));
+    let has = |entry: &&Json| {
+        entry["keys"].as_array().is_some_and(|keys| keys.iter().any(|entry_key| entry_key.as_str() == Some(&key)))
+    };
     let result = &decision.result;
     match decision.kind.as_str() {
         "rung" => {
@@ -120,10 +121,10 @@ pub(crate) fn about(decision: &Decision, key: Key) -> Option<String> {
             Some(format!("at {}: rank {} of {}, {outcome}", result["at"], place["rank"], result["of"]))
         }
         "race" => {
-            let left = result["left"].as_array()?.iter().find(has)?;
-            let because = left["than"].as_str().map_or_else(
+            let exit = result["left"].as_array()?.iter().find(has)?;
+            let because = exit["than"].as_str().map_or_else(
                 || "no finite value".to_owned(),
-                |than| format!("worse than {than} by {}", shown(&left["by"]["value"])),
+                |than| format!("worse than {than} by {}", shown(&exit["by"]["value"])),
             );
             let seeds = usize::try_from(result["seeds"].as_u64()?).unwrap_or(usize::MAX);
             Some(format!("left the race after {}: {because}", count(seeds, "seed")))
@@ -148,10 +149,10 @@ pub(super) struct Stop {
 impl Stops {
     /// Those of a step, by its decisions in their order.
     pub(super) fn new(plan: &Plan, study: &Study, step: usize, decided: &[Decided]) -> Self {
-        let stopped = stopped_by(plan, decided);
+        let stop_reasons = stopped_by(plan, decided);
         let mut reasons: HashMap<String, String> = HashMap::new();
         for (point, job) in &study.steps[step] {
-            if let Some(because) = stopped.get(job) {
+            if let Some(because) = stop_reasons.get(job) {
                 reasons.insert(configuration(&study.recipe.steps[step], point).to_string(), because.clone());
             }
         }
@@ -182,7 +183,7 @@ pub(crate) fn reached(
     decided: &[Decided],
     measured: &BTreeMap<JobId, Measured>,
 ) -> HashMap<JobId, JobId> {
-    let stopped = stopped_by(plan, decided);
+    let stop_reasons = stopped_by(plan, decided);
     let mut reached = HashMap::new();
     for (step, points) in study.recipe.steps.iter().zip(&study.steps) {
         let Some(axis) = step.search.as_ref().and_then(|search| search.axis()) else { continue };
@@ -192,10 +193,10 @@ pub(crate) fn reached(
             let Some(rung) = point.get(axis).and_then(Value::as_f64) else { continue };
             rungs.entry(point.but(axis)).or_default().push((rung, *job));
         }
-        for own in rungs.values_mut() {
-            own.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((_, last)) = own.last().filter(|(_, job)| stopped.contains_key(job)) else { continue };
-            let done = own.iter().rev().find(|(_, job)| measured.contains_key(job));
+        for rung_jobs in rungs.values_mut() {
+            rung_jobs.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((_, last)) = rung_jobs.last().filter(|(_, job)| stop_reasons.contains_key(job)) else { continue };
+            let done = rung_jobs.iter().rev().find(|(_, job)| measured.contains_key(job));
             reached.extend(done.map(|(_, job)| (*last, *job)));
         }
     }

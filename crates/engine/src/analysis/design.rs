@@ -96,7 +96,7 @@ pub struct Design {
     pub wanted_power: f64,
     /// Every decision about each of the metrics, in the order of the differences and of the recipes.
     pub decisions: Vec<Outlook>,
-    /// The command that measures what is missing for a standard deviation.
+    /// The command that makes the measurements that a standard deviation still needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pilot: Option<String>,
     /// The choice of seeds within a budget of time.
@@ -195,7 +195,7 @@ impl<'a> Designer<'a> {
         let mut design =
             Design { wanted_power: WANTED, decisions: Vec::new(), pilot: None, budget: None, no_budget: None };
         for detect in detects {
-            let before = design.decisions.len();
+            let previous_count = design.decisions.len();
             for (index, study) in self.plan.studies.iter().enumerate() {
                 pilot.group = None;
                 let source = Source {
@@ -205,11 +205,11 @@ impl<'a> Designer<'a> {
                     items: &NO_SCORES,
                     further: None,
                 };
-                let found = decisions(source, detect);
+                let decisions = decisions(source, detect);
                 let spreads: Vec<Result<Spread, Silence>> =
-                    found.iter().map(|decision| Spread::of(decision, source)).collect();
-                for (decision, spread) in found.iter().zip(&spreads) {
-                    let squares = pooled(decision, spread, &found, &spreads);
+                    decisions.iter().map(|decision| Spread::of(decision, source)).collect();
+                for (decision, spread) in decisions.iter().zip(&spreads) {
+                    let squares = pooled(decision, spread, &decisions, &spreads);
                     let outlook = self.outlook(detect, index, decision, spread, &squares)?;
                     let certain = decision.question.traits.precision == Precision::Deterministic && squares.records > 0;
                     let unmeasured = spread.as_ref().is_ok_and(|spread| spread.is_unmeasured);
@@ -219,7 +219,7 @@ impl<'a> Designer<'a> {
                     design.decisions.push(outlook);
                 }
             }
-            if design.decisions.len() == before {
+            if design.decisions.len() == previous_count {
                 return Err(self.unknown(detect));
             }
         }
@@ -240,12 +240,12 @@ impl<'a> Designer<'a> {
         let recipes = || self.plan.studies.iter().map(|study| &study.recipe);
         let claims = recipes().flat_map(|recipe| recipe.claims.iter().map(Claim::metric));
         let tables = recipes().flat_map(|recipe| &recipe.tables);
-        let mut known: Vec<&str> =
+        let mut names: Vec<&str> =
             claims.chain(tables.flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()))).collect();
-        known.retain(|metric| !detect.is_about(metric));
-        known.sort_unstable();
-        known.dedup();
-        let help = suggest(&detect.metric, "metrics of claims and tables", known);
+        names.retain(|metric| !detect.is_about(metric));
+        names.sort_unstable();
+        names.dedup();
+        let help = suggest(&detect.metric, "metrics of claims and tables", names);
         let help = help.unwrap_or_else(|| "add a claim, or a table that compares values".to_owned());
         DesignError::Unknown { metric: clean(&detect.metric).into_owned(), help }
     }
@@ -338,8 +338,8 @@ fn pooled(
     spreads: &[Result<Spread, Silence>],
 ) -> Squares {
     let mut squares = Squares::default();
-    let Ok(own) = spread else { return squares };
-    let alike = |other: &Spread| other.shape == own.shape && other.logarithm == own.logarithm;
+    let Ok(own_spread) = spread else { return squares };
+    let alike = |other: &Spread| other.shape == own_spread.shape && other.logarithm == own_spread.logarithm;
     let group = || {
         let members = all.iter().zip(spreads).filter(|(other, _)| other.group == decision.group);
         members.filter_map(|(_, spread)| spread.as_ref().ok()).filter(|other| alike(other))

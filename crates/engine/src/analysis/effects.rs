@@ -30,7 +30,7 @@ use crate::{
 
 /// The table: one row for each effect, and for each metric a column with the effects and one with the shares.
 pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>) -> Table {
-    let mut made = Table {
+    let mut effects_table = Table {
         name: table.name.value.clone(),
         title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
         axes: vec!["effect".to_owned()],
@@ -41,12 +41,12 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
     let experiment = match Experiment::new(effects, source) {
         Ok(experiment) => experiment,
         Err(error) => {
-            made.notes.push(clean(&format!("no effects: {error}")).into_owned());
-            return made;
+            effects_table.notes.push(clean(&format!("no effects: {error}")).into_owned());
+            return effects_table;
         }
     };
     let labels = experiment.effects.iter().map(|effect| vec![experiment.layout.label(effect)]);
-    made.rows = labels.map(|labels| TableRow { labels, cells: Vec::new() }).collect();
+    effects_table.rows = labels.map(|labels| TableRow { labels, cells: Vec::new() }).collect();
     let mut outcomes = Vec::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(effects.of.step, metric);
@@ -57,13 +57,13 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
         }
         let cells: Vec<Cell> = outcome.effects.iter().map(EffectOf::cell).collect();
         let column = |unit, scale, show| Column { point: Vec::new(), metric: metric.to_owned(), unit, scale, show };
-        made.columns.push(column(unit, scale(metric, &cells, Show::Difference, unit), Show::Difference));
-        for (row, cell) in made.rows.iter_mut().zip(cells) {
+        effects_table.columns.push(column(unit, scale(metric, &cells, Show::Difference, unit), Show::Difference));
+        for (row, cell) in effects_table.rows.iter_mut().zip(cells) {
             row.cells.push(cell);
         }
         if experiment.layout.design.is_full() {
-            made.columns.push(column(Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
-            for (row, cell) in made.rows.iter_mut().zip(experiment.shares(&outcome)) {
+            effects_table.columns.push(column(Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
+            for (row, cell) in effects_table.rows.iter_mut().zip(experiment.shares(&outcome)) {
                 row.cells.push(cell);
             }
         }
@@ -72,16 +72,16 @@ pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>
     let mut footnotes = Footnotes::default();
     // A metric has one column, or two with its shares.
     let columns = if experiment.layout.design.is_full() { 2 } else { 1 };
-    for (index, row) in made.rows.iter_mut().enumerate() {
+    for (index, row) in effects_table.rows.iter_mut().enumerate() {
         for (cell, (_, outcome)) in row.cells.iter_mut().step_by(columns).zip(&outcomes) {
             for (absence, job) in &outcome.effects[index].absent {
                 cell.lacks(absence, Some(*job), &mut footnotes);
             }
         }
     }
-    made.notes = experiment.notes(&outcomes);
-    made.notes.extend(footnotes.texts());
-    made
+    effects_table.notes = experiment.notes(&outcomes);
+    effects_table.notes.extend(footnotes.texts());
+    effects_table
 }
 
 /// The effects on a metric that can be estimated so far, with their labels.
@@ -176,10 +176,10 @@ impl<'a> Experiment<'a> {
     fn new(effects: &Effects, source: Source<'a>) -> Result<Self, LayoutError> {
         let Source { study, measured, absences, .. } = source;
         let only = resolved(&study.recipe, &effects.of.only);
-        let planned = study.steps[effects.of.step].iter().filter(|(point, _)| selected(point, &only));
-        let points: Vec<&Point> = planned.clone().map(|(point, _)| point).collect();
+        let planned_points = study.steps[effects.of.step].iter().filter(|(point, _)| selected(point, &only));
+        let points: Vec<&Point> = planned_points.clone().map(|(point, _)| point).collect();
         let layout = Layout::new(&study.recipe, effects, &points)?;
-        let looks = 1 + planned.filter_map(|(_, job)| study.rounds.get(job)).max().copied().unwrap_or(0);
+        let looks = 1 + planned_points.filter_map(|(_, job)| study.rounds.get(job)).max().copied().unwrap_or(0);
         let mut repetitions: Vec<BTreeMap<String, Row<'_>>> = vec![BTreeMap::new(); layout.design.cells().len()];
         for (point, job) in source.points(effects.of.step, &only) {
             let row = Row { point, job, measured: measured.get(&job) };
@@ -202,17 +202,17 @@ impl<'a> Experiment<'a> {
                 rows.iter().filter(|(seed, _)| !blocked || shared.contains(*seed)).map(|(_, row)| *row).collect()
             })
             .collect();
-        let mut known: HashMap<Vec<JobId>, usize> = HashMap::new();
+        let mut indices: HashMap<Vec<JobId>, usize> = HashMap::new();
         let unit_of: Vec<usize> = cells
             .iter()
             .map(|rows| {
-                let (jobs, next) = (rows.iter().map(|row| row.job).collect(), known.len());
-                *known.entry(jobs).or_insert(next)
+                let (jobs, next) = (rows.iter().map(|row| row.job).collect(), indices.len());
+                *indices.entry(jobs).or_insert(next)
             })
             .collect();
         let mut jobs = HashSet::new();
-        let distinct = known.keys().flatten().all(|job| jobs.insert(*job));
-        let once = known.keys().all(|jobs| jobs.iter().all(|job| Some(job) == jobs.first()));
+        let distinct = indices.keys().flatten().all(|job| jobs.insert(*job));
+        let once = indices.keys().all(|jobs| jobs.iter().all(|job| Some(job) == jobs.first()));
         let unrepeated = match (once, distinct) {
             (true, _) => Some(NoInterval::OneRepetition),
             (false, false) => Some(NoInterval::SharedJobs),
@@ -227,7 +227,7 @@ impl<'a> Experiment<'a> {
             leaves_seeds_out: blocked && !equal,
             looks,
             unit_of,
-            units: known.len(),
+            units: indices.len(),
             unrepeated,
         })
     }

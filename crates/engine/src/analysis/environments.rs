@@ -38,8 +38,8 @@ impl<'s> Environments<'s> {
         let differ = if conflicts.len() == 1 { "differs" } else { "differ" };
         (!conflicts.is_empty()).then(|| {
             let environments = count(all.len(), "environment");
-            let shown = names(conflicts.iter().map(String::as_str));
-            format!("the records were made in {environments}: {shown} {differ}")
+            let text = names(conflicts.iter().map(String::as_str));
+            format!("the records were made in {environments}: {text} {differ}")
         })
     }
 }

@@ -138,9 +138,10 @@ pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> 
             };
             for side in sides.iter_mut() {
                 // A job that has not run yet may still have a result.
-                let (lost, open) = std::mem::take(&mut side.absent).into_iter().partition(|(why, ..)| why.is_final());
+                let (lost, open_points) =
+                    std::mem::take(&mut side.absent).into_iter().partition(|(absence, ..)| absence.is_final());
                 let lost: Vec<(Absence, JobId, &Point)> = lost;
-                side.absent = open;
+                side.absent = open_points;
                 let Some(worst) = worst else {
                     side.absent.extend(lost);
                     continue;
@@ -182,12 +183,12 @@ pub(super) fn summarize(side: &Side<'_>, question: &Question<'_>, geometric: boo
     let sample = Sample::new(&units.values)?;
     let precision = relative(question.traits.precision, geometric.then(|| side.mean()));
     let level = side.looks.level(sample.n, units.axes.is_empty());
-    let found = from_error(sample.mean, units.error(units.precision(precision)), level.confidence);
+    let estimate = from_error(sample.mean, units.error(units.precision(precision)), level.confidence);
     let estimate = match geometric {
         // Logarithm and exponential would show as 7.499999999999999.
-        true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..found.exp() },
-        true => found.exp(),
-        false => Estimate { p: None, ..found },
+        true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..estimate.exp() },
+        true => estimate.exp(),
+        false => Estimate { p: None, ..estimate },
     };
     Some(Summary { sample: shown, estimate, level })
 }
@@ -207,10 +208,10 @@ impl Evidence {
         let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
         let notes = notes.into_iter().chain(equal.clone()).collect();
         let precision = question.traits.precision;
-        let found = Self::of_units(&units, question, (precision, false), side.looks.clone(), notes)?;
+        let evidence = Self::of_units(&units, question, (precision, false), side.looks.clone(), notes)?;
         let growing = units.axes.is_empty();
         let basis = if growing { count(side.found.len(), "job") } else { units.basis("mean") };
-        Ok(Self { basis: question.rules.statistic.of(&basis), equal, ..found })
+        Ok(Self { basis: question.rules.statistic.of(&basis), equal, ..evidence })
     }
 
     /// Evidence from independent units, given the precision of a measurement and whether they are logarithms of ratios.
@@ -265,9 +266,9 @@ impl Evidence {
         }
         complete(&mut [&mut *of, &mut *to], question)?;
         let equal = equal_sides(of, to, question);
-        let mut found = Self::between(of, to, question)?;
-        found.notes.extend(equal.clone());
-        Ok(Self { equal, ..found })
+        let mut evidence = Self::between(of, to, question)?;
+        evidence.notes.extend(equal.clone());
+        Ok(Self { equal, ..evidence })
     }
 
     /// The same for sides from which nothing is missing, and which have samples only.
@@ -307,10 +308,10 @@ impl Evidence {
         };
         if let Some(units) = units {
             let correlation = correlation.filter(|_| units.axes.is_empty());
-            let mut found = Self::of_units(&units, question, (two, ratio), looks, notes)?;
-            found.hints.extend(correlation.and_then(|correlation| uncorrelated(correlation, found.sample.n)));
-            found.correlation = correlation;
-            return Ok(found);
+            let mut evidence = Self::of_units(&units, question, (two, ratio), looks, notes)?;
+            evidence.hints.extend(correlation.and_then(|correlation| uncorrelated(correlation, evidence.sample.n)));
+            evidence.correlation = correlation;
+            return Ok(evidence);
         }
         if !question.unpaired && !independent {
             return Err(Silence::Unpaired);
@@ -354,16 +355,16 @@ impl Evidence {
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
         let level = self.level.confidence;
-        let usual = from_error(self.value, self.error, level);
-        let found = self.exact.as_ref().map_or(usual, |exact| exact.estimate(usual, level));
-        let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
-        if self.ratio { found.exp() } else { found }
+        let usual_estimate = from_error(self.value, self.error, level);
+        let estimate = self.exact.as_ref().map_or(usual_estimate, |exact| exact.estimate(usual_estimate, level));
+        let estimate = Estimate { p: estimate.p.map(|p| self.corrected(p)), ..estimate };
+        if self.ratio { estimate.exp() } else { estimate }
     }
 
     /// Evidence about the share of jobs that failed, or the difference of two shares.
     pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
-        let found = Self::of_items(rates.value(), Exact::Rates(rates), false, looks.clone(), basis);
-        Self { over_items: false, ..found }
+        let evidence = Self::of_items(rates.value(), Exact::Rates(rates), false, looks.clone(), basis);
+        Self { over_items: false, ..evidence }
     }
 
     /// True if the units are items, of which more seeds give no more.
@@ -419,11 +420,11 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let usual = from_error(self.value - bound, self.error, LEVEL).p;
+        let usual_p = from_error(self.value - bound, self.error, LEVEL).p;
         let p = self
             .exact
             .as_ref()
-            .map_or(usual, |exact| exact.p_at(bound, exact.usual_p(self.value - bound).or(usual)))?;
+            .map_or(usual_p, |exact| exact.p_at(bound, exact.usual_p(self.value - bound).or(usual_p)))?;
         Some(self.corrected(p))
     }
 
@@ -474,8 +475,8 @@ impl Evidence {
 /// sides that are equal.
 fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
     let traits = question.traits;
-    let named = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
-    let values = values_without_effect(&named, &question.apart, traits);
+    let sides = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
+    let values = values_without_effect(&sides, &question.apart, traits);
     let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, traits);
     let remarks: Vec<String> = values.into_iter().chain(jobs.words()).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
@@ -499,8 +500,8 @@ fn correlation_of(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Opti
 /// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
 fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
     // That of three or four pairs is hardly known.
-    let least = if pairs < 5 { 0.0 } else { 0.3 };
-    (correlation < least).then(|| {
+    let min_correlation = if pairs < 5 { 0.0 } else { 0.3 };
+    (correlation < min_correlation).then(|| {
         format!(
             "values with equal seeds correlate by {correlation:.2}: if seeds do not give both sides the same data or initialization, `pair: \
              false` compares independent samples (Welch)"
@@ -526,9 +527,9 @@ pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<S
     }
     let sides: Vec<Vec<&Measured>> = sides.iter().map(|side| side.records()).collect();
     let sides: Vec<&[&Measured]> = sides.iter().map(Vec::as_slice).collect();
-    let found = super::conditions::comparable(&sides);
-    match found.reason {
+    let comparison = super::conditions::comparable(&sides);
+    match comparison.reason {
         Some(reason) => Err(Silence::Unlike(reason)),
-        None => Ok(found.notes),
+        None => Ok(comparison.notes),
     }
 }

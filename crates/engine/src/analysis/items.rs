@@ -35,11 +35,11 @@ pub(super) fn load(study: &Study, measured: &BTreeMap<JobId, Measured>, store: &
 
 /// The jobs with items that claims of a study are about.
 pub(crate) fn claimed(study: &Study) -> Vec<(JobId, &Items)> {
-    let mut wanted: BTreeSet<(usize, &str)> = BTreeSet::new();
+    let mut step_metrics: BTreeSet<(usize, &str)> = BTreeSet::new();
     for claim in &study.recipe.claims {
-        wanted.extend(claim.selections().iter().map(|(step, _)| (*step, claim.metric())));
+        step_metrics.extend(claim.selections().iter().map(|(step, _)| (*step, claim.metric())));
     }
-    let declared = wanted.into_iter().filter_map(|(step, metric)| Some((step, declared(study, step, metric)?)));
+    let declared = step_metrics.into_iter().filter_map(|(step, metric)| Some((step, declared(study, step, metric)?)));
     declared.flat_map(|(step, items)| study.steps[step].iter().map(move |(_, job)| (*job, items))).collect()
 }
 
@@ -47,8 +47,8 @@ pub(crate) fn claimed(study: &Study) -> Vec<(JobId, &Items)> {
 fn unchanged(key: Key, items: &Items, store: &Store) -> Result<Scores, String> {
     let name = clean(&items.file).into_owned();
     let record = store.get(key).ok().flatten();
-    let known = record.as_ref().and_then(|record| record.files.get(items.file.trim_start_matches("./")));
-    let Some(Digest::File { blake3, .. }) = known else {
+    let digest = record.as_ref().and_then(|record| record.files.get(items.file.trim_start_matches("./")));
+    let Some(Digest::File { blake3, .. }) = digest else {
         return Err(format!(
             "`{name}` is no output of job {}: it must be among `outputs` when the job runs",
             key.short()

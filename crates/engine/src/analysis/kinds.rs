@@ -34,19 +34,19 @@ impl Kinds {
 
     /// The kind of an axis.
     pub(super) fn of_axis(&self, axis: &str) -> Replication {
-        let known = self.declared.get(axis).or_else(|| self.implied.get(axis));
-        known.copied().unwrap_or(if axis == SEED { Replication::Seed } else { Replication::Condition })
+        let kind = self.declared.get(axis).or_else(|| self.implied.get(axis));
+        kind.copied().unwrap_or(if axis == SEED { Replication::Seed } else { Replication::Condition })
     }
 
     /// A remark on the axes whose kind follows from their names; nothing about `seed`.
     pub(super) fn implied<'n>(&self, axes: impl Iterator<Item = &'n String>) -> Option<String> {
-        let named: BTreeMap<&String, &str> =
+        let kind_of_axis: BTreeMap<&String, &str> =
             axes.filter(|axis| *axis != SEED).filter_map(|axis| Some((axis, self.implied.get(axis)?.word()))).collect();
-        let named: Vec<String> = named.iter().map(|(axis, kind)| format!("{}: {kind}", clean(axis))).collect();
-        (!named.is_empty()).then(|| {
+        let texts: Vec<String> = kind_of_axis.iter().map(|(axis, kind)| format!("{}: {kind}", clean(axis))).collect();
+        (!texts.is_empty()).then(|| {
             format!(
                 "the names of axes imply `replicates: {{ {} }}`, unless the step declares it otherwise",
-                named.join(", ")
+                texts.join(", ")
             )
         })
     }

@@ -109,15 +109,15 @@ impl Looks {
     pub(super) fn corrected(&self, p: f64, level: Level, growing: bool) -> f64 {
         /// Below this, the sum of the looks' p-values is as good as the recursion.
         const SMALL: f64 = 1e-5;
-        let least = 1.0 - level.confidence;
+        let error_level = 1.0 - level.confidence;
         let plans = self.plans();
         match plans.as_slice() {
             // The recursion gives 5 % at the level, and so does the proportion.
-            [sizes] if growing && sizes.len() > 1 && p < least => {
+            [sizes] if growing && sizes.len() > 1 && p < error_level => {
                 let looks = || sizes.iter().map(|size| (*size, 1.0 - p)).collect::<Vec<_>>();
                 if p < SMALL { p * sizes.len() as f64 } else { error_rate(&looks()).max(p) }
             }
-            _ => (p * (1.0 - LEVEL) / least).min(1.0),
+            _ => (p * (1.0 - LEVEL) / error_level).min(1.0),
         }
     }
 
@@ -129,26 +129,26 @@ impl Looks {
             // The units stay the same while their values become more precise: a bound that holds for any dependence.
             return Level { confidence: level_of(looks), looks: looks.max(1), raised_from: None };
         }
-        let mut made: Vec<(usize, f64)> = Vec::new();
-        let mut found = Level { confidence: LEVEL, looks: 1, raised_from: None };
+        let mut past_looks: Vec<(usize, f64)> = Vec::new();
+        let mut result = Level { confidence: LEVEL, looks: 1, raised_from: None };
         let mut spend = RAISE;
         for sizes in &plans {
-            // An earlier plan that ended above what is there has not been looked at.
-            if !made.is_empty() && sizes.first().is_some_and(|first| *first > n) {
+            // Nobody has looked at an earlier plan that ended above the present number.
+            if !past_looks.is_empty() && sizes.first().is_some_and(|first| *first > n) {
                 break;
             }
-            let level = if made.is_empty() {
+            let level = if past_looks.is_empty() {
                 constant_level(sizes)
             } else {
-                let level = extension_level(&made, sizes, spend);
+                let level = extension_level(&past_looks, sizes, spend);
                 spend /= 2.0;
                 level
             };
-            let raised_from = made.last().map(|(size, _)| *size);
-            made.extend(sizes.iter().map(|size| (*size, level)));
-            found = Level { confidence: level, looks: made.len(), raised_from };
+            let raised_from = past_looks.last().map(|(size, _)| *size);
+            past_looks.extend(sizes.iter().map(|size| (*size, level)));
+            result = Level { confidence: level, looks: past_looks.len(), raised_from };
         }
-        found
+        result
     }
 }
 

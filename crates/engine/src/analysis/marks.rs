@@ -70,27 +70,27 @@ pub(super) fn mark(
     let mut remarks = BTreeSet::new();
     let Some(better) = question.traits.better else { return remarks };
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
-    // Fills in or leaves out what is missing; rows that still lack results are not ranked.
+    // Fills in or leaves out missing results; rows that still lack some are not ranked.
     let _ = complete(&mut all, question);
     let _ = leave_out_equal(&mut all, &question.apart, question.traits);
-    let whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
-    let rows: Vec<usize> = (0..cells.len()).filter(|row| whole(&sides[*row])).collect();
+    let is_whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
+    let rows: Vec<usize> = (0..cells.len()).filter(|row| is_whole(&sides[*row])).collect();
     let partial: Vec<usize> =
-        (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !whole(&sides[*row])).collect();
+        (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !is_whole(&sides[*row])).collect();
     if rows.len() < 2 {
         return remarks;
     }
-    let compared: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
+    let compared_sides: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
     let scaled = |value: f64| if logarithm { value.ln() } else { value };
     let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
         let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
         unit_values(&values, &question.apart, &question.kinds)
     };
-    let points = compared[0].found.iter().map(|found| found.point);
+    let points = compared_sides[0].found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
     let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
-    let used: Vec<Side<'_>> = compared.iter().map(|side| ranked.used(side, &question.apart)).collect();
-    match like(&used.iter().collect::<Vec<_>>(), question) {
+    let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
+    match like(&used_sides.iter().collect::<Vec<_>>(), question) {
         Ok(_) => {}
         Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
         Err(_) => return remarks,
@@ -107,7 +107,8 @@ pub(super) fn mark(
     if test.is_uneven() {
         remarks.insert(Remark::Uneven);
     }
-    let looks = used.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
+    let looks =
+        used_sides.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
     let growing = ranked.unit.is_seeds();
     let level = looks.level(test.units(), growing);
     remarks.extend(level.words().map(Remark::Looks));
@@ -116,7 +117,7 @@ pub(super) fn mark(
             Test::Blocks(blocks) => {
                 let axes = ranked.unit.named().map(<[String]>::to_vec);
                 let varying = || {
-                    let mut axes = varying(compared[0], &question.apart);
+                    let mut axes = varying(compared_sides[0], &question.apart);
                     axes.retain(|axis| !ranked.unit.ignores(axis));
                     axes
                 };
@@ -138,8 +139,8 @@ pub(super) fn mark(
 /// The axes on which the points of a row differ, without those that tell rows apart.
 fn varying(side: &Side<'_>, apart: &[String]) -> Vec<String> {
     let points: Vec<&Point> = side.found.iter().map(|found| found.point).collect();
-    let Some((first, others)) = points.split_first() else { return Vec::new() };
-    let varies = |axis: &&String| others.iter().any(|other| other.get(axis) != first.get(axis));
+    let Some((first, other_points)) = points.split_first() else { return Vec::new() };
+    let varies = |axis: &&String| other_points.iter().any(|other| other.get(axis) != first.get(axis));
     first.values.iter().map(|(axis, _)| axis).filter(|axis| !apart.contains(axis)).filter(varies).cloned().collect()
 }
 
@@ -178,32 +179,33 @@ fn mean_size(sides: &[Side<'_>]) -> f64 {
 impl Ranked {
     /// The blocks that all rows have.
     fn common(&self) -> Vec<&Vec<String>> {
-        let mut common: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
-        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
-        common
+        let mut blocks: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
+        blocks.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        blocks
     }
 
     /// The measurements of a row that the test uses: those of common blocks, or all of them without any.
     fn used<'a>(&self, side: &Side<'a>, apart: &[String]) -> Side<'a> {
-        let common: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
-        let is_used = |found: &&Found<'a>| common.is_empty() || common.contains(&self.unit.key(found.point, apart));
+        let common_blocks: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
+        let is_used =
+            |found: &&Found<'a>| common_blocks.is_empty() || common_blocks.contains(&self.unit.key(found.point, apart));
         let looks = side.looks.clone();
         Side { found: side.found.iter().filter(is_used).cloned().collect(), looks, ..Side::default() }
     }
 
     /// The test, and true if rows have measurements outside of the common blocks; `None` with a single measurement each.
     fn test(&self) -> Option<(Test, bool)> {
-        let common = self.common();
-        if common.is_empty() {
+        let common_blocks = self.common();
+        if common_blocks.is_empty() {
             let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
             return Some((Test::Groups(Groups::new(&rows)?), false));
         }
         let row = |values: &BTreeMap<Vec<String>, f64>| {
-            common.iter().filter_map(|block| values.get(*block)).copied().collect()
+            common_blocks.iter().filter_map(|block| values.get(*block)).copied().collect()
         };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
-        let uneven = self.values.iter().any(|values| values.len() > common.len());
-        Some((Test::Blocks(blocks(&rows, &common, &self.unit)?), uneven))
+        let uneven = self.values.iter().any(|values| values.len() > common_blocks.len());
+        Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit)?), uneven))
     }
 
     /// Marks the rows by a test. The best row is that with the best shown mean, which has all of its measurements. True if
@@ -221,7 +223,7 @@ impl Ranked {
         if means.iter().all(|mean| *mean == means[best]) {
             return false;
         }
-        let told: Vec<bool> = (0..means.len())
+        let differences: Vec<bool> = (0..means.len())
             .map(|row| {
                 let p = match test {
                     Test::Blocks(blocks) => blocks.p(row, best, precision),
@@ -234,13 +236,13 @@ impl Ranked {
         let few = match test {
             Test::Blocks(blocks) => blocks.reach(level) > TOO_WIDE,
             Test::Groups(groups) => {
-                let least = groups.counts.iter().copied().min().unwrap_or(0);
-                reach(level, means.len(), least) > TOO_WIDE
+                let min_count = groups.counts.iter().copied().min().unwrap_or(0);
+                reach(level, means.len(), min_count) > TOO_WIDE
             }
         };
-        let any = told.contains(&true);
-        for (row, told) in told.iter().enumerate() {
-            cells[self.rows[row]].mark = match (shown[row] == shown[best], told) {
+        let any = differences.contains(&true);
+        for (row, differs) in differences.iter().enumerate() {
+            cells[self.rows[row]].mark = match (shown[row] == shown[best], differs) {
                 (true, _) if any => Some(Mark::Best),
                 (false, true) => None,
                 _ if few => Some(Mark::Unclear),

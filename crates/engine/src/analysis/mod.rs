@@ -76,29 +76,30 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     let further = FurtherSeeds::find(plan, study, results, store).ok().flatten();
     let source = Source { study, measured, absences: &absences, items: &items, further: further.as_ref() };
     let mut verdicts: Vec<Verdict> = claim::judge_all(source);
-    let wanted = claim::curves_of_claims(source).into_iter().chain(analyses::curves_of_tables(source));
-    let curves = curves::load(wanted, store);
+    let curve_keys = claim::curves_of_claims(source).into_iter().chain(analyses::curves_of_tables(source));
+    let curves = curves::load(curve_keys, store);
     claim::add_choices(&mut verdicts, source, &curves);
     let mut environments = Environments::new(store);
     let mut table = |table: &recipe::Table| {
         let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));
-        let (mut made, jobs) = match &table.kind {
+        let (mut result_table, jobs) = match &table.kind {
             TableKind::Metrics(metrics) => (Table::new(table, metrics, source), jobs(&metrics.of)),
             TableKind::Compare(compare) => (compare::table(table, compare, source), jobs(&compare.of)),
             TableKind::Aggregate(aggregate) => (aggregate::table(table, aggregate, source), jobs(&aggregate.of)),
             TableKind::Effects(effects) => (effects::table(table, effects, source), jobs(&effects.of)),
             TableKind::Analysis(analysis) => (analyses::table(table, analysis, source, &curves), jobs(&analysis.of)),
             TableKind::Claims(claims) => {
-                let named = claims.iter().map(|index| &study.recipe.claims[index.value]);
-                let jobs = named.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
+                let listed_claims = claims.iter().map(|index| &study.recipe.claims[index.value]);
+                let jobs =
+                    listed_claims.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
                 (summary::table(table, claims, source, &verdicts), jobs)
             }
         };
         let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
-        made.notes.extend(environments.note(&jobs, measured));
-        made.notes.extend(adopted::note(jobs.iter().copied(), measured));
-        made.notes.extend(origins::notes(jobs.into_iter(), measured));
-        made
+        result_table.notes.extend(environments.note(&jobs, measured));
+        result_table.notes.extend(adopted::note(jobs.iter().copied(), measured));
+        result_table.notes.extend(origins::notes(jobs.into_iter(), measured));
+        result_table
     };
     let tables = study.recipe.tables.iter().map(&mut table).collect();
     (tables, verdicts)

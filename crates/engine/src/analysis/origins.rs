@@ -20,10 +20,10 @@ pub(crate) fn notes(jobs: impl Iterator<Item = JobId>, measured: &BTreeMap<JobId
         origins.sort_unstable_by_key(|origin| origin.at);
         let days =
             [origins.first(), origins.last()].map(|origin| origin.map(|origin| origin.day()).unwrap_or_default());
-        let on = if days[0] == days[1] { days[0].clone() } else { days.join(" to ") };
+        let dates = if days[0] == days[1] { days[0].clone() } else { days.join(" to ") };
         let signed = signed.map_or("not signed".to_owned(), |key| format!("signed by {}", clean(key)));
         let all = count(jobs.len(), "record");
-        format!("{} of {all} from {}, pulled on {on}, {signed}", origins.len(), clean(from))
+        format!("{} of {all} from {}, pulled on {dates}, {signed}", origins.len(), clean(from))
     };
     let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
     for source in jobs.iter().filter_map(|job| measured.get(job)?.remarks.imported.as_deref()) {

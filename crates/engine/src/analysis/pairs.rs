@@ -18,7 +18,7 @@ pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
 
 /// The axes without those on which both sides have the same several values, such as the same seeds.
 pub(super) fn without_same(mut axes: Vec<String>, [of, to]: &[Vec<(&str, Vec<Value>)>; 2]) -> Vec<String> {
-    let is_same = |axis: &str| of.iter().any(|own| own.0 == axis && own.1.len() > 1 && to.contains(own));
+    let is_same = |axis: &str| of.iter().any(|entry| entry.0 == axis && entry.1.len() > 1 && to.contains(entry));
     axes.retain(|axis| !is_same(axis));
     axes
 }

@@ -44,14 +44,14 @@ impl Results {
         let stamps: HashMap<JobId, Stamp> =
             plan.jobs().zip(stamps).filter_map(|((id, _), stamp)| Some((id, stamp?))).collect();
         let reported: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
-        let wanted: Vec<(JobId, Key, Stamp)> =
+        let stamped_jobs: Vec<(JobId, Key, Stamp)> =
             reported.into_iter().filter_map(|id| Some((id, plan.job(id).key, *stamps.get(&id)?))).collect();
         let names = plan.studies.iter().flat_map(|study| study.recipe.metrics());
         let metrics: HashSet<&str> = names.flat_map(|name| [name, current_name(name)]).collect();
-        let stamped: Vec<(Key, Stamp)> = wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
-        let found = store.measured_by(&stamped, &metrics)?;
-        let ids: HashMap<Key, JobId> = wanted.iter().map(|(id, key, _)| (*key, *id)).collect();
-        let mut measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
+        let stamped: Vec<(Key, Stamp)> = stamped_jobs.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
+        let lines = store.measured_by(&stamped, &metrics)?;
+        let ids: HashMap<Key, JobId> = stamped_jobs.iter().map(|(id, key, _)| (*key, *id)).collect();
+        let mut measured = lines.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
         in_one_unit(plan, &mut measured);
         Ok(Self { stamps, measured, records: BTreeMap::new() })
     }
@@ -100,15 +100,15 @@ impl Results {
         jobs: impl Iterator<Item = JobId>,
     ) -> BTreeMap<JobId, Cow<'_, Record>> {
         let jobs: BTreeSet<JobId> = jobs.filter(|id| self.is_done(*id)).collect();
-        let (known, open): (Vec<JobId>, Vec<JobId>) = jobs.into_iter().partition(|id| self.records.contains_key(id));
+        let (loaded, unread): (Vec<JobId>, Vec<JobId>) = jobs.into_iter().partition(|id| self.records.contains_key(id));
         let mut records: BTreeMap<JobId, Cow<'_, Record>> =
-            known.iter().filter_map(|id| Some((*id, Cow::Borrowed(self.records.get(id)?)))).collect();
+            loaded.iter().filter_map(|id| Some((*id, Cow::Borrowed(self.records.get(id)?)))).collect();
         let read = |ids: &[JobId]| -> Vec<(JobId, Record)> {
             ids.iter().filter_map(|id| Some((*id, store.get(plan.job(*id).key).ok()??))).collect()
         };
         // Most of the time is spent on parsing, which is parallel.
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(open.len() / 500 + 1);
-        let parts: Vec<&[JobId]> = open.chunks(open.len().div_ceil(threads).max(1)).collect();
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(unread.len() / 500 + 1);
+        let parts: Vec<&[JobId]> = unread.chunks(unread.len().div_ceil(threads).max(1)).collect();
         let read = threads::each(&parts, read).into_iter().flatten();
         records.extend(read.map(|(id, record)| (id, Cow::Owned(record))));
         records
@@ -127,12 +127,12 @@ fn in_one_unit(plan: &Plan, measured: &mut BTreeMap<JobId, Measured>) {
                     continue;
                 }
                 for (_, id) in points {
-                    let Some(found) = measured.get_mut(id).and_then(|measured| measured.metrics.get_mut(*metric))
+                    let Some(reading) = measured.get_mut(id).and_then(|measured| measured.metrics.get_mut(*metric))
                     else {
                         continue;
                     };
-                    if let Some(value) = traits.value(metric, *found) {
-                        *found = Metric { value, unit: traits.unit };
+                    if let Some(value) = traits.value(metric, *reading) {
+                        *reading = Metric { value, unit: traits.unit };
                     }
                 }
             }

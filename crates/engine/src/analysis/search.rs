@@ -96,11 +96,11 @@ fn follow(
 ) -> io::Result<Vec<Decided>> {
     let followed = Followed { plan, study, step, known };
     let Some(search) = &study.recipe.steps[step].search else { return Ok(Vec::new()) };
-    let mut decided = Vec::new();
+    let mut decisions = Vec::new();
     if let Some(rules) = &search.rungs {
         for mut configurations in followed.configurations(&rules.axis) {
             followed.sort(&mut configurations);
-            decided.extend(match rules.workers {
+            decisions.extend(match rules.workers {
                 None => followed.halve(rules, &configurations, accept)?,
                 Some(workers) => followed.halve_by_clock(rules, workers, &configurations, accept)?,
             });
@@ -109,10 +109,10 @@ fn follow(
     if let Some(rules) = &search.racing {
         for mut configurations in followed.configurations("seed") {
             followed.sort(&mut configurations);
-            decided.extend(followed.race(rules, &configurations, accept)?);
+            decisions.extend(followed.race(rules, &configurations, accept)?);
         }
     }
-    Ok(decided)
+    Ok(decisions)
 }
 
 impl Followed<'_> {
@@ -130,7 +130,7 @@ impl Followed<'_> {
             values.extend(value.filter(|value| !values.contains(value)));
         }
         let mut places: HashMap<String, usize> = HashMap::new();
-        let mut found: Vec<Configuration> = Vec::new();
+        let mut list: Vec<Configuration> = Vec::new();
         let mut batches: Vec<Option<usize>> = Vec::new();
         let searched = self.study.searched.get(&self.step);
         for (point, job) in &self.study.steps[self.step] {
@@ -138,17 +138,17 @@ impl Followed<'_> {
             let Some(stage) = value.and_then(|value| values.iter().position(|known| *known == value)) else { continue };
             let label = configuration(step, point).to_string();
             let place = *places.entry(label.clone()).or_insert_with(|| {
-                found.push(Configuration { label, stages: vec![Vec::new(); values.len()] });
+                list.push(Configuration { label, stages: vec![Vec::new(); values.len()] });
                 batches.push(searched.and_then(|searched| searched.batch_of(point)));
-                found.len() - 1
+                list.len() - 1
             });
-            let jobs = &mut found[place].stages[stage];
+            let jobs = &mut list[place].stages[stage];
             if !jobs.contains(job) {
                 jobs.push(*job);
             }
         }
         let mut groups: BTreeMap<Option<usize>, Vec<Configuration>> = BTreeMap::new();
-        for (batch, configuration) in batches.into_iter().zip(found) {
+        for (batch, configuration) in batches.into_iter().zip(list) {
             groups.entry(batch).or_default().push(configuration);
         }
         groups.into_values().collect()
@@ -193,7 +193,7 @@ pub fn decided(
     measured: &BTreeMap<JobId, Measured>,
     store: &Store,
 ) -> io::Result<Vec<Decided>> {
-    let mut found = Vec::new();
+    let mut decisions = Vec::new();
     for (step, declared) in study.recipe.steps.iter().enumerate() {
         let Some(metric) = metric(declared) else { continue };
         let of_step = values(plan, study, step, metric, measured, store)?;
@@ -203,9 +203,9 @@ pub fn decided(
             let key = decision.key()?;
             Ok(store.decision(&key)?.map(|_| key))
         };
-        found.extend(follow(plan, study, step, &known, &mut accept)?);
+        decisions.extend(follow(plan, study, step, &known, &mut accept)?);
     }
-    Ok(found)
+    Ok(decisions)
 }
 
 /// The jobs of a study that will not run because of a decision, each with the reason. Jobs that another decision releases, or that
@@ -301,8 +301,8 @@ fn values(
     }
     let stamps: Vec<_> = unread.iter().map(|(job, stamp)| (plan.job(*job).key, *stamp)).collect();
     let ids: HashMap<Key, JobId> = unread.iter().map(|(job, _)| (plan.job(*job).key, *job)).collect();
-    let found = store.measured_by(&stamps, &HashSet::from([metric])).map_err(io::Error::other)?;
-    values.extend(found.iter().filter_map(|found| Some((*ids.get(&found.key)?, value(found)))));
+    let records = store.measured_by(&stamps, &HashSet::from([metric])).map_err(io::Error::other)?;
+    values.extend(records.iter().filter_map(|record| Some((*ids.get(&record.key)?, value(record)))));
     Ok(values)
 }
 

@@ -59,11 +59,11 @@ impl<'a> Source<'a> {
     pub(super) fn side(
         &self,
         step: usize,
-        wanted: &[(&str, Vec<Value>)],
+        selection: &[(&str, Vec<Value>)],
         metric: &str,
         traits: MetricTraits,
     ) -> Side<'a> {
-        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
         self.side_of(points.map(|(point, job)| (point, *job)), metric, traits)
     }
 
@@ -95,21 +95,21 @@ impl<'a> Source<'a> {
                 None => side.absent.push((self.absence(job, metric), job, point)),
             }
         }
-        let most = seeds.len().max(1);
-        side.looks = Looks::planned(most.saturating_sub(extra), most);
+        let max_seeds = seeds.len().max(1);
+        side.looks = Looks::planned(max_seeds.saturating_sub(extra), max_seeds);
         side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
         side
     }
 
     /// The points of a step that have these values, without additional seeds that were not needed.
-    pub(super) fn points(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<(&'a Point, JobId)> {
-        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+    pub(super) fn points(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Vec<(&'a Point, JobId)> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
         points.filter(|(_, job)| !self.is_unneeded(*job)).map(|(point, job)| (point, *job)).collect()
     }
 
     /// The jobs at the points of a step that have these values.
-    pub(super) fn jobs(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<JobId> {
-        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+    pub(super) fn jobs(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Vec<JobId> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
         points.map(|(_, job)| *job).collect()
     }
 

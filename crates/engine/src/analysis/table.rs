@@ -83,8 +83,8 @@ impl Table {
         for ((point, row_key), column_key) in points.iter().zip(&row_keys.of_row).zip(&column_keys.of_row) {
             members[row_key * groups + column_key].push(*point);
         }
-        let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
-        let (apart, kinds) = (apart(step, &named), source.kinds(&[shown.of.step]));
+        let names: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
+        let (apart, kinds) = (apart(step, &names), source.kinds(&[shown.of.step]));
         let paper = Paper::new(shown, source.study);
         let misfit = misfit(&shown.about, &points, source);
         let mut footnotes = Footnotes::default();
@@ -98,8 +98,8 @@ impl Table {
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
                 let traits = source.traits(shown.of.step, metric);
-                let said = shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, said)| *said);
-                let traits = MetricTraits { better: said.unwrap_or(traits.better), ..traits };
+                let goal = shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, goal)| *goal);
+                let traits = MetricTraits { better: goal.unwrap_or(traits.better), ..traits };
                 let members: Vec<&Members<'_>> =
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
@@ -110,16 +110,16 @@ impl Table {
                     Show::Mean
                 };
                 let labels = row_keys.labels.iter().map(|labels| labels.join(", "));
-                let named: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
-                equal_rows.extend(values_without_effect(&named, &apart, traits));
+                let labeled_sides: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
+                equal_rows.extend(values_without_effect(&labeled_sides, &apart, traits));
                 let (rules, unpaired) = (table.rules, true);
                 let (apart, kinds) = (apart.clone(), kinds.clone());
                 let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired, rules };
                 let mut cells = Vec::new();
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
-                    let mut distinct = side.clone();
-                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct], &question.apart, traits));
-                    let mut cell = cell(&distinct, &question, show, &mut looks);
+                    let mut distinct_side = side.clone();
+                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct_side], &question.apart, traits));
+                    let mut cell = cell(&distinct_side, &question, show, &mut looks);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);
                     let absent = side.absent.iter();
@@ -127,8 +127,8 @@ impl Table {
                     cells.push(cell);
                 }
                 if misfit.is_none() || !shown.paper.is_empty() {
-                    let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
-                    remarks.entry(metric.to_owned()).or_default().extend(found);
+                    let mark_remarks = mark(&mut cells, &mut sides, &question, show == Show::Interval);
+                    remarks.entry(metric.to_owned()).or_default().extend(mark_remarks);
                 }
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let (unit, scale) = (traits.unit, scale(metric, &cells, show, traits.unit));
@@ -146,8 +146,8 @@ impl Table {
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
         notes.extend(unit.remarks(&kinds));
         notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
-        let apart = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
-        notes.extend(misfit.map(|misfit| format!("{apart}: {misfit}")));
+        let text = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
+        notes.extend(misfit.map(|misfit| format!("{text}: {misfit}")));
         let equal = equal_jobs.words().into_iter().chain(equal_rows);
         notes.extend(equal.map(|remark| clean(&remark).into_owned()));
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();
@@ -233,20 +233,20 @@ fn misfit(about: &Extent, points: &Members<'_>, source: Source<'_>) -> Option<St
 fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells: Vec<Cell>, is_comparable: bool) {
     let beside =
         |show, unit, scale| Column { point: column.point.clone(), metric: column.metric.clone(), show, unit, scale };
-    let mut further: Vec<(Column, Vec<Cell>)> = Vec::new();
+    let mut more_columns: Vec<(Column, Vec<Cell>)> = Vec::new();
     if cells.iter().any(|cell| cell.paper.is_some()) {
         let theirs = cells.iter().map(|cell| Cell {
             sample: cell.paper.and_then(|paper| Sample::new(&[paper])),
             points: cell.points,
             ..Cell::default()
         });
-        further.push((beside(Show::Paper, column.unit, column.scale), theirs.collect()));
+        more_columns.push((beside(Show::Paper, column.unit, column.scale), theirs.collect()));
         if is_comparable {
             let deltas = cells.iter().map(|cell| delta(cell, column.show));
-            further.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
+            more_columns.push((beside(Show::Delta, Unit::Fraction, Scale::of(0.0, Unit::Fraction)), deltas.collect()));
         }
     }
-    for (column, mut cells) in iter::once((column, cells)).chain(further) {
+    for (column, mut cells) in iter::once((column, cells)).chain(more_columns) {
         tell_apart(&mut cells, column.show, column.scale);
         columns.push(column);
         for (row, cell) in rows.iter_mut().zip(cells) {
@@ -303,12 +303,12 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(points: &Members<'_>, axes: &[String]) -> Self {
         let mut labels = Vec::new();
-        let mut seen = HashMap::new();
+        let mut counts = HashMap::new();
         let of_row = points.iter().map(|(point, _)| {
             let values: Vec<Option<&Value>> = axes.iter().map(|axis| point.get(axis)).collect();
             // JSON distinguishes the text "1" from the number 1.
             let key = serde_json::to_string(&values).unwrap_or_default();
-            *seen.entry(key).or_insert_with(|| {
+            *counts.entry(key).or_insert_with(|| {
                 let label = |value: Option<&Value>| {
                     value.map_or_else(|| "–".to_owned(), |value| clean(&value.to_string()).into_owned())
                 };
@@ -368,8 +368,8 @@ fn notes(
         metrics.sort_unstable();
         metrics.dedup();
         let metrics = if mixed { format!("{}: ", metrics.join(", ")) } else { String::new() };
-        let over = unit.over();
-        notes.push(clean(&format!("{metrics}{what} over {over} (n = {n})")).into_owned());
+        let basis = unit.over();
+        notes.push(clean(&format!("{metrics}{what} over {basis} (n = {n})")).into_owned());
     }
     notes.extend(too_wide(rows, columns));
     notes.extend(marked(rows.iter().flat_map(|row| &row.cells)));
@@ -404,8 +404,8 @@ pub(super) fn too_wide(rows: &[TableRow], columns: &[Column]) -> Option<String> 
 
 /// Meaning of the marks.
 pub(super) fn marked<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
-    let found: Vec<Mark> = cells.filter_map(|cell| cell.mark).collect();
-    let has = |mark| found.contains(&mark);
+    let marks: Vec<Mark> = cells.filter_map(|cell| cell.mark).collect();
+    let has = |mark| marks.contains(&mark);
     let mut parts = Vec::new();
     if has(Mark::Best) {
         parts.push("◀ best of its column");

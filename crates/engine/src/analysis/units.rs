@@ -72,14 +72,14 @@ impl SamplingUnit {
             Replication::Condition => axes.sort_unstable(),
             // An axis that another one determines is no factor of its own; the units are the fewer values.
             _ => {
-                let mut kept: Vec<(&str, usize)> = Vec::new();
+                let mut outer_axes: Vec<(&str, usize)> = Vec::new();
                 for (axis, own) in axes {
-                    let is_nested = kept.iter().any(|(other, _)| levels(&[*other, axis]) == own);
+                    let is_nested = outer_axes.iter().any(|(other, _)| levels(&[*other, axis]) == own);
                     if !is_nested {
-                        kept.push((axis, own));
+                        outer_axes.push((axis, own));
                     }
                 }
-                axes = kept;
+                axes = outer_axes;
             }
         }
         let is_unit = |axis: &str| axes.iter().any(|(own, _)| *own == axis);
@@ -87,17 +87,17 @@ impl SamplingUnit {
         let is_dropped = |axis: &str| kind_of(axis) == kind && is_varying(axis) && !is_unit(axis);
         let ignored: Vec<String> =
             names.into_iter().filter(|axis| kind_of(axis) > kind || is_dropped(axis)).map(str::to_owned).collect();
-        let own: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
+        let names: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
         let within = |axis: &str| {
-            let mut seen: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+            let mut groups: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
             for point in points.clone() {
-                seen.entry(self::levels(point, &own)).or_default().insert(self::levels(point, &[axis]));
+                groups.entry(self::levels(point, &names)).or_default().insert(self::levels(point, &[axis]));
             }
-            seen.values().map(BTreeSet::len).max().unwrap_or(1)
+            groups.values().map(BTreeSet::len).max().unwrap_or(1)
         };
         let averaged = varying.iter().filter(|(axis, _)| !is_unit(axis));
         let averaged = averaged.map(|(axis, _)| ((*axis).to_owned(), within(axis))).collect();
-        Self { kind, axes: own.into_iter().map(str::to_owned).collect(), averaged, ignored }
+        Self { kind, axes: names.into_iter().map(str::to_owned).collect(), averaged, ignored }
     }
 
     /// The place of a point's unit among those of one side.
@@ -137,23 +137,23 @@ impl SamplingUnit {
 
     /// The axes in words: `dataset, seed averaged within each`.
     pub(super) fn over(&self) -> String {
-        let own = self.axes.join(if self.is_crossed() { " × " } else { ", " });
+        let names = self.axes.join(if self.is_crossed() { " × " } else { ", " });
         let averaged: Vec<&str> = self.averaged.iter().map(|(axis, _)| axis.as_str()).collect();
-        if averaged.is_empty() { own } else { format!("{own}, {} averaged within each", averaged.join(" and ")) }
+        if averaged.is_empty() { names } else { format!("{names}, {} averaged within each", averaged.join(" and ")) }
     }
 
     /// Remarks on units other than seeds and settings.
     pub(super) fn remarks(&self, kinds: &Kinds) -> Vec<String> {
-        let own = if self.is_crossed() {
+        let text = if self.is_crossed() {
             Some("the variances of the crossed axes add up")
         } else if self.is_folds() {
             Some("corrected for the training data that folds share (Nadeau and Bengio)")
         } else {
             None
         };
-        let decided = self.averaged.iter().map(|(axis, _)| axis).chain(&self.axes);
-        let implied = if self.kind == Replication::Condition { None } else { kinds.implied(decided) };
-        own.map(str::to_owned).into_iter().chain(implied).collect()
+        let axes = self.averaged.iter().map(|(axis, _)| axis).chain(&self.axes);
+        let implied = if self.kind == Replication::Condition { None } else { kinds.implied(axes) };
+        text.map(str::to_owned).into_iter().chain(implied).collect()
     }
 
     /// True if the units are the folds of a cross-validation.
@@ -164,7 +164,7 @@ impl SamplingUnit {
     /// The units with their number: `4 datasets, 5 seeds each`; `None` for seeds and for settings.
     fn words(&self, units: usize, crossed: &[Leveled]) -> Option<String> {
         let axes: Vec<String> = self.axes.iter().map(|axis| format!("`{axis}`")).collect();
-        let own = if self.is_crossed() {
+        let text = if self.is_crossed() {
             let count = |factor: usize| {
                 let levels: BTreeSet<usize> = crossed.iter().map(|(levels, _)| levels[factor]).collect();
                 levels.len().to_string()
@@ -177,7 +177,7 @@ impl SamplingUnit {
             return None;
         };
         let each: Vec<String> = self.averaged.iter().map(|(axis, most)| averaged_words(axis, *most)).collect();
-        Some(if each.is_empty() { own } else { format!("{own}, {} each", each.join(" × ")) })
+        Some(if each.is_empty() { text } else { format!("{text}, {} each", each.join(" × ")) })
     }
 }
 
@@ -189,8 +189,8 @@ fn unit_word(kind: Replication, axis: &str) -> &str {
     }
 }
 
-fn averaged_words(axis: &str, most: usize) -> String {
-    if [SEED, "fold"].contains(&axis) { count(most, axis) } else { format!("{} of `{axis}`", count(most, "value")) }
+fn averaged_words(axis: &str, number: usize) -> String {
+    if [SEED, "fold"].contains(&axis) { count(number, axis) } else { format!("{} of `{axis}`", count(number, "value")) }
 }
 
 /// The values of a point on some axes.
@@ -296,12 +296,13 @@ fn leveled(places: &[&Vec<String>], axes: &[String]) -> Vec<Vec<usize>> {
         let prefix = format!("{axis}=");
         place.iter().find(|value| value.starts_with(&prefix)).cloned().unwrap_or_default()
     };
-    let known: Vec<Vec<String>> = axes
+    let levels_of_axes: Vec<Vec<String>> = axes
         .iter()
         .map(|axis| places.iter().map(|place| on(place, axis)).collect::<BTreeSet<_>>().into_iter().collect())
         .collect();
     let level = |place: &Vec<String>| {
-        let levels = axes.iter().zip(&known).map(|(axis, known)| known.binary_search(&on(place, axis)).unwrap_or(0));
+        let levels =
+            axes.iter().zip(&levels_of_axes).map(|(axis, known)| known.binary_search(&on(place, axis)).unwrap_or(0));
         levels.collect()
     };
     places.iter().map(|place| level(place)).collect()
@@ -381,6 +382,6 @@ pub(super) fn pairs<'a>(
     let (first, second) = (side(of)?, side(to)?);
     let pairs: Vec<(&Point, f64, f64)> =
         first.iter().filter_map(|(key, (point, value))| Some((*point, *value, second.get(key)?.1))).collect();
-    let whole = partial || pairs.len() == first.len().max(second.len());
-    (!pairs.is_empty() && whole).then_some(pairs)
+    let is_whole = partial || pairs.len() == first.len().max(second.len());
+    (!pairs.is_empty() && is_whole).then_some(pairs)
 }

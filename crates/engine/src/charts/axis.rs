@@ -30,26 +30,26 @@ enum Values {
 impl AxisScale {
     /// The line of these values; `declared` is true for a logarithmic scale. `None` if they do not vary.
     pub(super) fn new(values: &[&Value], declared: Option<bool>) -> Option<Self> {
-        let mut distinct: Vec<Value> = Vec::new();
-        let mut known = BTreeSet::new();
+        let mut distinct_values: Vec<Value> = Vec::new();
+        let mut texts = BTreeSet::new();
         for value in values {
             // Equal numbers read the same.
-            if known.insert(value.to_string()) {
-                distinct.push((*value).clone());
+            if texts.insert(value.to_string()) {
+                distinct_values.push((*value).clone());
             }
         }
-        if distinct.len() < 2 {
+        if distinct_values.len() < 2 {
             return None;
         }
         let numbers: Option<Vec<f64>> =
-            distinct.iter().map(|value| value.as_f64().filter(|it| it.is_finite())).collect();
+            distinct_values.iter().map(|value| value.as_f64().filter(|it| it.is_finite())).collect();
         let values = match numbers {
             Some(mut all) => {
                 all.sort_by(f64::total_cmp);
                 let log = all[0] > 0.0 && declared.unwrap_or_else(|| is_geometric(&all));
                 Values::Numbers { log, all }
             }
-            None => Values::Words(distinct),
+            None => Values::Words(distinct_values),
         };
         Some(Self { values })
     }
@@ -130,8 +130,8 @@ impl AxisScale {
         share.is_finite().then_some(MARGIN + (1.0 - 2.0 * MARGIN) * share)
     }
 
-    /// The ticks, each with its place and its text; about `most` of them if the values are many numbers.
-    pub(super) fn ticks(&self, most: usize) -> Vec<(f64, String)> {
+    /// The ticks, each with its place and its text; about `max_ticks` of them if the values are many numbers.
+    pub(super) fn ticks(&self, max_ticks: usize) -> Vec<(f64, String)> {
         match &self.values {
             Values::Words(words) => {
                 let count = words.len() as f64;
@@ -143,9 +143,9 @@ impl AxisScale {
             Values::Numbers { log, all } => {
                 let (low, high) = (all[0], all[all.len() - 1]);
                 let round = match log {
-                    _ if all.len() <= MAX_OWN.min(most) => all.iter().map(|number| text(*number)).collect(),
-                    true => decades(low, high, most),
-                    false => round_numbers(low, high, most),
+                    _ if all.len() <= MAX_OWN.min(max_ticks) => all.iter().map(|number| text(*number)).collect(),
+                    true => decades(low, high, max_ticks),
+                    false => round_numbers(low, high, max_ticks),
                 };
                 let place = |(number, text)| Some((self.place_of(number)?, text));
                 round.into_iter().filter_map(place).collect()
@@ -171,8 +171,8 @@ fn is_geometric(numbers: &[f64]) -> bool {
 }
 
 /// Round numbers at equal distances between two numbers.
-fn round_numbers(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
-    let rough = (high / 2.0 - low / 2.0) / (most.max(2) as f64 / 2.0);
+fn round_numbers(low: f64, high: f64, max_ticks: usize) -> Vec<(f64, String)> {
+    let rough = (high / 2.0 - low / 2.0) / (max_ticks.max(2) as f64 / 2.0);
     let exponent = rough.log10().floor();
     let unit = 10_f64.powf(exponent);
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * unit).find(|step| *step >= rough).unwrap_or(rough);
@@ -196,19 +196,19 @@ fn round_numbers(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
 }
 
 /// Powers of ten between two positive numbers, and if there are few, their halves and fifths.
-pub(super) fn decades(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
+pub(super) fn decades(low: f64, high: f64, max_ticks: usize) -> Vec<(f64, String)> {
     #[expect(clippy::cast_possible_truncation, reason = "the exponent of a finite number")]
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
-    let all = |factors: &[f64]| -> Vec<(f64, String)> {
+    let ticks_at = |factors: &[f64]| -> Vec<(f64, String)> {
         let numbers = (first..=last).flat_map(|power| factors.iter().map(move |factor| (*factor, power)));
         let numbers = numbers.filter_map(|(factor, power)| format!("{factor}e{power}").parse::<f64>().ok());
         numbers.filter(|number| low * 0.999_999 <= *number && *number <= high * 1.000_001).map(text).collect()
     };
     let candidates: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
-    let found = candidates.into_iter().map(all).find(|ticks| ticks.len() <= most.max(2));
-    let ticks = found.unwrap_or_else(|| {
-        let powers = all(&[1.0]);
-        let every = powers.len().div_ceil(most.max(2)).max(1);
+    let fitting_ticks = candidates.into_iter().map(ticks_at).find(|ticks| ticks.len() <= max_ticks.max(2));
+    let ticks = fitting_ticks.unwrap_or_else(|| {
+        let powers = ticks_at(&[1.0]);
+        let every = powers.len().div_ceil(max_ticks.max(2)).max(1);
         powers.into_iter().step_by(every).collect()
     });
     if ticks.is_empty() { vec![text(low), text(high)] } else { ticks }
@@ -223,8 +223,8 @@ mod tests {
         AxisScale::new(&values.iter().collect::<Vec<_>>(), declared).unwrap()
     }
 
-    fn ticks(span: &AxisScale, most: usize) -> Vec<String> {
-        span.ticks(most).into_iter().map(|(_, text)| text).collect()
+    fn ticks(span: &AxisScale, max_ticks: usize) -> Vec<String> {
+        span.ticks(max_ticks).into_iter().map(|(_, text)| text).collect()
     }
 
     #[test]

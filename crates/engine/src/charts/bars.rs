@@ -77,13 +77,13 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let width = 0.75 / series.len() as f64;
     for (index, series) in series.iter().enumerate() {
         let color = chart.color(index);
-        let left = |group: usize| group as f64 + 0.125 + width * index as f64;
+        let left_edge = |group: usize| group as f64 + 0.125 + width * index as f64;
         plot.draw_series(series.bars.iter().map(|(group, sample)| {
-            let (left, right) = (left(*group) + 0.06 * width, left(*group) + 0.94 * width);
+            let (left, right) = (left_edge(*group) + 0.06 * width, left_edge(*group) + 0.94 * width);
             Rectangle::new([(left, y.base()), (right, y.clamp(sample.mean))], color.mix(0.85).filled())
         }))?;
         plot.draw_series(series.bars.iter().filter(|(_, sample)| half(sample) > 0.0).map(|(group, sample)| {
-            let (x, half) = (left(*group) + width / 2.0, half(sample));
+            let (x, half) = (left_edge(*group) + width / 2.0, half(sample));
             let [low, mean, high] = [-half, 0.0, half].map(|by| y.clamp(sample.mean + by));
             ErrorBar::new_vertical(x, low, mean, high, INK.stroke_width(1), 8)
         }))?;

@@ -62,11 +62,11 @@ impl<'a> Configurations<'a> {
         };
         let mut unit = Unit::One;
         let mut groups: Vec<(Vec<Value>, String, Vec<f64>)> = Vec::new();
-        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut indices: BTreeMap<String, usize> = BTreeMap::new();
         for dot in &chart.dots {
             let values: Vec<Value> = names.iter().map(|name| at(dot, name).unwrap_or(&none).clone()).collect();
             let key = serde_json::to_string(&values.iter().map(ToString::to_string).collect::<Vec<_>>());
-            let index = *known.entry(key.unwrap_or_default()).or_insert_with(|| {
+            let index = *indices.entry(key.unwrap_or_default()).or_insert_with(|| {
                 groups.push((values, dot.color.clone(), Vec::new()));
                 groups.len() - 1
             });
@@ -76,7 +76,7 @@ impl<'a> Configurations<'a> {
             unit = measured.unit;
             groups[index].2.push(measured.value);
         }
-        let all = groups.len();
+        let number = groups.len();
         let rows: Vec<Row> = groups
             .into_iter()
             .filter_map(|(values, color, numbers)| Some(Row { values, color, sample: Sample::new(&numbers)? }))
@@ -89,7 +89,7 @@ impl<'a> Configurations<'a> {
             (*name, AxisScale::new(&values, declared))
         });
         let axes: Vec<(&str, Option<AxisScale>)> = axes.collect();
-        let left_out = all - rows.len();
+        let left_out = number - rows.len();
         // Without the axes that do not vary.
         let varies: Vec<bool> = axes.iter().map(|(_, span)| span.is_some()).collect();
         let rows = rows.into_iter().map(|row| {

@@ -103,17 +103,17 @@ impl Chart<'_> {
         let curves::Curves { series, ended, unit } = curves::measured(self);
         let ends = ended.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
         let scale = scale_of(&self.spec.y, means(&series).chain(ends), unit)?;
-        let whole = Scale { factor: 1.0, suffix: "" };
-        let mut all: Vec<Line> = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
-        all.extend(ended.iter().map(|(index, points)| {
+        let unit_scale = Scale { factor: 1.0, suffix: "" };
+        let mut lines: Vec<Line> = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
+        lines.extend(ended.iter().map(|(index, points)| {
             let points = points.iter().filter_map(|(x, y)| Some((*x, Sample::new(&[*y])?))).collect();
             let series = Series { name: String::new(), points, bars: BTreeMap::new() };
             Line { thin: true, ..self.line(*index, &series, scale) }
         }));
         let (x, y) = (&self.spec.look.x, &self.spec.look.y);
         let y_name = self.y_metric(scale, unit);
-        let x = Scaled { whole: true, ..scaled(x, self.x_label("Iteration", ""), whole) };
-        Some(Data { x, y: scaled(y, y_name, scale), series: all })
+        let x = Scaled { whole: true, ..scaled(x, self.x_label("Iteration", ""), unit_scale) };
+        Some(Data { x, y: scaled(y, y_name, scale), series: lines })
     }
 
     fn trends(&self) -> Option<Data> {
@@ -126,13 +126,13 @@ impl Chart<'_> {
             Series { points, ..series }
         });
         let series: Vec<Series> = series.collect();
-        let all = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
+        let lines = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
         let (x, y) = (&self.spec.look.x, &self.spec.look.y);
-        let whole = Scale { factor: 1.0, suffix: "" };
-        let x = scaled(x, self.x_label(&self.spec.x, ""), whole);
+        let unit_scale = Scale { factor: 1.0, suffix: "" };
+        let x = scaled(x, self.x_label(&self.spec.x, ""), unit_scale);
         let x = Scaled { log: axis.is_log(), words: axis.words(), ..x };
         let y = scaled(y, self.y_metric(scale, unit), scale);
-        Some(Data { x, y, series: all })
+        Some(Data { x, y, series: lines })
     }
 
     fn points(&self) -> Option<Data> {
@@ -142,10 +142,10 @@ impl Chart<'_> {
         let x_scale = scale_of(x_metric, xs, units.0)?;
         let y_scale = scale_of(y_metric, means(&series), units.1)?;
         let jobs = self.by_color().into_iter().map(|(_, dots)| {
-            let shown = dots.iter().filter(|dot| dots::place(self.spec, dot).is_some());
-            shown.map(|dot| dot.name.clone()).collect::<Vec<String>>()
+            let visible_dots = dots.iter().filter(|dot| dots::place(self.spec, dot).is_some());
+            visible_dots.map(|dot| dot.name.clone()).collect::<Vec<String>>()
         });
-        let all = (0..).zip(series.iter().zip(jobs)).map(|(index, (series, jobs))| {
+        let lines = (0..).zip(series.iter().zip(jobs)).map(|(index, (series, jobs))| {
             let line = self.line(index, series, y_scale);
             let x = series.points.iter().map(|(x, _)| Short(x / x_scale.factor)).collect();
             let y = series.points.iter().map(|(_, sample)| Short(sample.mean / y_scale.factor)).collect();
@@ -155,7 +155,7 @@ impl Chart<'_> {
         Some(Data {
             x: scaled(x, self.x_metric(x_scale, units.0), x_scale),
             y: scaled(y, self.y_metric(y_scale, units.1), y_scale),
-            series: all.collect(),
+            series: lines.collect(),
         })
     }
 

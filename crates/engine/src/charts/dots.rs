@@ -79,8 +79,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     if spec.kind == Kind::Pareto {
         let better = [&spec.x, &spec.y].map(|axis| better(spec, axis, if *axis == spec.x { units.0 } else { units.1 }));
-        let all: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
-        for piece in visible(&steps(&front(&all, better), better), &x, &y) {
+        let means: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
+        for piece in visible(&steps(&front(&means, better), better), &x, &y) {
             plot.draw_series(LineSeries::new(piece, INK.stroke_width(1)))?;
         }
     }
@@ -90,8 +90,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
 
 /// The better direction of a metric: that in the recipe, else that of its unit, else the smaller values.
 fn better(spec: &Spec, metric: &str, unit: Unit) -> Better {
-    let said = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
-    said.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)
+    let direction = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
+    direction.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)
 }
 
 /// The dots that no other dot surpasses in both directions, from left to right.

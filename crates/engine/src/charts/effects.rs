@@ -39,11 +39,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     rows.sort_by(|(_, a), (_, b)| b.value.abs().total_cmp(&a.value.abs()));
     let hidden = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
-    let all = rows.iter().flat_map(|(_, estimate)| {
+    let bounds = rows.iter().flat_map(|(_, estimate)| {
         let (low, high) = ends(estimate).unwrap_or((estimate.value, estimate.value));
         [low, estimate.value, high]
     });
-    let Some((low, high)) = range(all.chain([0.0]), false).filter(|_| !rows.is_empty()) else {
+    let Some((low, high)) = range(bounds.chain([0.0]), false).filter(|_| !rows.is_empty()) else {
         return Ok(Err(Empty::NoValues));
     };
     let metric = chart.dots.iter().find_map(|dot| dot.metrics.get(&chart.spec.x));

@@ -52,8 +52,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let mut cells = Vec::new();
     for column in 0..columns.len() {
         for row in 0..rows.len() {
-            let own = values.iter().filter(|(x, y, _)| (*x, *y) == (column, row)).map(|(.., value)| *value);
-            cells.extend(Sample::new(&own.collect::<Vec<_>>()).map(|sample| (column, row, sample.mean)));
+            let cell_values = values.iter().filter(|(x, y, _)| (*x, *y) == (column, row)).map(|(.., value)| *value);
+            cells.extend(Sample::new(&cell_values.collect::<Vec<_>>()).map(|sample| (column, row, sample.mean)));
         }
     }
     let ends = cells

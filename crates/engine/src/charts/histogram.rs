@@ -30,9 +30,9 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
             (name, values)
         })
         .collect();
-    let all = || groups.iter().flat_map(|(_, values)| values.iter().copied());
-    let count = all().count();
-    let Some((left, right)) = range(all(), false) else { return Ok(Err(Empty::NoValues)) };
+    let all_values = || groups.iter().flat_map(|(_, values)| values.iter().copied());
+    let count = all_values().count();
+    let Some((left, right)) = range(all_values(), false) else { return Ok(Err(Empty::NoValues)) };
     // The square root rule for the number of bins.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 40")]
     let bins = (count as f64).sqrt().ceil().clamp(1.0, 40.0) as usize;

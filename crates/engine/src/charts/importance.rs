@@ -34,13 +34,13 @@ const WEAK: f64 = 0.3;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let Some(metric) = &chart.spec.value else { return Ok(Err(Empty::NoValues)) };
-    let shown = Configurations::new(chart, metric);
-    let (names, factors) = factors(&shown);
-    let means: Vec<f64> = shown.rows.iter().map(|row| row.sample.mean).collect();
-    let Some(found) = chart.importance.get_or_init(|| importance(&factors, &means)) else {
+    let configurations = Configurations::new(chart, metric);
+    let (names, factors) = factors(&configurations);
+    let means: Vec<f64> = configurations.rows.iter().map(|row| row.sample.mean).collect();
+    let Some(result) = chart.importance.get_or_init(|| importance(&factors, &means)) else {
         return Ok(Err(if means.is_empty() { Empty::NoValues } else { Empty::NoVariation }));
     };
-    let mut rows: Vec<(String, Share)> = names.into_iter().zip(found.shares.iter().copied()).collect();
+    let mut rows: Vec<(String, Share)> = names.into_iter().zip(result.shares.iter().copied()).collect();
     rows.sort_by(|(_, a), (_, b)| b.whole.total_cmp(&a.whole));
     let hidden = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
@@ -80,8 +80,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     root.draw(&PathElement::new([(left, top), (left, bottom)], INK.stroke_width(1)))?;
     let more = (hidden > 0).then(|| format!("{} of less importance not shown", axes(hidden)));
-    let basis = basis(found, shown.rows.len());
-    shown.remark(root, Some(more.map_or_else(|| basis.clone(), |more| format!("{basis}; {more}"))))?;
+    let basis = basis(result, configurations.rows.len());
+    configurations.remark(root, Some(more.map_or_else(|| basis.clone(), |more| format!("{basis}; {more}"))))?;
     Ok(Ok(()))
 }
 
@@ -97,44 +97,47 @@ fn percent(share: f64) -> String {
 }
 
 /// The axes as factors. Axes whose values determine each other are one.
-fn factors(shown: &Configurations<'_>) -> (Vec<String>, Vec<Factor>) {
-    let mut found: Vec<(Vec<&str>, Vec<usize>, Factor)> = Vec::new();
-    for (index, (name, span)) in shown.axes.iter().enumerate() {
-        let values: Vec<&Value> = shown.rows.iter().map(|row| &row.values[index]).collect();
+fn factors(configurations: &Configurations<'_>) -> (Vec<String>, Vec<Factor>) {
+    let mut groups: Vec<(Vec<&str>, Vec<usize>, Factor)> = Vec::new();
+    for (index, (name, span)) in configurations.axes.iter().enumerate() {
+        let values: Vec<&Value> = configurations.rows.iter().map(|row| &row.values[index]).collect();
         let order = order_of_appearance(&values);
         // Numbers that are drawn one by one do not determine each other, although all are different.
         let repeats = order.iter().max().is_some_and(|last| 2 * (last + 1) <= order.len());
-        if let Some((names, ..)) = found.iter_mut().find(|(_, known, _)| repeats && *known == order) {
+        if let Some((names, ..)) = groups.iter_mut().find(|(_, known, _)| repeats && *known == order) {
             names.push(name);
             continue;
         }
         let numbers: Option<Vec<f64>> = values.iter().map(|value| span.number(value)).collect();
         let factor = numbers.map_or_else(|| Factor::Categories(order.clone()), Factor::Numbers);
-        found.push((vec![name], order, factor));
+        groups.push((vec![name], order, factor));
     }
-    found.into_iter().map(|(names, _, factor)| (shortened(&clean(&names.join(", ")), MAX_LABEL_LENGTH), factor)).unzip()
+    groups
+        .into_iter()
+        .map(|(names, _, factor)| (shortened(&clean(&names.join(", ")), MAX_LABEL_LENGTH), factor))
+        .unzip()
 }
 
 /// The values, numbered in the order in which they appear first.
 fn order_of_appearance(values: &[&Value]) -> Vec<usize> {
-    let mut known = std::collections::HashMap::new();
+    let mut indices = std::collections::HashMap::new();
     values
         .iter()
         .map(|value| {
-            let next = known.len();
-            *known.entry(value.to_string()).or_insert(next)
+            let next = indices.len();
+            *indices.entry(value.to_string()).or_insert(next)
         })
         .collect()
 }
 
 /// Origin of the shares.
-fn basis(found: &Importance, configurations: usize) -> String {
-    let all = count(configurations, "configuration");
-    match found.fit {
-        None => format!("exact, of all {all}"),
+fn basis(result: &Importance, configurations: usize) -> String {
+    let total = count(configurations, "configuration");
+    match result.fit {
+        None => format!("exact, of all {total}"),
         Some(fit) if fit < WEAK => {
-            format!("random forest of {all}, which hardly predicts others (R² = {fit:.2}): the shares mean little")
+            format!("random forest of {total}, which hardly predicts others (R² = {fit:.2}): the shares mean little")
         }
-        Some(fit) => format!("random forest of {all}; it predicts others with R² = {fit:.2}"),
+        Some(fit) => format!("random forest of {total}; it predicts others with R² = {fit:.2}"),
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn legend<B: Canvas>(
     series: &[Series],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let (width, height) = chart.size();
-    let named = || series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
+    let named_series = || series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
     let place = chart.legend_place();
     if place == Legend::Bottom {
         let rows = legend_rows(chart, series);
@@ -40,7 +40,7 @@ pub(super) fn legend<B: Canvas>(
     }
     let left = pixels(width) - legend_room(chart, series).0 + 12;
     let rows = (height as usize - 52) / 22;
-    for (index, Series { name, .. }) in named() {
+    for (index, Series { name, .. }) in named_series() {
         let at = (left, 52 + 22 * pixels(index));
         if index + 1 == rows && series.len() > rows {
             label(root, format!("and {} more", series.len() - index), at)?;

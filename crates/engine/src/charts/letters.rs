@@ -25,27 +25,27 @@ impl Letters {
         // The size is the line height of the SVG's font, so that capitals have the same height as in the SVG.
         #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
         let size = style.size() as f32 * zoom;
-        let scaled = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
-        let ids: Vec<GlyphId> = text.chars().map(|char| scaled.glyph_id(char)).collect();
-        let wide: f32 = ids.iter().map(|id| scaled.h_advance(*id)).sum();
+        let scaled_font = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
+        let ids: Vec<GlyphId> = text.chars().map(|char| scaled_font.glyph_id(char)).collect();
+        let wide: f32 = ids.iter().map(|id| scaled_font.h_advance(*id)).sum();
         let anchor = style.anchor();
-        let mut along = match anchor.h_pos {
+        let mut offset = match anchor.h_pos {
             HPos::Left => 0.0,
             HPos::Center => -wide / 2.0,
             HPos::Right => -wide,
         };
-        let (up, down) = (0.73 * scaled.ascent(), -scaled.descent());
+        let (ascent, descent) = (0.73 * scaled_font.ascent(), -scaled_font.descent());
         let base = match anchor.v_pos {
-            VPos::Top => up,
-            VPos::Center => up / 2.0,
-            VPos::Bottom => -down,
+            VPos::Top => ascent,
+            VPos::Center => ascent / 2.0,
+            VPos::Bottom => -descent,
         };
         let glyphs = ids.into_iter().map(|id| {
-            let place = along;
-            along += scaled.h_advance(id);
+            let place = offset;
+            offset += scaled_font.h_advance(id);
             (id, place)
         });
-        Self { glyphs: glyphs.collect(), base, scale: scaled.scale() }
+        Self { glyphs: glyphs.collect(), base, scale: scaled_font.scale() }
     }
 }
 

@@ -43,14 +43,14 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
             curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, y)| y.is_finite()).collect()
         })
         .collect();
-    let all: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
+    let steps: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
     let longest = points.iter().map(Vec::len).max().unwrap_or(0);
     // Keeps at most about the number of points of the longest curve, so that a chart of many curves is not larger than one
     // curve.
-    let every = all.len().div_ceil(longest.max(1)).max(1);
-    let kept = all.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == all.len());
+    let every = steps.len().div_ceil(longest.max(1)).max(1);
+    let kept_steps = steps.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == steps.len());
     let mut at = BTreeMap::new();
-    for (_, x) in kept {
+    for (_, x) in kept_steps {
         let values: Vec<f64> = points.iter().filter_map(|points| value_at(points, *x)).collect();
         at.insert(*x, values);
     }
@@ -95,14 +95,14 @@ pub(super) fn measured(chart: &Chart<'_>) -> Curves {
     let mut ended: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
     for (index, (name, group)) in chart.by_color().into_iter().enumerate() {
         // A mean would change where some of its curves end.
-        let (stopped, others): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = group.into_iter().partition(|dot| dot.stopped);
-        for curve in stopped.into_iter().filter_map(|dot| curve_of(dot, &spec.y)) {
+        let (stopped_dots, other_dots): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = group.into_iter().partition(|dot| dot.stopped);
+        for curve in stopped_dots.into_iter().filter_map(|dot| curve_of(dot, &spec.y)) {
             unit = curve.unit;
             let points = curve.at.iter().zip(&curve.values).map(|(x, y)| (*x as f64, *y));
             let points: Vec<(f64, f64)> = points.filter(|(_, y)| y.is_finite()).collect();
             ended.push((index, points));
         }
-        let curves: Vec<&Curve> = others.into_iter().filter_map(|dot| curve_of(dot, &spec.y)).collect();
+        let curves: Vec<&Curve> = other_dots.into_iter().filter_map(|dot| curve_of(dot, &spec.y)).collect();
         unit = curves.last().map_or(unit, |curve| curve.unit);
         let at = together(&curves);
         let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
@@ -118,8 +118,8 @@ fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let half = |sample: &Sample| chart.half(sample);
     let of_ended = || ended.iter().flat_map(|(_, points)| points);
     let samples = || series.iter().flat_map(|series| &series.points);
-    let all = samples().flat_map(|(_, sample)| [sample.mean - half(sample), sample.mean + half(sample)]);
-    let y = match Span::new(all.chain(of_ended().map(|(_, y)| *y)), false, &spec.look.y) {
+    let bounds = samples().flat_map(|(_, sample)| [sample.mean - half(sample), sample.mean + half(sample)]);
+    let y = match Span::new(bounds.chain(of_ended().map(|(_, y)| *y)), false, &spec.look.y) {
         Ok(span) => span,
         Err(empty) => return Ok(Err(empty)),
     };
@@ -131,9 +131,9 @@ fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     };
 
     let mut plot = builder(root, chart, &series).build_cartesian_2d(x.clone(), y.clone())?;
-    let whole = Scale { factor: 1.0, suffix: "" };
+    let unit_scale = Scale { factor: 1.0, suffix: "" };
     let names = (chart.x_label("Iteration", ""), chart.y_metric(scale, unit));
-    mesh(&mut plot, chart, names, Ticks { x: Some(whole), y: scale })?;
+    mesh(&mut plot, chart, names, Ticks { x: Some(unit_scale), y: scale })?;
     for (index, points) in &ended {
         let color = chart.color(*index);
         for piece in visible(points, &x, &y) {
@@ -176,9 +176,9 @@ pub(super) fn lines<B: Canvas>(
         if series.points.iter().all(|(_, sample)| sample.sd.is_none()) {
             continue;
         }
-        let shown = || series.points.iter().filter(|(at, _)| x.holds(*at));
-        let upper = shown().map(|(x, sample)| (*x, y.clamp(sample.mean + chart.half(sample))));
-        let lower = shown().rev().map(|(x, sample)| (*x, y.clamp(sample.mean - chart.half(sample))));
+        let visible_points = || series.points.iter().filter(|(at, _)| x.holds(*at));
+        let upper = visible_points().map(|(x, sample)| (*x, y.clamp(sample.mean + chart.half(sample))));
+        let lower = visible_points().rev().map(|(x, sample)| (*x, y.clamp(sample.mean - chart.half(sample))));
         let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
         plot.draw_series(std::iter::once(Polygon::new(outline, chart.color(index).mix(0.16).filled())))?;
     }
@@ -210,19 +210,19 @@ mod tests {
     #[test]
     fn curves_with_different_iterations_are_joined_at_all_of_them() {
         let (one, other) = (curve(&[(0, 0.0), (10, 10.0), (20, 0.0)]), curve(&[(0, 2.0), (20, 4.0), (30, 4.0)]));
-        let found = together(&[&one, &one]);
-        assert_eq!(found, BTreeMap::from([(0, vec![0.0; 2]), (10, vec![10.0; 2]), (20, vec![0.0; 2])]));
-        let found = together(&[&other]);
-        assert_eq!(found[&30], [4.0]);
+        let values = together(&[&one, &one]);
+        assert_eq!(values, BTreeMap::from([(0, vec![0.0; 2]), (10, vec![10.0; 2]), (20, vec![0.0; 2])]));
+        let values = together(&[&other]);
+        assert_eq!(values[&30], [4.0]);
         assert_eq!(value_at(&[(0, 2.0), (20, 4.0)], 5), Some(2.5));
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 0), None);
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 21), None);
         let long: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2, x as f64)).collect();
         let odd: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2 + 1, x as f64)).collect();
-        let found = together(&[&curve(&long), &curve(&odd)]);
-        assert!((1000..=1001).contains(&found.len()), "{}", found.len());
+        let values = together(&[&curve(&long), &curve(&odd)]);
+        assert!((1000..=1001).contains(&values.len()), "{}", values.len());
         assert_eq!(
-            (found.first_key_value().map(|(x, _)| *x), found.last_key_value().map(|(x, _)| *x)),
+            (values.first_key_value().map(|(x, _)| *x), values.last_key_value().map(|(x, _)| *x)),
             (Some(0), Some(1999))
         );
     }

@@ -10,7 +10,7 @@ pub struct Look {
     pub x: Side,
     /// The y-axis.
     pub y: Side,
-    /// The place of the legend; `None` for the one that fits the size.
+    /// The place of the legend; `None` for the place that fits the size.
     pub legend: Option<Legend>,
     /// The colors of series.
     pub palette: Palette,

@@ -209,8 +209,8 @@ impl Spec {
 
     /// The better direction of that metric: the explicit one, or the declared one.
     pub(crate) fn better(&self, declared: impl FnOnce() -> Option<Better>) -> Option<Better> {
-        let said = self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric()));
-        said.map_or_else(declared, |(_, better)| *better)
+        let entry = self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric()));
+        entry.map_or_else(declared, |(_, better)| *better)
     }
 }
 
@@ -221,8 +221,8 @@ impl Chart<'_> {
             return Err(Empty::NoJobs);
         }
         let mut svg = String::new();
-        let drawn = self.draw(&SVGBackend::with_string(&mut svg, self.size()).into_drawing_area());
-        drawn.unwrap_or(Err(Empty::Impossible)).map(|()| svg)
+        let result = self.draw(&SVGBackend::with_string(&mut svg, self.size()).into_drawing_area());
+        result.unwrap_or(Err(Empty::Impossible)).map(|()| svg)
     }
 
     /// The chart as PNG at twice the size.
@@ -239,9 +239,9 @@ impl Chart<'_> {
 
     fn draw<B: Canvas>(&self, root: &Area<B>) -> Drawn {
         root.fill(&WHITE)?;
-        let drawn = self.spec.kind.draw(self, root)?;
+        let result = self.spec.kind.draw(self, root)?;
         root.present()?;
-        Ok(drawn)
+        Ok(result)
     }
 
     /// True if the chart has the width of a column.
@@ -415,12 +415,12 @@ where
 {
     let x_text = |value: &f64| ticks.x.map_or_else(String::new, |scale| tick(*value, scale));
     let y_text = |value: &f64| tick(*value, ticks.y);
-    let most = if chart.is_narrow() { 5 } else { 8 };
+    let max_labels = if chart.is_narrow() { 5 } else { 8 };
     let mut mesh = plot.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
     mesh.x_label_formatter(&x_text).y_label_formatter(&y_text);
     mesh.x_desc(x_name).y_desc(y_name);
-    mesh.x_labels(if ticks.x.is_some() { most } else { 0 }).y_labels(most);
+    mesh.x_labels(if ticks.x.is_some() { max_labels } else { 0 }).y_labels(max_labels);
     mesh.label_style((FONT, 13).into_font().color(&INK));
     mesh.draw()?;
     Ok(())

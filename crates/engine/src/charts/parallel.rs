@@ -45,14 +45,14 @@ const MAX_BOLD_LINES: usize = 40;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let Some(metric) = &chart.spec.value else { return Ok(Err(Empty::NoValues)) };
-    let shown = Configurations::new(chart, metric);
-    let Some(ends) = shown.ends() else { return Ok(Err(Empty::NoValues)) };
-    if shown.axes.is_empty() {
+    let configurations = Configurations::new(chart, metric);
+    let Some(ends) = configurations.ends() else { return Ok(Err(Empty::NoValues)) };
+    if configurations.axes.is_empty() {
         return Ok(Err(Empty::NoVariation));
     }
     let Some((low, high)) = range([ends.0, ends.1].into_iter(), false) else { return Ok(Err(Empty::Impossible)) };
-    let axes = &shown.axes[..shown.axes.len().min(MAX_AXES)];
-    let scale = Scale::of_metric(metric, high.abs().max(low.abs()), shown.unit);
+    let axes = &configurations.axes[..configurations.axes.len().min(MAX_AXES)];
+    let scale = Scale::of_metric(metric, high.abs().max(low.abs()), configurations.unit);
     let (bottom, right) = (pixels(SIZE.1) - BELOW, pixels(SIZE.0) - RIGHT);
     let font = |size: u32| (FONT, size).into_font().color(&INK);
     let at = |h, v| Pos::new(h, v);
@@ -63,10 +63,10 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let share = |mean: f64| (mean - low) / (high - low);
     // Better is darker; without a direction, less is.
     let color = |share: f64| {
-        let share = if shown.better == Some(Better::More) { 1.0 - share } else { share };
+        let share = if configurations.better == Some(Better::More) { 1.0 - share } else { share };
         shade(SHADES.0 + (SHADES.1 - SHADES.0) * share)
     };
-    let rows = shown.best_last();
+    let rows = configurations.best_last();
     let places: Vec<Vec<Option<f64>>> = (0..axes.len()).map(|axis| spread(axis, &axes[axis].1, &rows)).collect();
     let last = rows.len() - 1;
     let opacity = (MAX_BOLD_LINES as f64 / rows.len() as f64).sqrt().clamp(0.18, 0.9);
@@ -74,7 +74,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let line = places.iter().enumerate().filter_map(|(axis, places)| Some((x_of(axis), y_of(places[index]?))));
         let line: Vec<(i32, i32)> = line.chain([(right, y_of(share(row.sample.mean)))]).collect();
         let color = color(share(row.sample.mean));
-        let is_best = index == last && shown.better.is_some();
+        let is_best = index == last && configurations.better.is_some();
         let (width, opacity) =
             if is_best { (4, 1.0) } else { (if rows.len() > MAX_BOLD_LINES { 1 } else { 2 }, opacity) };
         root.draw(&PathElement::new(line, color.mix(opacity).stroke_width(width)))?;
@@ -109,14 +109,14 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let style = font(12).pos(at(HPos::Left, VPos::Center));
         root.draw(&Text::new(scale.show(mean), (right + WIDTH + 6, y_of(place)), style))?;
     }
-    let name = heading(metric, scale, shown.unit);
+    let name = heading(metric, scale, configurations.unit);
     root.draw(&Text::new(name, (pixels(SIZE.0) - 14, TOP - 4), font(13).pos(at(HPos::Right, VPos::Bottom))))?;
-    let hidden = shown.axes.len() - axes.len();
+    let hidden = configurations.axes.len() - axes.len();
     let more = (hidden > 0).then(|| {
         format!("{} more not shown", if hidden == 1 { "1 axis".to_owned() } else { format!("{hidden} axes") })
     });
-    let all = count(shown.rows.len(), "configuration");
-    shown.remark(root, Some(more.map_or_else(|| all.clone(), |more| format!("{all}; {more}"))))?;
+    let total = count(configurations.rows.len(), "configuration");
+    configurations.remark(root, Some(more.map_or_else(|| total.clone(), |more| format!("{total}; {more}"))))?;
     Ok(Ok(()))
 }
 

@@ -23,11 +23,11 @@ pub(super) fn pdf(size: (u32, u32), width: f32, draw: impl FnOnce(&Area<Pdf<'_>>
     let height = size.1 as f32 * scale;
     // From units downwards to points upwards.
     let _ = writeln!(content, "{scale:.5} 0 0 {:.5} 0 {height:.2} cm 1 J 1 j", -scale);
-    let drawn = {
+    let is_drawn = {
         let canvas = Pdf { content: &mut content, opacities: &mut opacities, size, font };
         matches!(draw(&canvas.into_drawing_area()), Ok(Ok(())))
     };
-    drawn.then(|| file(&content, &opacities, (width, height)))
+    is_drawn.then(|| file(&content, &opacities, (width, height)))
 }
 
 /// The file with one page.
@@ -181,13 +181,13 @@ impl DrawingBackend for Pdf<'_> {
 
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (left, top): BackendCoord) -> Done {
         let Letters { glyphs, base, scale } = Letters::new(&self.font, text, style, 1.0);
-        let scaled = self.font.as_scaled(scale);
-        let (across, high) = (scaled.h_scale_factor(), scaled.v_scale_factor());
+        let scaled_font = self.font.as_scaled(scale);
+        let (across, high) = (scaled_font.h_scale_factor(), scaled_font.v_scale_factor());
         let transform = style.transform();
         let mut path = String::new();
-        for (id, along) in glyphs {
+        for (id, offset) in glyphs {
             let place = |Point { x, y }: Point| {
-                let (x, y) = turned(&transform, (along + x * across, base - y * high));
+                let (x, y) = turned(&transform, (offset + x * across, base - y * high));
                 (left as f32 + x, top as f32 + y)
             };
             let curves = self.font.outline(id).map_or_else(Vec::new, |outline| outline.curves);

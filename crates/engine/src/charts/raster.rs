@@ -21,11 +21,11 @@ pub(super) fn png(size: (u32, u32), draw: impl FnOnce(&Area<Raster<'_>>) -> Draw
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
     let mut pixmap = Pixmap::new(size.0 * SCALE as u32, size.1 * SCALE as u32)?;
     let font = FontRef::try_from_slice(FONT).ok()?;
-    let drawn = {
+    let is_drawn = {
         let root = Raster { pixmap: &mut pixmap, size, font }.into_drawing_area();
         matches!(draw(&root), Ok(Ok(())))
     };
-    if drawn { pixmap.encode_png().ok() } else { None }
+    if is_drawn { pixmap.encode_png().ok() } else { None }
 }
 
 /// Pixels that can be drawn on.
@@ -62,13 +62,13 @@ impl Raster<'_> {
         let pixel = &mut self.pixmap.pixels_mut()[index];
         let alpha = f64::from(coverage) * color.alpha;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
-        let over = |below: u8, above: u8| (f64::from(below) * (1.0 - alpha) + f64::from(above) * alpha).round() as u8;
+        let mix = |below: u8, above: u8| (f64::from(below) * (1.0 - alpha) + f64::from(above) * alpha).round() as u8;
         let (red, green, blue) = color.rgb;
         let mixed = PremultipliedColorU8::from_rgba(
-            over(pixel.red(), red),
-            over(pixel.green(), green),
-            over(pixel.blue(), blue),
-            over(pixel.alpha(), u8::MAX),
+            mix(pixel.red(), red),
+            mix(pixel.green(), green),
+            mix(pixel.blue(), blue),
+            mix(pixel.alpha(), u8::MAX),
         );
         if let Some(mixed) = mixed {
             *pixel = mixed;
@@ -159,8 +159,8 @@ impl DrawingBackend for Raster<'_> {
         let font = self.font.clone();
         let Letters { glyphs, base, scale } = Letters::new(&font, text, style, SCALE);
         let (left, top) = (x as f32 * SCALE, y as f32 * SCALE);
-        for (id, along) in glyphs {
-            let glyph = id.with_scale_and_position(scale, point(along, base));
+        for (id, offset) in glyphs {
+            let glyph = id.with_scale_and_position(scale, point(offset, base));
             let Some(outline) = font.outline_glyph(glyph) else { continue };
             let bounds = outline.px_bounds();
             outline.draw(|x, y, coverage| {

@@ -33,18 +33,18 @@ const MAX_LARGE_DOTS: usize = 150;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
-    let shown = Configurations::new(chart, &spec.y);
-    let Some(axis) = shown.axes.iter().position(|(name, _)| *name == spec.x) else {
-        return Ok(Err(if shown.rows.is_empty() { Empty::NoValues } else { Empty::NoVariation }));
+    let configurations = Configurations::new(chart, &spec.y);
+    let Some(axis) = configurations.axes.iter().position(|(name, _)| *name == spec.x) else {
+        return Ok(Err(if configurations.rows.is_empty() { Empty::NoValues } else { Empty::NoVariation }));
     };
-    let span = &shown.axes[axis].1;
-    let many = shown.rows.len() > MAX_LARGE_DOTS;
+    let span = &configurations.axes[axis].1;
+    let many = configurations.rows.len() > MAX_LARGE_DOTS;
     let half = |row: &Row| if many { 0.0 } else { chart.half(&row.sample) };
-    let ends = shown.rows.iter().flat_map(|row| [row.sample.mean - half(row), row.sample.mean + half(row)]);
+    let ends = configurations.rows.iter().flat_map(|row| [row.sample.mean - half(row), row.sample.mean + half(row)]);
     let Some((bottom, top)) = range(ends, false) else { return Ok(Err(Empty::NoValues)) };
-    let scale = Scale::of_metric(&spec.y, top.abs().max(bottom.abs()), shown.unit);
+    let scale = Scale::of_metric(&spec.y, top.abs().max(bottom.abs()), configurations.unit);
     let mut groups: Vec<(&str, Vec<&Row>)> = Vec::new();
-    for row in &shown.rows {
+    for row in &configurations.rows {
         match groups.iter_mut().find(|(color, _)| *color == row.color) {
             Some((_, rows)) => rows.push(row),
             None => groups.push((&row.color, vec![row])),
@@ -56,7 +56,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         .collect();
     let mut plot = builder(root, chart, &series).build_cartesian_2d(0.0..1.0, bottom..top)?;
     let x_name = chart.x_label(&spec.x, if span.is_log() { "logarithmic" } else { "" });
-    let names = (String::new(), chart.y_metric(scale, shown.unit));
+    let names = (String::new(), chart.y_metric(scale, configurations.unit));
     mesh(&mut plot, chart, names, Ticks { x: None, y: scale })?;
     let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
     for (place, text) in span.ticks(8) {
@@ -72,11 +72,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     root.draw(&Text::new(x_name, (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
     // Dots at the same value are side by side, at distances that have no order (multiples of the golden ratio).
     let width = if span.has_words() { 0.5 / span.ticks(8).len() as f64 } else { 0.02 };
-    let repeats = span.repeats(shown.rows.len());
+    let repeats = span.repeats(configurations.rows.len());
     let place = |row: &Row| {
-        let number = shown.rows.iter().position(|other| std::ptr::eq(other, row))? as f64;
-        let aside = if repeats { (number * 0.618_033_988_749_895).fract() - 0.5 } else { 0.0 };
-        Some(span.place(&row.values[axis])? + width * aside)
+        let number = configurations.rows.iter().position(|other| std::ptr::eq(other, row))? as f64;
+        let shift = if repeats { (number * 0.618_033_988_749_895).fract() - 0.5 } else { 0.0 };
+        Some(span.place(&row.values[axis])? + width * shift)
     };
     for (index, (_, rows)) in groups.iter().enumerate() {
         let color = chart.color(index);
@@ -97,11 +97,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
             }
         }
     }
-    let best = shown.best_last().last().copied().filter(|_| shown.better.is_some());
+    let best = configurations.best_last().last().copied().filter(|_| configurations.better.is_some());
     if let Some((row, x)) = best.and_then(|row| Some((row, place(row)?))) {
         root.draw(&Circle::new(plot.backend_coord(&(x, row.sample.mean)), 9, INK.stroke_width(2)))?;
     }
-    shown.remark(root, Some(count(shown.rows.len(), "configuration")))?;
+    configurations.remark(root, Some(count(configurations.rows.len(), "configuration")))?;
     legend(root, chart, &series)?;
     Ok(Ok(()))
 }

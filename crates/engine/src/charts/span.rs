@@ -26,12 +26,12 @@ impl Span {
         let mut is_none = true;
         let values = values.filter(|value| value.is_finite()).inspect(|_| is_none = false);
         let scaled = values.filter(|value| !log || *value > 0.0).map(|value| if log { value.log10() } else { value });
-        let found = range(scaled, from_zero && !log);
+        let data_range = range(scaled, from_zero && !log);
         if is_none {
             return Err(Empty::NoValues);
         }
         let [least, most] = side.limits.map(|end| end.map(|end| if log { end.log10() } else { end }));
-        let (low, high) = match (found, least, most) {
+        let (low, high) = match (data_range, least, most) {
             (_, Some(least), Some(most)) => (least, most),
             // Powers beyond these are no numbers.
             (Some((low, high)), ..) if log => (least.unwrap_or(low.max(-307.0)), most.unwrap_or(high.min(308.0))),
@@ -151,9 +151,9 @@ fn clipped(from: (f64, f64), to: (f64, f64), x: &Span, y: &Span) -> Option<((f64
     if first > last {
         return None;
     }
-    let at = |part: f64, own: (f64, f64)| {
+    let at = |part: f64, point: (f64, f64)| {
         if part == 0.0 || part == 1.0 {
-            return own;
+            return point;
         }
         let back = |span: &Span, scaled: f64| if span.log { 10_f64.powf(scaled) } else { scaled };
         (back(x, start.0 + (end.0 - start.0) * part), back(y, start.1 + (end.1 - start.1) * part))

@@ -55,8 +55,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     if right <= 0.0 || !right.is_finite() {
         return Ok(Err(Empty::Impossible));
     }
-    let named = spans.len() <= MAX_NAMED && spans.iter().any(|(_, name)| !name.is_empty());
-    let rows = if named {
+    let has_names = spans.len() <= MAX_NAMED && spans.iter().any(|(_, name)| !name.is_empty());
+    let rows = if has_names {
         spans.iter_mut().enumerate().for_each(|(row, (span, _))| span.row = row);
         spans.len()
     } else {
@@ -65,16 +65,16 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let series: Vec<Series> =
         groups.into_iter().map(|(name, _)| Series { name, points: Vec::new(), bars: BTreeMap::new() }).collect();
     let longest = spans.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
-    let room = if named { 20 + 7 * u32::try_from(longest.min(34)).unwrap_or(0) } else { 48 };
+    let room = if has_names { 20 + 7 * u32::try_from(longest.min(34)).unwrap_or(0) } else { 48 };
     let (beside, below) = legend_room(chart, &series);
     let mut builder = ChartBuilder::on(root);
     builder.margin(14).margin_right(beside).margin_bottom(14 + below).x_label_area_size(48).y_label_area_size(room);
     builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
     let mut plot = builder.build_cartesian_2d(0.0..right * 1.01, 0.0..rows as f64)?;
     let scale = Scale::of(right, Unit::Seconds);
-    let cut = if cuts.0.is_empty() { "" } else { ", long pauses cut out" };
-    let x_name = format!("{}{cut}", heading("time since the first job began", scale, Unit::Seconds));
-    let y_name = if named { "" } else { "jobs side by side" };
+    let cut_note = if cuts.0.is_empty() { "" } else { ", long pauses cut out" };
+    let x_name = format!("{}{cut_note}", heading("time since the first job began", scale, Unit::Seconds));
+    let y_name = if has_names { "" } else { "jobs side by side" };
     let x_text = |value: &f64| tick(*value, scale);
     let mut mesh = plot.configure_mesh();
     mesh.disable_y_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
@@ -93,7 +93,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let to = to.max(from + right / 600.0);
         Rectangle::new([(from, bottom), (to, top)], chart.color(span.color).mix(0.85).filled())
     }))?;
-    for (span, name) in spans.iter().filter(|_| named) {
+    for (span, name) in spans.iter().filter(|_| has_names) {
         let (x, y) = plot.backend_coord(&(0.0, from_below(span.row) + 0.5));
         let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         root.draw(&Text::new(shortened(name, 34), (x - 8, y), style))?;
@@ -136,14 +136,14 @@ impl Cuts {
 
     /// Position of a time.
     fn place(&self, time: f64) -> f64 {
-        let cut = |(from, to): &(f64, f64)| {
+        let cut_before = |(from, to): &(f64, f64)| {
             if time <= *from {
                 0.0
             } else {
                 (to.min(time) - from - self.1 * ((to.min(time) - from) / (to - from))).max(0.0)
             }
         };
-        time - self.0.iter().map(cut).sum::<f64>()
+        time - self.0.iter().map(cut_before).sum::<f64>()
     }
 
     /// The middles of the cuts that remain.

@@ -78,8 +78,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     mesh(&mut plot, chart, (String::new(), y_name), Ticks { x: None, y: scale })?;
     let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
     let (bottom, top) = (y.start(), y.end());
-    let most = if chart.is_narrow() { 5 } else { 8 };
-    for (place, text) in axis.ticks(most).into_iter().filter(|(place, _)| x.holds(*place)) {
+    let max_labels = if chart.is_narrow() { 5 } else { 8 };
+    for (place, text) in axis.ticks(max_labels).into_iter().filter(|(place, _)| x.holds(*place)) {
         let (at, from) = plot.backend_coord(&(place, bottom));
         let (_, end) = plot.backend_coord(&(place, top));
         root.draw(&PathElement::new([(at, from), (at, end)], FAINT.stroke_width(1)))?;

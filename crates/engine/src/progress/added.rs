@@ -42,11 +42,11 @@ impl Added {
         let text = |OfStep { step, jobs, first, because }| {
             let jobs = if jobs == 1 { first } else { format!("{} of {}", count(jobs, "job"), clean(&step)) };
             let first = because.first().map_or_else(String::new, |first| format!(", because {}", clean(first)));
-            let further = match because.len() {
+            let remainder = match because.len() {
                 0 | 1 => String::new(),
                 reasons => format!("; and {}", count(reasons - 1, "further reason")),
             };
-            format!("{jobs}{first}{further}")
+            format!("{jobs}{first}{remainder}")
         };
         std::mem::take(&mut self.0).into_iter().map(text).collect()
     }

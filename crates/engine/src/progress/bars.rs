@@ -120,10 +120,10 @@ impl Bars {
     }
 
     /// Writes the line of a job that has ended, in one row.
-    fn ended(&mut self, mark: &str, style: Style, plan: &Plan, job: usize, rest: &str) {
+    fn ended(&mut self, mark: &str, style: Style, plan: &Plan, job: usize, details: &str) {
         self.forget(job);
-        let rest = shortened(rest, self.room());
-        self.print(&format!("  {} {}  {rest}", self.styled(mark, style), self.padded(plan, job)));
+        let details = shortened(details, self.room());
+        self.print(&format!("  {} {}  {details}", self.styled(mark, style), self.padded(plan, job)));
         self.whole.inc(1);
         self.count();
     }
@@ -134,12 +134,12 @@ impl Bars {
         let (planned, took) = (plan.job(JobId::new(job)), duration(seconds));
         let message = self.repeats.failure(&clean(&failure.message), &name(planned));
         let log = has_log.then(|| format!("sweep logs {}", planned.key.short()));
-        let mut rest = format!("{took:>8}  {}", failed(&message, log.clone()));
-        if rest.chars().count() > self.room() {
-            rest = format!("{took:>8}  {message}");
+        let mut details = format!("{took:>8}  {}", failed(&message, log.clone()));
+        if details.chars().count() > self.room() {
+            details = format!("{took:>8}  {message}");
             self.log = self.log.take().or(log);
         }
-        self.ended("✗", Style::new().red().bold(), plan, job, &rest);
+        self.ended("✗", Style::new().red().bold(), plan, job, &details);
     }
 
     fn summarize(&mut self, summary: &Summary) {
@@ -172,12 +172,12 @@ impl Bars {
         if self.skipped > 0 {
             parts.push(format!("{} skipped", self.skipped));
         }
-        let hidden = self.jobs.values().filter(|job| job.bar.is_hidden()).count();
-        if hidden > 0 {
-            parts.push(format!("{hidden} more running"));
+        let hidden_bars = self.jobs.values().filter(|job| job.bar.is_hidden()).count();
+        if hidden_bars > 0 {
+            parts.push(format!("{hidden_bars} more running"));
         }
         if self.whole.length().is_some_and(|total| total > self.whole.position()) {
-            parts.extend(self.pace.left().map(|left| format!("eta {}", duration(left))));
+            parts.extend(self.pace.left().map(|seconds| format!("eta {}", duration(seconds))));
         }
         let parts: Vec<String> = parts.into_iter().map(|part| format!(" · {part}")).collect();
         self.whole.set_message(parts.concat());
@@ -224,23 +224,26 @@ impl Bars {
             }
             let old = values.len().saturating_sub(CURVE);
             values.drain(..old);
-            let shown: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-            parts.push(format!("{} {}", latest(first), curve(&shown)));
+            let readings: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+            parts.push(format!("{} {}", latest(first), curve(&readings)));
         }
         if progress.done > 0 && progress.done < progress.total {
-            let left = (progress.total - progress.done) as f64;
-            parts.push(format!("eta {}", duration(bar.elapsed().as_secs_f64() / progress.done as f64 * left)));
+            let remaining_steps = (progress.total - progress.done) as f64;
+            parts.push(format!(
+                "eta {}",
+                duration(bar.elapsed().as_secs_f64() / progress.done as f64 * remaining_steps)
+            ));
         }
         if let Some(rate) = progress.tokens_per_s {
             parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
         }
         parts.extend(progress.sequences_per_s.map(speeds));
-        let before = format!("  ⠋ {:width$}  {:10}  {}  ", "", "", steps(progress));
-        let mut room = columns().saturating_sub(before.chars().count());
+        let prefix = format!("  ⠋ {:width$}  {:10}  {}  ", "", "", steps(progress));
+        let mut room = columns().saturating_sub(prefix.chars().count());
         let fitting = parts.iter().take_while(|part| {
-            let own = part.chars().count();
-            let fits = own <= room;
-            room = room.saturating_sub(own + 2);
+            let length = part.chars().count();
+            let fits = length <= room;
+            room = room.saturating_sub(length + 2);
             fits
         });
         bar.set_message(fitting.map(String::as_str).collect::<Vec<_>>().join("  "));
@@ -311,8 +314,8 @@ impl Observer for Bars {
         let (green, dim) = (Style::new().green(), Style::new().dimmed());
         self.pace.on(event);
         if !matches!(event, RunEvent::Added { .. }) {
-            for added in self.added.take() {
-                self.print(&format!("  {} {added}", self.styled("+", dim)));
+            for text in self.added.take() {
+                self.print(&format!("  {} {text}", self.styled("+", dim)));
             }
         }
         match event {
@@ -352,8 +355,8 @@ impl Observer for Bars {
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let headline = headline(plan.job(JobId::new(*job)).task, outcome);
-                let rest = format!("{took:>8}  {headline}");
-                self.ended("✓", green, plan, *job, whole_parts(&rest, self.room()));
+                let details = format!("{took:>8}  {headline}");
+                self.ended("✓", green, plan, *job, whole_parts(&details, self.room()));
             }
             RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.forget(*job);
@@ -364,13 +367,13 @@ impl Observer for Bars {
                 self.job_failed(plan, *job, *seconds, failure, log.is_some());
             }
             RunEvent::Stopped { job, seconds, how } => {
-                let rest = format!("{:>8}  stopped: {}", duration(*seconds), clean(how));
-                self.ended("‖", dim, plan, *job, &rest);
+                let details = format!("{:>8}  stopped: {}", duration(*seconds), clean(how));
+                self.ended("‖", dim, plan, *job, &details);
             }
             RunEvent::Skipped { job, because: Some(because) } => {
                 self.skipped += 1;
-                let needed = name(plan.job(JobId::new(*because)));
-                self.ended("-", dim, plan, *job, &format!("skipped: needs {needed}"));
+                let need = name(plan.job(JobId::new(*because)));
+                self.ended("-", dim, plan, *job, &format!("skipped: needs {need}"));
             }
             // After a stop that would be all the rest of the plan; the summary counts it.
             RunEvent::Skipped { job, because: None } => self.forget(*job),

@@ -84,9 +84,10 @@ impl<W: Write> Lines<W> {
         if self.ended < self.total && self.counted.elapsed() >= interval {
             self.counted = Instant::now();
             let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
-            let left = self.pace.left().map_or_else(String::new, |left| format!(", about {} left", duration(left)));
+            let time_left =
+                self.pace.left().map_or_else(String::new, |seconds| format!(", about {} left", duration(seconds)));
             let last = self.last.take().map_or_else(String::new, |last| format!("; last: {last}"));
-            self.line(&format!("{} of {} ended{failed}{left}{last}", self.ended, count(self.total, "job")));
+            self.line(&format!("{} of {} ended{failed}{time_left}{last}", self.ended, count(self.total, "job")));
         }
     }
 
@@ -108,15 +109,15 @@ impl<W: Write> Lines<W> {
         self.line(&super::summary(summary));
     }
 
-    fn ended(&mut self, mark: &str, plan: &Plan, job: usize, rest: &str) {
+    fn ended(&mut self, mark: &str, plan: &Plan, job: usize, details: &str) {
         self.ended += 1;
         self.said.remove(&job);
         let name = name(plan.job(JobId::new(job)));
         if mark == DONE && self.is_brief() {
-            self.last = Some(format!("{name}  {rest}").trim_end().to_owned());
+            self.last = Some(format!("{name}  {details}").trim_end().to_owned());
             return;
         }
-        let text = format!("[{}/{}] {mark} {name}  {rest}", self.ended, self.total);
+        let text = format!("[{}/{}] {mark} {name}  {details}", self.ended, self.total);
         self.line(text.trim_end());
     }
 }
@@ -125,8 +126,8 @@ impl<W: Write> Observer for Lines<W> {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
         self.pace.on(event);
         if !matches!(event, RunEvent::Added { .. }) {
-            for added in self.added.take() {
-                self.line(&format!("more: {added}"));
+            for text in self.added.take() {
+                self.line(&format!("more: {text}"));
             }
         }
         self.count();
@@ -165,8 +166,8 @@ impl<W: Write> Observer for Lines<W> {
             }
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
-                let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
-                self.ended(DONE, plan, *job, &rest);
+                let details = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
+                self.ended(DONE, plan, *job, &details);
             }
             RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.said.remove(job);
@@ -176,16 +177,16 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Failed { job, seconds, failure, log, tolerated } => {
                 let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
                 let log = log.as_ref().map(|log| log.display().to_string());
-                let rest = format!("{}  {}", duration(*seconds), failed(&message, log));
+                let details = format!("{}  {}", duration(*seconds), failed(&message, log));
                 self.failed += 1;
-                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
+                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &details);
             }
             RunEvent::Stopped { job, seconds, how } => {
                 self.ended("stopped", plan, *job, &format!("{}  {}", duration(*seconds), clean(how)));
             }
             RunEvent::Skipped { job, because: Some(because) } => {
-                let needed = name(plan.job(JobId::new(*because)));
-                self.ended("skipped", plan, *job, &format!("needs {needed}"));
+                let need = name(plan.job(JobId::new(*because)));
+                self.ended("skipped", plan, *job, &format!("needs {need}"));
             }
             // Storing takes only a moment. After a stop, the whole rest of the plan is skipped, and the summary counts it.
             // The number of records that may come from a remote is printed elsewhere; there may be thousands of them.

@@ -52,20 +52,21 @@ pub fn name(job: &Job) -> String {
 
 /// The metrics that a line has room for: `loss 2.31  sparsity 50.0 %`.
 fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
-    let shown = task.headline.iter().filter_map(|name| {
+    let headline_values = task.headline.iter().filter_map(|name| {
         let metric = outcome.metrics.get(name)?;
         // The sparsity of a dense network carries no information.
-        let boring = *name == "sparsity" && metric.value == 0.0;
+        let is_boring = *name == "sparsity" && metric.value == 0.0;
         let word = name.rsplit('.').next().unwrap_or(name);
         let value = measured(name, *metric);
-        (!boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
+        (!is_boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
     });
     // The first few metrics of a task that does not declare its metrics, by name.
-    let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
-    let own =
-        own.take(3).map(|(name, metric)| format!("{} {}{}", clean(name), short(metric.value), after(metric.unit)));
+    let open_metrics = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
+    let open_values = open_metrics
+        .take(3)
+        .map(|(name, metric)| format!("{} {}{}", clean(name), short(metric.value), after(metric.unit)));
     let diverged = outcome.diverged().map(|(name, _)| format!("{} diverged", clean(name)));
-    shown.chain(own).chain(diverged.take(3)).collect::<Vec<_>>().join("  ")
+    headline_values.chain(open_values).chain(diverged.take(3)).collect::<Vec<_>>().join("  ")
 }
 
 /// A number of unknown size with four digits that mean something.
@@ -96,9 +97,9 @@ fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
 }
 
 /// Message about a failed job that will be retried.
-fn retrying(failure: &Failure, (attempt, attempts): (u32, u32), wait: f64, alone: bool) -> String {
+fn retrying(failure: &Failure, (attempt, attempts): (u32, u32), wait: f64, is_alone: bool) -> String {
     let message = clean(&failure.message);
-    if alone {
+    if is_alone {
         return format!("{message}; it shared a GPU, and runs again on a whole one");
     }
     format!("{message}; attempt {} of {attempts} in {}", attempt + 1, duration(wait))

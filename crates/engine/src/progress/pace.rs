@@ -35,15 +35,16 @@ impl Pace {
 
     /// True if it is time to estimate again.
     pub(super) fn is_due(&self) -> bool {
-        self.made.is_none_or(|made| made.elapsed() >= ESTIMATE_INTERVAL)
+        self.made.is_none_or(|instant| instant.elapsed() >= ESTIMATE_INTERVAL)
     }
 
     /// Returns the estimated seconds until the end of the run; `None` if there is no estimate.
     pub(super) fn left(&mut self) -> Option<f64> {
         if self.is_due() {
             self.made = Some(Instant::now());
-            let left = self.heard.left(host::clock::now());
-            self.end = left.and_then(|left| Instant::now().checked_add(Duration::try_from_secs_f64(left).ok()?));
+            let seconds = self.heard.left(host::clock::now());
+            self.end =
+                seconds.and_then(|seconds| Instant::now().checked_add(Duration::try_from_secs_f64(seconds).ok()?));
         }
         self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
     }
@@ -59,15 +60,15 @@ impl Quiet {
     /// change it.
     pub(super) fn new() -> Option<Self> {
         let terminal = std::io::stderr();
-        let before = tcgetattr(&terminal).ok()?;
+        let settings = tcgetattr(&terminal).ok()?;
         // In the background the change would stop this process.
-        if tcgetpgrp(&terminal).ok()? != getpgrp() || !before.local_modes.contains(LocalModes::ECHOCTL) {
+        if tcgetpgrp(&terminal).ok()? != getpgrp() || !settings.local_modes.contains(LocalModes::ECHOCTL) {
             return None;
         }
-        let mut quiet = before.clone();
+        let mut quiet = settings.clone();
         quiet.local_modes.remove(LocalModes::ECHOCTL);
         tcsetattr(&terminal, OptionalActions::Now, &quiet).ok()?;
-        Some(Self(before))
+        Some(Self(settings))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::format::count;
 pub(super) struct Repeats {
     /// The first job with each failure.
     failures: BTreeMap<String, String>,
-    /// The first note of each kind, and the number of further jobs with one that differs from it in its numbers only.
+    /// The first note of each kind, and the number of further jobs with a note that differs from it only in its numbers.
     notes: BTreeMap<String, (String, usize)>,
 }
 
@@ -28,12 +28,12 @@ impl Repeats {
         }
     }
 
-    /// True if no job has shown this note, or one that differs from it in its numbers only.
+    /// True if no job has shown this note, or a note that differs from it only in its numbers.
     pub(super) fn is_new(&mut self, note: &str) -> bool {
         let kind = without_numbers(note);
         match self.notes.get_mut(&kind) {
-            Some((_, more)) => {
-                *more += 1;
+            Some((_, repeats)) => {
+                *repeats += 1;
                 false
             }
             None => self.notes.insert(kind, (note.to_owned(), 0)).is_none(),
@@ -43,7 +43,9 @@ impl Repeats {
     /// The notes that more than one job has, each with the number of the further jobs.
     pub(super) fn repeated_notes(&mut self) -> impl Iterator<Item = String> + use<> {
         let notes = std::mem::take(&mut self.notes).into_values();
-        notes.filter(|(_, more)| *more > 0).map(|(note, more)| format!("{}: {note}", count(more, "more job")))
+        notes
+            .filter(|(_, repeats)| *repeats > 0)
+            .map(|(note, repeats)| format!("{}: {note}", count(repeats, "more job")))
     }
 }
 

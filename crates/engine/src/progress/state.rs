@@ -27,7 +27,7 @@ pub fn counts(snapshot: &Snapshot) -> String {
 /// A job's state as a word, with its details.
 pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static str, String) {
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
-    let rest = match state {
+    let details = match state {
         State::NotSelected | State::Cached => String::new(),
         State::Reserve => "it runs if results decide so".to_owned(),
         State::Waiting(reason) => clean(reason).into_owned(),
@@ -68,7 +68,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
         State::Skipped(None) => "the run was stopped".to_owned(),
         State::Lost => "the engine was killed before it was done".to_owned(),
     };
-    (state.word(), rest)
+    (state.word(), details)
 }
 
 /// The time from one moment to a later one; nothing if a clock was set back meanwhile.

@@ -1,4 +1,4 @@
-//! Figures of a recipe: what is done of a step, as a chart.
+//! Figures of a recipe: the finished jobs of a step, as a chart.
 
 use std::{
     borrow::Cow,
@@ -41,12 +41,12 @@ pub(super) struct Done<'a> {
     pub(super) measured: &'a BTreeMap<JobId, Measured>,
     /// The records that have curves to draw.
     pub(super) records: &'a BTreeMap<JobId, Cow<'a, Record>>,
-    /// The last jobs of configurations that a search stopped, by those that did not run.
+    /// The last jobs of configurations that a search stopped, by their jobs that did not run.
     pub(super) reached: &'a HashMap<JobId, JobId>,
 }
 
 impl Figure {
-    /// Draws a figure from what is done.
+    /// Draws a figure from the finished jobs.
     pub(super) fn new(figure: &recipe::Figure, study: &Study, done: Done<'_>) -> Self {
         let Done { measured, records, reached } = done;
         let spec = &figure.chart;
@@ -54,10 +54,10 @@ impl Figure {
         let mut dots = Vec::new();
         for (point, job) in points(figure, study) {
             // Points that are the same job are one measurement.
-            let ended = reached.get(job).filter(|_| spec.has_curves());
-            let job = ended.unwrap_or(job);
+            let last_job = reached.get(job).filter(|_| spec.has_curves());
+            let job = last_job.unwrap_or(job);
             let Some(measured) = measured.get(job).filter(|_| jobs.insert(*job)) else { continue };
-            // A number alone does not say what it is of.
+            // A number alone does not name its axis.
             let color = spec.color.as_ref().and_then(|axis| {
                 let value = point.get(axis)?;
                 let name = if let Value::Text(text) = value { text.clone() } else { format!("{axis}={value}") };
@@ -77,7 +77,7 @@ impl Figure {
                 curves: records.get(job).map(|record| &record.outcome.curves),
                 started: measured.started,
                 seconds: measured.seconds,
-                stopped: ended.is_some(),
+                stopped: last_job.is_some(),
             });
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();

@@ -106,7 +106,7 @@ impl CellData {
             paper: cell.paper,
             mark: cell.mark.map(Mark::word),
             missing: cell.missing,
-            why: cell.absences.iter().map(|why| (*why).to_owned()).collect(),
+            why: cell.absences.iter().map(|reason| (*reason).to_owned()).collect(),
         }
     }
 }

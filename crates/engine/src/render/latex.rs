@@ -24,12 +24,12 @@ pub(super) fn render(table: &Table) -> String {
             *width = (*width).max(text.chars().count() + GAP);
         }
     }
-    let all: usize = widths.iter().sum();
+    let width: usize = widths.iter().sum();
     let follows: Vec<bool> = table.columns.iter().map(follows).collect();
-    let parts = parts(&widths, &follows, if all > TURNED { TURNED } else { all });
-    let setting = if all <= UPRIGHT {
+    let parts = parts(&widths, &follows, if width > TURNED { TURNED } else { width });
+    let setting = if width <= UPRIGHT {
         Setting::Plain
-    } else if all <= SHRUNK {
+    } else if width <= SHRUNK {
         Setting::Shrunk
     } else {
         Setting::Turned
@@ -48,20 +48,20 @@ fn follows(column: &Column) -> bool {
     matches!(column.show, Show::Paper | Show::Delta | Show::Share)
 }
 
-/// Columns of each part of a table that is split into parts of about the same width, none wider than `most` if that can be. Every
+/// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every
 /// part begins with the labels, which are the columns before those of `follows`; columns for which that is true stay with the one
 /// before them.
-fn parts(widths: &[usize], follows: &[bool], most: usize) -> Vec<Vec<usize>> {
+fn parts(widths: &[usize], follows: &[bool], max_width: usize) -> Vec<Vec<usize>> {
     let labels = widths.len() - follows.len();
-    let own: usize = widths[..labels].iter().sum();
-    let rest: usize = widths[labels..].iter().sum();
-    let number = rest.div_ceil(most.saturating_sub(own).max(1)).max(1);
+    let labels_width: usize = widths[..labels].iter().sum();
+    let cells_width: usize = widths[labels..].iter().sum();
+    let number = cells_width.div_ceil(max_width.saturating_sub(labels_width).max(1)).max(1);
     let widest = widths[labels..].iter().max().copied().unwrap_or(0);
-    let most = most.min(own + rest.div_ceil(number) + widest);
-    let begin = || ((0..labels).collect::<Vec<_>>(), own);
+    let max_width = max_width.min(labels_width + cells_width.div_ceil(number) + widest);
+    let begin = || ((0..labels).collect::<Vec<_>>(), labels_width);
     let (mut parts, (mut part, mut width)) = (Vec::new(), begin());
     for (column, (wide, follows)) in widths[labels..].iter().zip(follows).enumerate() {
-        if width + wide > most && part.len() > labels && !follows {
+        if width + wide > max_width && part.len() > labels && !follows {
             parts.push(part);
             (part, width) = begin();
         }

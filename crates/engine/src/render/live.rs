@@ -132,8 +132,8 @@ impl Schedule {
         Some(wait.max(quiet))
     }
 
-    fn written(&mut self, begun: Instant, now: Instant) {
-        self.cost = now - begun;
+    fn written(&mut self, start: Instant, now: Instant) {
+        self.cost = now - start;
         self.pause = REPORT_INTERVAL.max(self.cost * SHARE);
         (self.last, self.news) = (now, None);
     }
@@ -148,9 +148,9 @@ fn write(plan: &Plan, store: &Store, folder: &Path, receiver: &Receiver<Message>
         match receiver.recv_timeout(due.unwrap_or(Duration::from_hours(1))) {
             Ok(message) => schedule.hear(message, Instant::now()),
             Err(RecvTimeoutError::Timeout) if due.is_some() => {
-                let begun = Instant::now();
+                let start = Instant::now();
                 report(plan, store, folder, &mut results);
-                schedule.written(begun, Instant::now());
+                schedule.written(start, Instant::now());
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -42,7 +42,7 @@ use crate::{
     store::Store,
 };
 
-/// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
+/// The tables and figures of a recipe and the verdicts on its claims, made from the records in the store.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// Its folder, below that of all reports.
@@ -82,7 +82,7 @@ pub enum Format {
     Csv,
 }
 
-/// The files that a table is written to: their endings, and what is in them.
+/// The files that a table is written to: their endings and their formats.
 const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
 
 impl<'a> Report<'a> {
@@ -174,23 +174,27 @@ impl Report<'_> {
     /// Writes the page and the figures, which are drawn for it.
     fn write_drawn(&self, folder: &Path, page: Page) -> io::Result<()> {
         let Self { plan, study, results, store, tables, verdicts, .. } = self;
-        let (index, drawn) = (folder.join("index.html"), folder.join("figures"));
+        let (index, figures_folder) = (folder.join("index.html"), folder.join("figures"));
         let mark = page::mark(plan, study, results);
         if let (Page::IfStale, Some(mark)) = (page, &mark)
             && page::has_mark(&index, mark)
             && setup::is_there(folder)
-            && study.recipe.figures.iter().all(|figure| drawn.join(format!("{}.svg", figure.name.value)).is_file())
+            && study
+                .recipe
+                .figures
+                .iter()
+                .all(|figure| figures_folder.join(format!("{}.svg", figure.name.value)).is_file())
         {
             return Ok(());
         }
         let figures = self.figures();
         if figures.iter().any(|figure| figure.svg.is_ok()) {
-            fs::create_dir_all(&drawn)?;
+            fs::create_dir_all(&figures_folder)?;
         }
         for figure in &figures {
             let svg = figure.svg.as_ref().ok().map(String::as_bytes);
             for (end, content) in [("svg", svg), ("png", figure.png.as_deref()), ("pdf", figure.pdf.as_deref())] {
-                let path = drawn.join(format!("{}.{end}", figure.name));
+                let path = figures_folder.join(format!("{}.{end}", figure.name));
                 match content {
                     Some(content) => written(&path, content)?,
                     None => remove_if_there(&path)?,
@@ -223,7 +227,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Draws the figures, for which the records of those that have curves are read.
+    /// Draws the figures. Reads the records of jobs whose curves a figure shows.
     fn figures(&self) -> Vec<Figure> {
         let Self { plan, study, results, store, .. } = self;
         let reached = reached(plan, study, &self.decided, results.measured());
@@ -239,9 +243,10 @@ impl Report<'_> {
     fn clear(&self, folder: &Path) -> io::Result<()> {
         let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
         let figures = self.study.recipe.figures.iter();
-        let drawn = figures.flat_map(|figure| ["svg", "png", "pdf"].map(|end| format!("{}.{end}", figure.name.value)));
-        let kept = [("tables", tables.collect()), ("figures", drawn.collect())];
-        let kept: [(&str, Vec<String>); 2] = kept;
+        let figure_files =
+            figures.flat_map(|figure| ["svg", "png", "pdf"].map(|end| format!("{}.{end}", figure.name.value)));
+        let kept_files = [("tables", tables.collect()), ("figures", figure_files.collect())];
+        let kept: [(&str, Vec<String>); 2] = kept_files;
         for (name, kept) in kept {
             let entries = match fs::read_dir(folder.join(name)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

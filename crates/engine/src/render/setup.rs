@@ -164,15 +164,15 @@ impl<'a> Sources<'a> {
             .filter(|(_, id)| !self.study.rounds.contains_key(id))
             .map(|(_, id)| self.plan.job(*id).key)
             .collect();
-        let done = self.records.iter().chain(&self.imported).map(|record| record.key).collect::<BTreeSet<_>>();
-        let open = jobs.difference(&done).count();
+        let done_keys = self.records.iter().chain(&self.imported).map(|record| record.key).collect::<BTreeSet<_>>();
+        let open_jobs = jobs.difference(&done_keys).count();
         topic.say(format!(
             "The study \"{}\" has {} with results.",
             clean(&self.study.recipe.name),
-            count(done.len(), "job")
+            count(done_keys.len(), "job")
         ));
-        if open > 0 {
-            topic.lacks(format!("{} without a result", count(open, "job")));
+        if open_jobs > 0 {
+            topic.lacks(format!("{} without a result", count(open_jobs, "job")));
         }
         let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
         for source in self.imported.iter().filter_map(|record| record.imported()) {
@@ -211,9 +211,9 @@ impl<'a> Sources<'a> {
 
     /// Number of seeds of a step's points with results: `3`, or `2 to 4`.
     fn seeds_of(&self, points: &[(crate::plan::Point, crate::plan::JobId)]) -> String {
-        let done: HashSet<Key> = self.records.iter().map(|record| record.key).collect();
+        let done_keys: HashSet<Key> = self.records.iter().map(|record| record.key).collect();
         let mut groups: BTreeMap<String, usize> = BTreeMap::new();
-        for (point, _) in points.iter().filter(|(_, id)| done.contains(&self.plan.job(*id).key)) {
+        for (point, _) in points.iter().filter(|(_, id)| done_keys.contains(&self.plan.job(*id).key)) {
             *groups.entry(point.but("seed")).or_default() += 1;
         }
         match (groups.values().min(), groups.values().max()) {
@@ -257,20 +257,26 @@ impl<'a> Sources<'a> {
 
     fn times(&self) -> Topic {
         let mut topic = Topic::new("conditions of times");
-        let shown: HashSet<&str> = self.study.recipe.metrics().collect();
+        let shown_metrics: HashSet<&str> = self.study.recipe.metrics().collect();
         let timed = |record: &&Record| {
-            record.outcome.metrics.iter().any(|(name, metric)| metric.unit.is_timing() && shown.contains(name.as_str()))
+            record
+                .outcome
+                .metrics
+                .iter()
+                .any(|(name, metric)| metric.unit.is_timing() && shown_metrics.contains(name.as_str()))
         };
-        let timed: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
-        if timed.is_empty() {
+        let timed_records: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
+        if timed_records.is_empty() {
             topic.say("No table, figure or claim shows a time or a rate.");
             return topic;
         }
-        let known: Vec<(&Record, &Conditions)> =
-            timed.iter().filter_map(|record| Some((*record, record.provenance.conditions.as_deref()?))).collect();
+        let known: Vec<(&Record, &Conditions)> = timed_records
+            .iter()
+            .filter_map(|record| Some((*record, record.provenance.conditions.as_deref()?)))
+            .collect();
         let alone = known.iter().filter(|(_, conditions)| conditions.exclusive.held).count();
-        let jobs = count(timed.len(), "job");
-        topic.say(if alone == timed.len() {
+        let jobs = count(timed_records.len(), "job");
+        topic.say(if alone == timed_records.len() {
             format!("Times and rates are of {jobs}, each without another job of a sweep on its machine.")
         } else {
             format!(
@@ -288,7 +294,7 @@ impl<'a> Sources<'a> {
                 clean(&record.label)
             ));
         }
-        let unknown = timed.len() - known.iter().filter(|(_, conditions)| conditions.foreign.is_some()).count();
+        let unknown = timed_records.len() - known.iter().filter(|(_, conditions)| conditions.foreign.is_some()).count();
         if unknown > 0 {
             topic
                 .lacks(format!("load during {}, which were too short or of an earlier version", count(unknown, "job")));
@@ -307,12 +313,12 @@ impl<'a> Sources<'a> {
             let gpus = if gpus > 0.0 { format!(" and {}", compute(gpus, "GPU")) } else { String::new() };
             format!("{}{gpus}", compute(cores, "core"))
         };
-        let failed = if lost > 0 {
+        let failed_text = if lost > 0 {
             format!(", of which {} in {} without a result", time(lost_cores, lost_gpus), count(lost, "attempt"))
         } else {
             String::new()
         };
-        topic.say(format!("The jobs took {}{failed}.", time(cores, gpus)));
+        topic.say(format!("The jobs took {}{failed_text}.", time(cores, gpus)));
         if is_part {
             topic.lacks("attempts of older runs");
         }
@@ -352,9 +358,9 @@ fn digits(digest: &str) -> &str {
 
 /// A list in words: `a, b and 3 more`.
 fn listed<'t>(items: impl ExactSizeIterator<Item = &'t str>) -> String {
-    let more = items.len().saturating_sub(MAX_NAMES);
-    let shown = items.take(MAX_NAMES).collect::<Vec<_>>().join(", ");
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
+    let hidden = items.len().saturating_sub(MAX_NAMES);
+    let text = items.take(MAX_NAMES).collect::<Vec<_>>().join(", ");
+    if hidden > 0 { format!("{text} and {hidden} more") } else { text }
 }
 
 /// The file of the setup in a report's folder.

@@ -69,10 +69,10 @@ fn columns_of(grid: &Grid) -> usize {
 
 /// The first of two tables in 80 columns, or if it is too wide, the second one with wrapped cells. Notes are wrapped, too.
 pub(crate) fn narrow([first, second]: [Table; 2]) -> String {
-    let all = |table: &Table| (0..table.columns.len()).collect::<Vec<_>>();
-    let width = columns_of(&grid(&first, &all(&first)));
+    let all_columns = |table: &Table| (0..table.columns.len()).collect::<Vec<_>>();
+    let width = columns_of(&grid(&first, &all_columns(&first)));
     let table = if width > usize::from(NARROW) { second } else { first };
-    let mut grid = grid(&table, &all(&table));
+    let mut grid = grid(&table, &all_columns(&table));
     grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(NARROW);
     let mut text = format!("{}\n{grid}\n", wrapped(&table.title));
     for note in &table.notes {
@@ -105,10 +105,10 @@ fn grid(table: &Table, columns: &[usize]) -> Grid {
     grid.load_style(RULED);
     let axes = table.axes.len();
     let chosen = |mut texts: Vec<String>| -> Vec<String> {
-        let shown = columns.iter().map(|column| texts.get_mut(axes + column).map(std::mem::take).unwrap_or_default());
-        let shown: Vec<String> = shown.collect();
+        let cells = columns.iter().map(|column| texts.get_mut(axes + column).map(std::mem::take).unwrap_or_default());
+        let cells: Vec<String> = cells.collect();
         texts.truncate(axes);
-        texts.extend(shown);
+        texts.extend(cells);
         texts
     };
     grid.set_header(chosen(table.headings()));
@@ -121,14 +121,14 @@ fn grid(table: &Table, columns: &[usize]) -> Grid {
     grid
 }
 
-/// One claim a paragraph: its sign, its name, the verdict; below it what it says, and why.
+/// One paragraph per claim: its sign, its name, the verdict; below it the statement and the reason.
 pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let mut lines = vec!["Claims".to_owned()];
     for verdict in verdicts {
         let (sign, word) = (verdict.state.sign(), verdict.word());
         let invariant = if verdict.invariant { " (invariant)" } else { "" };
         lines.push(format!("{sign} {}{invariant}: {word}", verdict.claim));
-        lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
+        lines.extend(verdict.says.iter().map(|text| format!("    {text}")));
         // The reason has the comparison with it, if there is an interval.
         let paper = verdict.paper.filter(|_| verdict.paper_within.is_none());
         let paper = paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();

@@ -38,10 +38,10 @@ impl Tasks {
 
     /// Like [`interquartile_mean`](Self::interquartile_mean), with this seed and this number of draws.
     pub fn interquartile_mean_with(&self, seed: u64, draws: usize) -> Estimate {
-        let all: Vec<f64> = self.0.iter().flatten().copied().collect();
-        let value = interquartile_mean(&all).unwrap_or(f64::NAN);
+        let all_values: Vec<f64> = self.0.iter().flatten().copied().collect();
+        let value = interquartile_mean(&all_values).unwrap_or(f64::NAN);
         let mut random = Draws::new(seed);
-        let mut drawn = Vec::with_capacity(all.len());
+        let mut drawn = Vec::with_capacity(all_values.len());
         let resampled = || {
             drawn.clear();
             for runs in &self.0 {
@@ -91,8 +91,8 @@ impl Wins {
     }
 
     fn share(&self) -> f64 {
-        let all: usize = self.0.iter().map(Vec::len).sum();
-        self.0.iter().flatten().sum::<f64>() / all as f64
+        let number: usize = self.0.iter().map(Vec::len).sum();
+        self.0.iter().flatten().sum::<f64>() / number as f64
     }
 
     fn drawn(&self, random: &mut Draws) -> f64 {
@@ -114,8 +114,8 @@ fn interval(value: f64, replicated: bool, draws: usize, mut resampled: impl FnMu
     if !replicated || draws == 0 || value.is_nan() {
         return without;
     }
-    let mut drawn: Vec<f64> = (0..draws).map(|_| resampled()).collect();
-    drawn.sort_unstable_by(f64::total_cmp);
+    let mut means: Vec<f64> = (0..draws).map(|_| resampled()).collect();
+    means.sort_unstable_by(f64::total_cmp);
     let tail = (1.0 - LEVEL) / 2.0;
-    Estimate { low: percentile(&drawn, tail), high: percentile(&drawn, 1.0 - tail), ..without }
+    Estimate { low: percentile(&means, tail), high: percentile(&means, 1.0 - tail), ..without }
 }

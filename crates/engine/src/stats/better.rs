@@ -30,7 +30,7 @@ impl Better {
     /// Every word of the name must be known: `loss_scale` and `acc_step` are no measures of quality.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
-        let mut found = None;
+        let mut direction_of_words = None;
         for word in lower.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
             let direction = if LESS.contains(&word) {
                 Self::Less
@@ -41,12 +41,12 @@ impl Better {
             } else {
                 return None;
             };
-            if found.is_some_and(|found| found != direction) {
+            if direction_of_words.is_some_and(|earlier| earlier != direction) {
                 return None;
             }
-            found = Some(direction);
+            direction_of_words = Some(direction);
         }
-        found
+        direction_of_words
     }
 }
 

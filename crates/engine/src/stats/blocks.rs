@@ -86,8 +86,8 @@ impl Blocks {
         let Some(rows) = &self.uneven else { return Some(pooled) };
         let differences: Vec<f64> = rows.get(first)?.iter().zip(rows.get(second)?).map(|(a, b)| a - b).collect();
         // The range of two rows is √2 times their difference in standard errors.
-        let own = Sample::new(&differences)?.sd? / std::f64::consts::SQRT_2;
-        Some(pooled.max(of(own, (self.blocks - 1) as f64)?))
+        let error = Sample::new(&differences)?.sd? / std::f64::consts::SQRT_2;
+        Some(pooled.max(of(error, (self.blocks - 1) as f64)?))
     }
 
     /// The smallest difference from one given row that is not chance at this level, simultaneously for all other rows
@@ -182,9 +182,9 @@ impl Groups {
             let error = squares[row].sqrt();
             ErrorOfMean { error, freedom: (self.counts[row] - 1) as f64 }
         };
-        let own = welch([error(first), error(second)]);
-        let own = p(difference, own.error / std::f64::consts::SQRT_2, rows, own.freedom)?;
-        Some(pooled.max(own))
+        let difference_error = welch([error(first), error(second)]);
+        let own_p = p(difference, difference_error.error / std::f64::consts::SQRT_2, rows, difference_error.freedom)?;
+        Some(pooled.max(own_p))
     }
 
     fn error(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
@@ -203,8 +203,8 @@ pub(super) const MAX_RATIO: f64 = 1e100;
 /// True if one of several sums of squares, each with `freedom` degrees of freedom, is too large for equal variances (Cochran's
 /// C, at 5 % for all of them). Two rows of blocks have the same squares.
 fn is_uneven(squares: &[f64], freedom: f64) -> bool {
-    let (rows, all) = (squares.len() as f64, squares.iter().sum::<f64>());
-    let share = squares.iter().copied().fold(0.0, f64::max) / all;
+    let (rows, total) = (squares.len() as f64, squares.iter().sum::<f64>());
+    let share = squares.iter().copied().fold(0.0, f64::max) / total;
     let Ok(ratio) = FisherSnedecor::new(freedom, (rows - 1.0) * freedom) else { return false };
     // A share of NaN is that of rows without any spread, and one of 1 that of a single row with some.
     let value = ((rows - 1.0) * share / (1.0 - share)).min(MAX_RATIO);

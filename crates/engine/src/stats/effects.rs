@@ -29,9 +29,9 @@ impl Noise {
         let of_block: Vec<f64> = (0..blocks)
             .map(|block| points.iter().map(|values| values[block]).sum::<f64>() / points.len() as f64)
             .collect();
-        let all = mean(&of_point);
+        let total_mean = mean(&of_point);
         let residuals = points.iter().zip(&of_point).flat_map(|(values, of_point)| {
-            values.iter().zip(&of_block).map(move |(value, of_block)| value - of_point - (of_block - all))
+            values.iter().zip(&of_block).map(move |(value, of_block)| value - of_point - (of_block - total_mean))
         });
         Some(Self::of(residuals, freedom, points))
     }
@@ -58,8 +58,8 @@ impl Noise {
     pub(crate) fn equality(&self, points: &[Vec<f64>]) -> Option<f64> {
         let between = points.len().checked_sub(1).filter(|between| *between > 0)? as f64;
         let count: usize = points.iter().map(Vec::len).sum();
-        let all = points.iter().flatten().sum::<f64>() / count as f64;
-        let squares: f64 = points.iter().map(|values| values.len() as f64 * (mean(values) - all).powi(2)).sum();
+        let total_mean = points.iter().flatten().sum::<f64>() / count as f64;
+        let squares: f64 = points.iter().map(|values| values.len() as f64 * (mean(values) - total_mean).powi(2)).sum();
         let ratio = squares / between / self.variance;
         let distribution = FisherSnedecor::new(between, self.freedom).ok()?;
         ratio.is_finite().then(|| distribution.sf(ratio.min(MAX_RATIO)))
@@ -150,23 +150,23 @@ pub(crate) fn shapley(levels: &[usize], means: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// Sets the variance that every set of factors explains. `levels` are those of the factors that are neither averaged nor
-/// in `set`. `means` are in the order of these factors; for each of their combinations there are the means of `kept`
+/// in `set`. `means` are in the order of these factors; for each of their combinations there are the means of `inner_size`
 /// combinations of the factors in `set`.
-fn explain(levels: &[usize], means: &[f64], kept: usize, set: usize, explained: &mut [f64]) {
-    let Some((own, rest)) = levels.split_last() else {
-        let all = mean(means);
-        explained[set] = means.iter().map(|mean| (mean - all).powi(2)).sum::<f64>() / means.len() as f64;
+fn explain(levels: &[usize], means: &[f64], inner_size: usize, set: usize, explained: &mut [f64]) {
+    let Some((level_count, outer_levels)) = levels.split_last() else {
+        let total_mean = mean(means);
+        explained[set] = means.iter().map(|mean| (mean - total_mean).powi(2)).sum::<f64>() / means.len() as f64;
         return;
     };
-    explain(rest, means, kept * own, set | 1 << rest.len(), explained);
+    explain(outer_levels, means, inner_size * level_count, set | 1 << outer_levels.len(), explained);
     let averaged: Vec<f64> = means
-        .chunks(own * kept)
+        .chunks(level_count * inner_size)
         .flat_map(|chunk| {
-            let of_level = move |index| chunk.iter().skip(index).step_by(kept);
-            (0..kept).map(move |index| of_level(index).sum::<f64>() / *own as f64)
+            let of_level = move |index| chunk.iter().skip(index).step_by(inner_size);
+            (0..inner_size).map(move |index| of_level(index).sum::<f64>() / *level_count as f64)
         })
         .collect();
-    explain(rest, &averaged, kept, set, explained);
+    explain(outer_levels, &averaged, inner_size, set, explained);
 }
 
 #[cfg(test)]

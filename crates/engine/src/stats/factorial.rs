@@ -122,9 +122,9 @@ impl Factorial {
     pub(crate) fn alias(&self, effect: &[usize]) -> Option<Vec<usize>> {
         let halves = self.parts.iter().filter(|part| matches!(part.arrangement, Arrangement::Half { .. }));
         let aliases = halves.filter(|part| part.factors.iter().any(|factor| effect.contains(factor))).map(|part| {
-            let own = part.factors.iter().filter(|factor| !effect.contains(factor));
+            let own_factors = part.factors.iter().filter(|factor| !effect.contains(factor));
             let others = effect.iter().filter(|factor| !part.factors.contains(factor));
-            let alias: BTreeSet<usize> = own.chain(others).copied().collect();
+            let alias: BTreeSet<usize> = own_factors.chain(others).copied().collect();
             alias.into_iter().collect::<Vec<_>>()
         });
         aliases.min_by_key(Vec::len)
@@ -154,20 +154,22 @@ impl Part {
     /// The part that a group of factors is; `None` if its combinations have no known arrangement.
     fn find(group: &Group, levels: &[usize], cells: &[Vec<usize>]) -> Option<Self> {
         let factors = group.factors.clone();
-        let own: HashSet<Vec<usize>> =
+        let combinations: HashSet<Vec<usize>> =
             cells.iter().map(|cell| factors.iter().map(|factor| cell[*factor]).collect()).collect();
         let own_levels: Vec<usize> = factors.iter().map(|factor| levels[*factor]).collect();
         let full = own_levels.iter().try_fold(1_usize, |product, levels| product.checked_mul(*levels));
         let two_levels = own_levels.iter().all(|levels| *levels == 2);
-        let size = own.len();
-        let left_out = two_levels && is_one_left_out(&own, factors.len());
+        let size = combinations.len();
+        let left_out = two_levels && is_one_left_out(&combinations, factors.len());
         let arrangement = if group.leaves_one_out && left_out && factors.len() > 1 {
             Arrangement::OneLeftOut
         } else if full == Some(size) {
             Arrangement::Full
-        } else if let Some(negative) = half(&own, factors.len()).filter(|_| two_levels && full == Some(2 * size)) {
+        } else if let Some(negative) =
+            half(&combinations, factors.len()).filter(|_| two_levels && full == Some(2 * size))
+        {
             Arrangement::Half { negative }
-        } else if is_one_added(&own, &own_levels) {
+        } else if is_one_added(&combinations, &own_levels) {
             Arrangement::OneAdded
         } else if left_out {
             Arrangement::OneLeftOut
@@ -192,19 +194,19 @@ impl Part {
     }
 
     fn coefficient(&self, effect: &Effect, cell: &[usize], levels: &[usize]) -> f64 {
-        let own = || effect.0.iter().filter(|(factor, _)| self.factors.contains(factor));
+        let own_terms = || effect.0.iter().filter(|(factor, _)| self.factors.contains(factor));
         let sign = |(factor, level): &(usize, usize)| match cell[*factor] {
             at if at == *level => 1.0,
             0 => -1.0,
             _ => 0.0,
         };
         if let Some(reference) = self.reference() {
-            let is_own = |factor: &usize| own().any(|(known, _)| known == factor);
+            let is_own = |factor: &usize| own_terms().any(|(known, _)| known == factor);
             let at_reference =
                 self.factors.iter().filter(|factor| !is_own(factor)).all(|factor| cell[*factor] == reference);
-            return if at_reference { own().map(sign).product() } else { 0.0 };
+            return if at_reference { own_terms().map(sign).product() } else { 0.0 };
         }
-        own().map(|term| sign(term) * levels[term.0] as f64).product::<f64>() / self.size as f64
+        own_terms().map(|term| sign(term) * levels[term.0] as f64).product::<f64>() / self.size as f64
     }
 }
 
@@ -223,8 +225,8 @@ fn is_one_added(cells: &HashSet<Vec<usize>>, levels: &[usize]) -> bool {
 }
 
 fn is_one_left_out(cells: &HashSet<Vec<usize>>, factors: usize) -> bool {
-    let left = |cell: &Vec<usize>| cell.iter().filter(|level| **level == 0).count();
-    let (few, none) = (cells.iter().filter(|cell| left(cell) < 2).count(), vec![0; factors]);
+    let count_of_zeros = |cell: &Vec<usize>| cell.iter().filter(|level| **level == 0).count();
+    let (few, none) = (cells.iter().filter(|cell| count_of_zeros(cell) < 2).count(), vec![0; factors]);
     few == factors + 1 && (cells.len() == few || (cells.len() == few + 1 && cells.contains(&none)))
 }
 

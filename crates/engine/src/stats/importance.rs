@@ -129,21 +129,21 @@ fn exact(levels: &[Levels], values: &[f64]) -> Importance {
         // The groups are equally large, and the mean is 0.
         sums.values().map(|(sum, count)| (sum / count).powi(2)).sum::<f64>() / sums.len() as f64
     };
-    let all = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
+    let total = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
     let shares: Vec<Share> = (0..levels.len())
         .map(|factor| {
             let alone = variance(&|row| vec![levels[factor].of[row]]);
             let others = (0..levels.len()).filter(|other| *other != factor).collect::<Vec<_>>();
             let without = variance(&|row| others.iter().map(|other| levels[*other].of[row]).collect());
-            Share { alone: share(alone, all), whole: share(all - without, all) }
+            Share { alone: share(alone, total), whole: share(total - without, total) }
         })
         .collect();
     let interactions = rest(&shares);
     Importance { shares, interactions, fit: None }
 }
 
-fn share(part: f64, all: f64) -> f64 {
-    (part / all).clamp(0.0, 1.0)
+fn share(part: f64, total: f64) -> f64 {
+    (part / total).clamp(0.0, 1.0)
 }
 
 /// The part of the variance that main effects leave.

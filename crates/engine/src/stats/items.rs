@@ -59,13 +59,13 @@ pub fn clustered(sides: &[Runs], clusters: &[usize]) -> Option<(f64, Option<Item
     let mut by_item = vec![0.0; items];
     let mut by_runs = Vec::new();
     for runs in sides {
-        let own = mean_of(runs.iter().map(|run| mean_of(run.iter().copied())));
-        mean += own;
+        let run_mean = mean_of(runs.iter().map(|run| mean_of(run.iter().copied())));
+        mean += run_mean;
         for (item, sum) in by_item.iter_mut().enumerate() {
-            *sum += mean_of(runs.iter().map(|run| run[item])) - own;
+            *sum += mean_of(runs.iter().map(|run| run[item])) - run_mean;
         }
         if runs.len() > 1 {
-            let shares = runs.iter().map(|run| (mean_of(run.iter().copied()) - own) / runs.len() as f64);
+            let shares = runs.iter().map(|run| (mean_of(run.iter().copied()) - run_mean) / runs.len() as f64);
             by_runs.push(of_sums(&shares.collect::<Vec<_>>()));
         }
     }
@@ -113,9 +113,9 @@ pub fn sign_flips(differences: &[f64], clusters: &[usize], bound: f64) -> Option
     };
     // A rounding error makes no assignment less extreme.
     let observed = size(0) * (1.0 - 1e-9);
-    let all = 1_usize << count;
-    let extreme = (0..all).filter(|signs| size(*signs) >= observed).count();
-    Some(extreme as f64 / all as f64)
+    let assignments = 1_usize << count;
+    let extreme = (0..assignments).filter(|signs| size(*signs) >= observed).count();
+    Some(extreme as f64 / assignments as f64)
 }
 
 /// The interval of this level by the signs of the clusters: the bounds that are not rejected around the mean. An end is `None` if no
@@ -124,15 +124,15 @@ pub fn sign_flip_interval(differences: &[f64], clusters: &[usize], level: f64) -
     let mean = mean_of(differences.iter().copied());
     sign_flips(differences, clusters, mean)?;
     let spread = differences.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-    let kept = |bound: f64| sign_flips(differences, clusters, bound).is_some_and(|p| p > 1.0 - level);
+    let is_inside = |bound: f64| sign_flips(differences, clusters, bound).is_some_and(|p| p > 1.0 - level);
     let end = |direction: f64| {
         let (mut inside, mut outside) = (mean, mean + direction * 4.0 * spread.max(f64::MIN_POSITIVE));
-        if kept(outside) {
+        if is_inside(outside) {
             return None;
         }
         for _ in 0..60 {
             let middle = f64::midpoint(inside, outside);
-            if kept(middle) { inside = middle } else { outside = middle }
+            if is_inside(middle) { inside = middle } else { outside = middle }
         }
         Some(outside)
     };

@@ -61,10 +61,10 @@ mod tests {
             let mean = if is_true { effect } else { 0.0 };
             let differences: Vec<f64> = (0..PAIRS).map(|_| mean + draws.normal()).collect();
             let level = level_after(test, wrong + right);
-            let found = e_value(improvement_p(&differences).unwrap(), level) >= 1.0 / level;
+            let is_significant = e_value(improvement_p(&differences).unwrap(), level) >= 1.0 / level;
             effects += usize::from(is_true);
-            wrong += usize::from(found && !is_true);
-            right += usize::from(found && is_true);
+            wrong += usize::from(is_significant && !is_true);
+            right += usize::from(is_significant && is_true);
         }
         [wrong, right, effects]
     }
@@ -89,13 +89,13 @@ mod tests {
             (0.72342, 0.000_573_450_9),
             (0.54757, 0.000_537_747_2),
         ];
-        let mut found = 0;
+        let mut discoveries = 0;
         for (index, (p, level)) in published.into_iter().enumerate() {
-            let ours = level_after(index + 1, found);
+            let ours = level_after(index + 1, discoveries);
             assert!((ours - level).abs() < 1e-10, "test {}: {ours}, not {level}", index + 1);
-            found += usize::from(e_value(p, ours) >= 1.0 / ours);
+            discoveries += usize::from(e_value(p, ours) >= 1.0 / ours);
         }
-        assert_eq!(found, 3);
+        assert_eq!(discoveries, 3);
     }
 
     #[test]
@@ -123,10 +123,10 @@ mod tests {
         let mut draws = Draws::new(7);
         let (mut rates, mut right, mut effects) = (Vec::new(), 0, 0);
         for _ in 0..PROJECTS {
-            let [wrong, found, all] = project(&mut draws, 0.05, 3.0);
-            rates.push(wrong as f64 / (wrong + found).max(1) as f64);
-            right += found;
-            effects += all;
+            let [wrong, right_in_project, true_effects] = project(&mut draws, 0.05, 3.0);
+            rates.push(wrong as f64 / (wrong + right_in_project).max(1) as f64);
+            right += right_in_project;
+            effects += true_effects;
         }
         let rate = Sample::new(&rates).unwrap();
         let error = rate.sd.unwrap() / (rates.len() as f64).sqrt();

@@ -93,8 +93,8 @@ pub fn sequential_power(effect: f64, sizes: &[usize], level: f64) -> Simulated {
         // Welford's update: every look uses the sums of the one before.
         let (mut n, mut mean, mut squares) = (0.0, 0.0, 0.0);
         looks.iter().any(|(size, bound)| {
-            let all = *size as f64;
-            while n < all {
+            let total = *size as f64;
+            while n < total {
                 let value = effect + draws.normal();
                 n += 1.0;
                 let from_mean = value - mean;
@@ -119,12 +119,12 @@ fn beyond(center: f64, freedom: f64, bound: f64) -> f64 {
     chi::expectation(freedom, center.abs(), |s| below(center - bound * s) + below(-center - bound * s))
 }
 
-/// The smallest number from 2 to `most` for which a condition holds that holds for all larger ones.
-fn fewest(most: usize, enough: impl Fn(usize) -> bool) -> Option<usize> {
-    if most < 2 || !enough(most) {
+/// The smallest number from 2 to `max_size` for which a condition holds that holds for all larger ones.
+fn fewest(max_size: usize, enough: impl Fn(usize) -> bool) -> Option<usize> {
+    if max_size < 2 || !enough(max_size) {
         return None;
     }
-    let (mut low, mut high) = (1, most);
+    let (mut low, mut high) = (1, max_size);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if enough(middle) { high = middle } else { low = middle }

@@ -32,8 +32,8 @@ pub fn profile_scores(runs: &[Vec<Vec<TimeToEvent>>]) -> Option<Vec<Estimate>> {
                 method.iter().map(|runs| runs.iter().map(|_| runs[draws.below(runs.len())]).collect()).collect()
             })
             .collect();
-        for (all, score) in drawn.iter_mut().zip(scores(&medians(&again))) {
-            all.push(score);
+        for (score_draws, score) in drawn.iter_mut().zip(scores(&medians(&again))) {
+            score_draws.push(score);
         }
     }
     let estimate = |(value, mut drawn): (f64, Vec<f64>)| {
@@ -77,15 +77,15 @@ mod tests {
             vec![of(&[100.0, 110.0, 130.0]), of(&[50.0, 52.0, 47.0]), of(&[300.0, 310.0, -400.0])],
             vec![of(&[150.0, 160.0, 165.0]), of(&[40.0, 41.0, 44.0]), of(&[-400.0, -400.0, 390.0])],
         ];
-        let found = profile_scores(&runs).unwrap();
-        for (ours, theirs) in found.iter().zip([0.975_609_444, 0.616_161_667]) {
+        let scores = profile_scores(&runs).unwrap();
+        for (ours, theirs) in scores.iter().zip([0.975_609_444, 0.616_161_667]) {
             assert!((ours.value - theirs).abs() < 1e-5, "{ours:?}");
             assert!(ours.low.is_some_and(|low| low <= ours.value) && ours.high.is_some_and(|high| ours.value <= high));
         }
         let one = vec![vec![of(&[5.0])], vec![of(&[10.0])]];
-        let found: Vec<(f64, Option<f64>)> =
+        let scores: Vec<(f64, Option<f64>)> =
             profile_scores(&one).unwrap().iter().map(|one| (one.value, one.low)).collect();
-        assert_eq!(found, [(1.0, None), (2.0 / 3.0, None)]);
+        assert_eq!(scores, [(1.0, None), (2.0 / 3.0, None)]);
         assert_eq!(
             (profile_scores(&[]), profile_scores(&[vec![]]), profile_scores(&[vec![vec![]]])),
             (None, None, None)

@@ -79,8 +79,9 @@ impl Rates {
         let (mut inside, mut outside) = (1.0_f64, 0.0_f64);
         for _ in 0..60 {
             let p = f64::midpoint(inside, outside);
-            let found = self.estimate(1.0 - p);
-            let contains = found.low.is_none_or(|low| low <= bound) && found.high.is_none_or(|high| bound <= high);
+            let interval = self.estimate(1.0 - p);
+            let contains =
+                interval.low.is_none_or(|low| low <= bound) && interval.high.is_none_or(|high| bound <= high);
             if contains { outside = p } else { inside = p }
         }
         inside
@@ -119,6 +120,6 @@ fn fisher([a, n]: [usize; 2], [b, m]: [usize; 2]) -> f64 {
     let choose = |of: usize, chosen: usize| ln_binomial(of as u64, chosen as u64);
     let probability = |first: usize| (choose(n, first) + choose(m, events - first) - choose(n + m, events)).exp();
     let observed = probability(a) * (1.0 + 1e-7);
-    let all = (events.saturating_sub(m)..=events.min(n)).map(probability).filter(|p| *p <= observed);
-    all.sum::<f64>().min(1.0)
+    let probabilities = (events.saturating_sub(m)..=events.min(n)).map(probability).filter(|p| *p <= observed);
+    probabilities.sum::<f64>().min(1.0)
 }

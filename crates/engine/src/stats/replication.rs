@@ -103,8 +103,8 @@ pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
 
 /// Satterthwaite's degrees of freedom of a variance, never less than those of the factor with the fewest.
 fn freedom(variance: f64, parts: f64, mains: &[Squares]) -> f64 {
-    let least = mains.iter().map(|main| main.freedom).fold(f64::INFINITY, f64::min);
-    if parts > 0.0 { (variance.max(0.0).powi(2) / parts).max(least) } else { least }
+    let min_freedom = mains.iter().map(|main| main.freedom).fold(f64::INFINITY, f64::min);
+    if parts > 0.0 { (variance.max(0.0).powi(2) / parts).max(min_freedom) } else { min_freedom }
 }
 
 /// The values without their mean over the rows; a single row is left as it is.

@@ -50,14 +50,13 @@ pub fn middle_mean(values: &[f64]) -> Option<(f64, Option<ErrorOfMean>)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let cut = sorted.len() / 4;
-    let kept = sorted.get(cut..sorted.len() - cut).filter(|kept| !kept.is_empty())?;
-    let (low, high, rest) = (kept[0], kept[kept.len() - 1], kept.len() as f64);
-    let mean = kept.iter().sum::<f64>() / rest;
+    let middle = sorted.get(cut..sorted.len() - cut).filter(|part| !part.is_empty())?;
+    let (low, high, n) = (middle[0], middle[middle.len() - 1], middle.len() as f64);
+    let mean = middle.iter().sum::<f64>() / n;
     let winsorized: Vec<f64> = sorted.iter().map(|value| value.clamp(low, high)).collect();
     let center = winsorized.iter().sum::<f64>() / winsorized.len() as f64;
     let squares: f64 = winsorized.iter().map(|value| (value - center).powi(2)).sum();
-    let error =
-        (rest > 1.0).then(|| ErrorOfMean { error: (squares / (rest * (rest - 1.0))).sqrt(), freedom: rest - 1.0 });
+    let error = (n > 1.0).then(|| ErrorOfMean { error: (squares / (n * (n - 1.0))).sqrt(), freedom: n - 1.0 });
     Some((mean, error))
 }
 
@@ -76,8 +75,8 @@ pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     };
     let Some(median) = median_of(values).filter(|_| values.len() >= MIN_VALUES) else { return values.to_vec() };
     let distances: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
-    let most = MAX_DISTANCE * SD_OF_MAD * median_of(&distances).unwrap_or(0.0);
-    values.iter().copied().filter(|value| most == 0.0 || (value - median).abs() <= most).collect()
+    let max_distance = MAX_DISTANCE * SD_OF_MAD * median_of(&distances).unwrap_or(0.0);
+    values.iter().copied().filter(|value| max_distance == 0.0 || (value - median).abs() <= max_distance).collect()
 }
 
 /// True if one value is so far from the others that it carries their mean (Dixon's Q at 1 %, from five values on).

@@ -36,8 +36,8 @@ impl PowerLaw {
         }
         let slope = x.iter().zip(&y).map(|(x, y)| (x - center) * (y - mean)).sum::<f64>() / squares;
         let freedom = points.len() as f64 - 2.0;
-        let rest: f64 = x.iter().zip(&y).map(|(x, y)| (y - mean - slope * (x - center)).powi(2)).sum();
-        let residual = (rest / freedom).sqrt();
+        let squared_residuals: f64 = x.iter().zip(&y).map(|(x, y)| (y - mean - slope * (x - center)).powi(2)).sum();
+        let residual = (squared_residuals / freedom).sqrt();
         let exponent = estimate(slope, Some(residual / squares.sqrt()), freedom, level);
         Some(Self { exponent, center, level: mean, squares, residual, points: points.len() })
     }
@@ -46,8 +46,8 @@ impl PowerLaw {
     pub fn predict(&self, x: f64, level: f64) -> Estimate {
         let (distance, points) = (x.ln() - self.center, self.points as f64);
         let error = self.residual * (1.0 + 1.0 / points + distance * distance / self.squares).sqrt();
-        let found = estimate(self.level + self.exponent.value * distance, Some(error), points - 2.0, level);
-        Estimate { p: None, ..found.exp() }
+        let prediction = estimate(self.level + self.exponent.value * distance, Some(error), points - 2.0, level);
+        Estimate { p: None, ..prediction.exp() }
     }
 }
 

@@ -75,8 +75,8 @@ fn solve(made: &[(usize, f64)], planned: &[usize], spend: f64) -> f64 {
     }
     let before = survival(&merged(made.iter().copied()));
     let added = |error: f64| {
-        let further = planned.iter().map(|size| (*size, 1.0 - error));
-        before - survival(&merged(made.iter().copied().chain(further)))
+        let looks = planned.iter().map(|size| (*size, 1.0 - error));
+        before - survival(&merged(made.iter().copied().chain(looks)))
     };
     // The added probability is nearly a power of the error of a look, so a secant in the logarithms needs few steps.
     let miss = |log_error: f64| (added(log_error.exp()).max(f64::MIN_POSITIVE) / spend).ln();
@@ -90,9 +90,9 @@ fn solve(made: &[(usize, f64)], planned: &[usize], spend: f64) -> f64 {
             break;
         }
         let at_next = miss(next);
-        let further = next - at_next * (next - last) / (at_next - at_last);
+        let guess = next - at_next * (next - last) / (at_next - at_last);
         (last, at_last) = (next, at_next);
-        next = if further.is_nan() { next } else { further.clamp(low, high) };
+        next = if guess.is_nan() { next } else { guess.clamp(low, high) };
     }
     if next >= high { LEVEL } else { 1.0 - next.exp() }
 }
@@ -120,10 +120,10 @@ fn survival(looks: &BTreeMap<usize, f64>) -> f64 {
     let mut next = Pieces::constant(bound(*last));
     for size in (*first..*last).rev() {
         let norm = norm(size - 1);
-        let further = next;
-        next = Pieces::new(bound(size), &further, |r| {
+        let later_pieces = next;
+        next = Pieces::new(bound(size), &later_pieces, |r| {
             // r cos φ + sin φ = √(1 + r²) sin (φ + arctan r).
-            further.integral((1.0 + r * r).sqrt(), r.atan(), size - 1) / norm
+            later_pieces.integral((1.0 + r * r).sqrt(), r.atan(), size - 1) / norm
         });
     }
     // The direction of the first values is uniform, too: r = √n sin φ with a density ∝ cosⁿ⁻² φ.

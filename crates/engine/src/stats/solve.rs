@@ -47,7 +47,7 @@ mod tests {
     fn roots_are_found_in_few_evaluations() {
         for (power, most) in [(1, 5), (2, 12), (9, 20)] {
             let mut count = 0;
-            let found = root(
+            let zero = root(
                 |x| {
                     count += 1;
                     x.powi(power) - 2.0
@@ -56,7 +56,7 @@ mod tests {
                 4.0,
                 1e-13,
             );
-            assert!((found.powi(power) - 2.0).abs() < 1e-11, "{power}: {found}");
+            assert!((zero.powi(power) - 2.0).abs() < 1e-11, "{power}: {zero}");
             assert!(count <= most, "{power}: {count}");
         }
     }

@@ -56,9 +56,9 @@ pub fn pseudo_times(runs: &[TimeToEvent], horizon: f64) -> Vec<f64> {
     }
     let (n, all) = (runs.len() as f64, restricted_mean(runs, horizon));
     let without = |left_out: usize| {
-        let rest: Vec<TimeToEvent> =
+        let remaining_runs: Vec<TimeToEvent> =
             runs.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, run)| *run).collect();
-        n * all - (n - 1.0) * restricted_mean(&rest, horizon)
+        n * all - (n - 1.0) * restricted_mean(&remaining_runs, horizon)
     };
     (0..runs.len()).map(without).collect()
 }
@@ -124,20 +124,20 @@ fn assignments(all: usize, own: usize) -> Option<usize> {
 
 /// The share of assignments with a statistic at least as large.
 fn exact(runs: &[TimeToEvent], own: usize, least: f64, count: usize) -> f64 {
-    let mut chosen: Vec<usize> = (0..own).collect();
+    let mut indices: Vec<usize> = (0..own).collect();
     let mut extreme = 0_usize;
     loop {
         let mut is_first = vec![false; runs.len()];
-        for index in &chosen {
+        for index in &indices {
             is_first[*index] = true;
         }
         // Equal assignments differ by rounding.
-        extreme += usize::from(statistic(runs, &is_first).is_some_and(|found| found >= least * (1.0 - 1e-9)));
+        extreme += usize::from(statistic(runs, &is_first).is_some_and(|value| value >= least * (1.0 - 1e-9)));
         // The next combination in lexical order.
-        let Some(place) = (0..own).rev().find(|place| chosen[*place] < runs.len() - own + place) else { break };
-        chosen[place] += 1;
+        let Some(place) = (0..own).rev().find(|place| indices[*place] < runs.len() - own + place) else { break };
+        indices[place] += 1;
         for later in place + 1..own {
-            chosen[later] = chosen[later - 1] + 1;
+            indices[later] = indices[later - 1] + 1;
         }
     }
     extreme as f64 / count as f64
@@ -151,7 +151,7 @@ fn drawn(runs: &[TimeToEvent], own: &[bool], least: f64) -> f64 {
         for last in (1..is_first.len()).rev() {
             is_first.swap(last, draws.below(last + 1));
         }
-        extreme += usize::from(statistic(runs, &is_first).is_some_and(|found| found >= least * (1.0 - 1e-9)));
+        extreme += usize::from(statistic(runs, &is_first).is_some_and(|value| value >= least * (1.0 - 1e-9)));
     }
     extreme as f64 / (DRAWN_ASSIGNMENTS + 1) as f64
 }

@@ -48,25 +48,25 @@ impl Streams {
 impl Client {
     /// Opens another stream; returns `None` if the limit of all clients, or of this one, is reached.
     pub(crate) fn stream(&self) -> Option<OpenStream> {
-        let mut open = self.streams.open();
-        let all: usize = open.values().sum();
-        let own = open.get(&self.address).copied().unwrap_or(0);
-        if all >= self.streams.most || own >= self.streams.of_one {
+        let mut counts = self.streams.open();
+        let all: usize = counts.values().sum();
+        let own_count = counts.get(&self.address).copied().unwrap_or(0);
+        if all >= self.streams.most || own_count >= self.streams.of_one {
             return None;
         }
-        open.insert(self.address, own + 1);
+        counts.insert(self.address, own_count + 1);
         Some(OpenStream(self.clone()))
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut open = self.0.streams.open();
-        let own = open.get(&self.0.address).copied().unwrap_or(0);
-        if own > 1 {
-            open.insert(self.0.address, own - 1);
+        let mut counts = self.0.streams.open();
+        let own_count = counts.get(&self.0.address).copied().unwrap_or(0);
+        if own_count > 1 {
+            counts.insert(self.0.address, own_count - 1);
         } else {
-            open.remove(&self.0.address);
+            counts.remove(&self.0.address);
         }
     }
 }

@@ -51,9 +51,9 @@ struct Data<'a> {
 
 pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Asked>, QueryRejection>) -> Response {
     let choose = || not_found(&format!("Choose 2 to {MAX_RUNS} runs in the list of runs."));
-    let Ok(Query(asked)) = query else { return choose() };
+    let Ok(Query(parameters)) = query else { return choose() };
     let mut names: Vec<String> = Vec::new();
-    for name in asked.runs.split(',') {
+    for name in parameters.runs.split(',') {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
@@ -104,11 +104,13 @@ fn render(site: &Site, names: &[String]) -> Option<Response> {
 
 /// The jobs that have curves in some run.
 fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
-    let drawn = |job: &diff::SideJob| job.record.as_ref().is_some_and(|record| !record.outcome.curves.is_empty());
-    let names: std::collections::BTreeSet<&String> =
-        results.iter().flat_map(|side| side.jobs.iter().filter(|(_, job)| drawn(job)).map(|(name, _)| name)).collect();
+    let has_curves = |job: &diff::SideJob| job.record.as_ref().is_some_and(|record| !record.outcome.curves.is_empty());
+    let names: std::collections::BTreeSet<&String> = results
+        .iter()
+        .flat_map(|side| side.jobs.iter().filter(|(_, job)| has_curves(job)).map(|(name, _)| name))
+        .collect();
     let job = |name: &String| {
-        let key = |side: &diff::Side| side.jobs.get(name).filter(|job| drawn(job)).map(|job| job.key.short());
+        let key = |side: &diff::Side| side.jobs.get(name).filter(|job| has_curves(job)).map(|job| job.key.short());
         (clean(name).into_owned(), results.iter().map(key).collect())
     };
     names.into_iter().take(MAX_JOBS).map(job).collect()
@@ -116,11 +118,11 @@ fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
 
 /// Number of jobs of both that have no result in one of them.
 fn open(first: &diff::Side, other: &diff::Side) -> usize {
-    let open = first.jobs.iter().filter(|(label, job)| {
+    let open_jobs = first.jobs.iter().filter(|(label, job)| {
         let other = other.jobs.get(*label);
         other.is_some_and(|other| job.record.is_none() || other.record.is_none())
     });
-    open.count()
+    open_jobs.count()
 }
 
 /// Two of the runs, as their sections name them.
@@ -186,7 +188,7 @@ fn environment(sides: &[Side]) -> Markup {
     }
 }
 
-fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
+fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> Markup {
     let Difference { same, only, params, environment, .. } = difference;
     html! {
         section id=(pair.id("params")) {
@@ -199,7 +201,7 @@ fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
                 @if params.len() > MAX_NAMES { p .note { "and " (params.len() - MAX_NAMES) " more" } }
             }
             @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
-            @if open > 0 { p { (count(open, "job")) " have no result in one of them." } }
+            @if open_jobs > 0 { p { (count(open_jobs, "job")) " have no result in one of them." } }
             @for (what, [before, after]) in environment.iter().take(MAX_NAMES) {
                 p { (clean(what)) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
             }
@@ -213,8 +215,8 @@ fn params(difference: &Difference, open: usize, pair: Pair) -> Markup {
 
 /// Important differences, and significant ones among the others.
 fn metrics(difference: &Difference, pair: Pair) -> Markup {
-    let shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
-    let changes: Vec<&MetricChange> = difference.metrics.iter().filter(shown).collect();
+    let is_shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
+    let changes: Vec<&MetricChange> = difference.metrics.iter().filter(is_shown).collect();
     let hidden = difference.metrics.len() - changes.len();
     html! {
         @if difference.metrics.is_empty() {

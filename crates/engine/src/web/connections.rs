@@ -42,9 +42,9 @@ fn most() -> usize {
 
 /// Answers on every connection until `closing` turns true, and then ends them all.
 pub(crate) async fn serve(listener: TcpListener, router: Router, mut closing: watch::Receiver<bool>) {
-    let most = most();
-    let free = Arc::new(Semaphore::new(most));
-    let streams = Streams::of_connections(most);
+    let max_connections = most();
+    let free = Arc::new(Semaphore::new(max_connections));
+    let streams = Streams::of_connections(max_connections);
     loop {
         let next = async {
             let place = Arc::clone(&free).acquire_owned().await;
@@ -65,7 +65,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut closing: wa
             drop(place);
         });
     }
-    let _ = free.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
+    let _ = free.acquire_many(u32::try_from(max_connections).unwrap_or(u32::MAX)).await;
 }
 
 /// Answers on one connection. Requests have its client as an extension.

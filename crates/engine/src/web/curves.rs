@@ -66,18 +66,18 @@ pub(super) async fn read_curves(
     UrlPath(run): UrlPath<String>,
     query: Result<Query<Asked>, QueryRejection>,
 ) -> Response {
-    let refused = |text: String| (StatusCode::BAD_REQUEST, text).into_response();
-    let asked = match query {
-        Ok(Query(asked)) => asked,
-        Err(error) => return refused(error.body_text()),
+    let refusal = |text: String| (StatusCode::BAD_REQUEST, text).into_response();
+    let parameters = match query {
+        Ok(Query(parameters)) => parameters,
+        Err(error) => return refusal(error.body_text()),
     };
-    let Some(jobs) = indices(&asked.jobs) else {
-        return refused(format!("`jobs` must be up to {MAX_JOBS} indices and ranges, as in 0-99,104"));
+    let Some(jobs) = indices(&parameters.jobs) else {
+        return refusal(format!("`jobs` must be up to {MAX_JOBS} indices and ranges, as in 0-99,104"));
     };
-    if !(2..=MAX_POINTS).contains(&asked.points) {
-        return refused(format!("`points` must be from 2 to {MAX_POINTS}"));
+    if !(2..=MAX_POINTS).contains(&parameters.points) {
+        return refusal(format!("`points` must be from 2 to {MAX_POINTS}"));
     }
-    match read(move || columns(&site, &run, &jobs, &asked)).await {
+    match read(move || columns(&site, &run, &jobs, &parameters)).await {
         Ok(Some(bytes)) => {
             let headers = [(header::CACHE_CONTROL, "no-store"), (header::CONTENT_TYPE, "application/octet-stream")];
             (headers, bytes).into_response()
@@ -89,26 +89,26 @@ pub(super) async fn read_curves(
 
 /// Parses indices and ranges of them; `None` if they are malformed or too many.
 fn indices(text: &str) -> Option<Vec<usize>> {
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if last < first || last - first >= MAX_JOBS - found.len() {
+        if last < first || last - first >= MAX_JOBS - list.len() {
             return None;
         }
-        found.extend(first..=last);
+        list.extend(first..=last);
     }
-    Some(found)
+    Some(list)
 }
 
-fn columns(site: &Site, run: &str, jobs: &[usize], asked: &Asked) -> Option<Vec<u8>> {
+fn columns(site: &Site, run: &str, jobs: &[usize], parameters: &Asked) -> Option<Vec<u8>> {
     let manifest = runs::find(&site.results, run)?.manifest().ok()?;
     let store = Store::new(&site.results);
     let mut bytes = Vec::new();
     for index in jobs {
         let Some(job) = manifest.jobs.get(*index) else { continue };
         let Some(curves) = site.series.of(&store, job.key) else { continue };
-        let Some(points) = points(&curves, asked).filter(|points| !points.is_empty()) else { continue };
+        let Some(points) = points(&curves, parameters).filter(|points| !points.is_empty()) else { continue };
         let (Ok(index), Ok(count)) = (u32::try_from(*index), u32::try_from(points.len())) else { continue };
         bytes.extend([index, count].into_iter().flat_map(u32::to_le_bytes));
         bytes.extend(points.iter().flat_map(|(x, _)| x.to_le_bytes()));
@@ -121,8 +121,8 @@ impl Kept {
     /// The series of a record; `None` if the job has no valid record.
     fn of(&self, store: &Store, key: Key) -> Option<Arc<BTreeMap<String, Curve>>> {
         let stamp = store.stamp(key)?;
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).of.get(&key).cloned();
-        if let Some((_, curves)) = known.filter(|(known, _)| *known == stamp) {
+        let entry = self.0.lock().unwrap_or_else(PoisonError::into_inner).of.get(&key).cloned();
+        if let Some((_, curves)) = entry.filter(|(cached, _)| *cached == stamp) {
             return Some(curves);
         }
         // Reading takes long: others read meanwhile.
@@ -158,13 +158,13 @@ fn size(curves: &BTreeMap<String, Curve>) -> usize {
 }
 
 /// The points of a curve that a chart shows.
-fn points(curves: &BTreeMap<String, Curve>, asked: &Asked) -> Option<Vec<(f64, f64)>> {
-    let curve = curves.get(&asked.y)?;
+fn points(curves: &BTreeMap<String, Curve>, parameters: &Asked) -> Option<Vec<(f64, f64)>> {
+    let curve = curves.get(&parameters.y)?;
     let readings = curve.at.iter().copied().zip(curve.values.iter().copied());
-    let mut points: Vec<(f64, f64)> = if asked.x.is_empty() {
+    let mut points: Vec<(f64, f64)> = if parameters.x.is_empty() {
         readings.map(|(at, value)| (at as f64, value)).collect()
     } else {
-        let places = curves.get(&asked.x)?;
+        let places = curves.get(&parameters.x)?;
         let place = |at: u64| Some(places.values[places.at.binary_search(&at).ok()?]);
         let mut points: Vec<(f64, f64)> = readings.filter_map(|(at, value)| Some((place(at)?, value))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -172,18 +172,19 @@ fn points(curves: &BTreeMap<String, Curve>, asked: &Asked) -> Option<Vec<(f64, f
     };
     points.retain(|(x, y)| x.is_finite() && y.is_finite());
     // The neighbors outside stay, so that lines lead to the edge.
-    let begin = asked.from.map_or(0, |from| points.partition_point(|(x, _)| *x < from).saturating_sub(1));
-    let end = asked.to.map_or(points.len(), |to| (points.partition_point(|(x, _)| *x <= to) + 1).min(points.len()));
-    Some(thinned(points.get(begin..end)?, asked.points, asked.mean))
+    let begin = parameters.from.map_or(0, |from| points.partition_point(|(x, _)| *x < from).saturating_sub(1));
+    let end =
+        parameters.to.map_or(points.len(), |to| (points.partition_point(|(x, _)| *x <= to) + 1).min(points.len()));
+    Some(thinned(points.get(begin..end)?, parameters.points, parameters.mean))
 }
 
-/// At most `most` points for the given ones: of each group of neighbors the lowest and the highest in their order, or the mean.
-fn thinned(points: &[(f64, f64)], most: usize, mean: bool) -> Vec<(f64, f64)> {
-    if points.len() <= most {
+/// At most `max_points` points for the given ones: of each group of neighbors the lowest and the highest in their order, or the mean.
+fn thinned(points: &[(f64, f64)], max_points: usize, mean: bool) -> Vec<(f64, f64)> {
+    if points.len() <= max_points {
         return points.to_vec();
     }
-    let groups = if mean { most } else { most / 2 };
-    let mut thin = Vec::with_capacity(most);
+    let groups = if mean { max_points } else { max_points / 2 };
+    let mut thin = Vec::with_capacity(max_points);
     for group in 0..groups {
         let part = &points[group * points.len() / groups..(group + 1) * points.len() / groups];
         if mean {
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn indices_and_ranges_are_read_and_limited() {
         assert_eq!(indices("0-2,7"), Some(vec![0, 1, 2, 7]));
-        assert_eq!(indices("0-255").map(|found| found.len()), Some(256));
+        assert_eq!(indices("0-255").map(|list| list.len()), Some(256));
         for malformed in ["", "a", "3-1", "0-256", "0-255,300", "0-18446744073709551615", "-1", "1,", "1-2-3"] {
             assert_eq!(indices(malformed), None, "{malformed}");
         }
@@ -238,7 +239,7 @@ mod tests {
             ("loss".to_owned(), curve(vec![1, 2, 3, 4], vec![4.0, f64::NAN, 2.0, 1.0])),
             ("tokens".to_owned(), curve(vec![1, 3, 4], vec![10.0, 30.0, 40.0])),
         ]);
-        let asked = |x: &str, from| Asked {
+        let request = |x: &str, from| Asked {
             jobs: String::new(),
             y: "loss".to_owned(),
             x: x.to_owned(),
@@ -247,9 +248,9 @@ mod tests {
             to: None,
             mean: false,
         };
-        assert_eq!(points(&curves, &asked("", None)), Some(vec![(1.0, 4.0), (3.0, 2.0), (4.0, 1.0)]));
-        assert_eq!(points(&curves, &asked("tokens", None)), Some(vec![(10.0, 4.0), (30.0, 2.0), (40.0, 1.0)]));
-        assert_eq!(points(&curves, &asked("", Some(3.5))), Some(vec![(3.0, 2.0), (4.0, 1.0)]));
-        assert_eq!(points(&curves, &asked("time", None)), None);
+        assert_eq!(points(&curves, &request("", None)), Some(vec![(1.0, 4.0), (3.0, 2.0), (4.0, 1.0)]));
+        assert_eq!(points(&curves, &request("tokens", None)), Some(vec![(10.0, 4.0), (30.0, 2.0), (40.0, 1.0)]));
+        assert_eq!(points(&curves, &request("", Some(3.5))), Some(vec![(3.0, 2.0), (4.0, 1.0)]));
+        assert_eq!(points(&curves, &request("time", None)), None);
     }
 }

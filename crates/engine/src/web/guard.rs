@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn only_names_that_nobody_else_can_have() {
         let names = |loopback| Names { loopback, machine: "box".into() };
-        for own in ["localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:1", "[::1]:80", "[::1]", "127.9.9.9"] {
-            assert!(names(true).answers(own), "{own}");
+        for name in ["localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:1", "[::1]:80", "[::1]", "127.9.9.9"] {
+            assert!(names(true).answers(name), "{name}");
         }
         for other in [
             "evil.example",

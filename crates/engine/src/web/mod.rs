@@ -130,6 +130,6 @@ fn not_found(text: &str) -> Response {
 
 /// Reads files on a thread that may wait for them.
 async fn read<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Response> {
-    let failed = |_| (StatusCode::INTERNAL_SERVER_ERROR, "it could not be read").into_response();
-    tokio::task::spawn_blocking(work).await.map_err(failed)
+    let failure = |_| (StatusCode::INTERNAL_SERVER_ERROR, "it could not be read").into_response();
+    tokio::task::spawn_blocking(work).await.map_err(failure)
 }

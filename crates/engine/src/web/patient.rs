@@ -33,13 +33,13 @@ impl<C: Write + Unpin> Patient<C> {
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut C>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let written = write(Pin::new(&mut self.connection), context);
-        if written.is_ready() {
+        let result = write(Pin::new(&mut self.connection), context);
+        if result.is_ready() {
             self.until = None;
-            return written;
+            return result;
         }
         let until = self.until.get_or_insert_with(|| Box::pin(sleep(TIMEOUT)));
-        if until.as_mut().poll(context).is_ready() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { written }
+        if until.as_mut().poll(context).is_ready() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { result }
     }
 }
 

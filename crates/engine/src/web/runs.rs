@@ -213,22 +213,22 @@ pub(super) fn tally(snapshot: &Snapshot) -> Tally {
 
 /// The folders below the reports' that have a page, as addresses have them.
 fn reports(results: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let below = |folder: &Path| -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    let folders_below = |folder: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten();
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect()
     };
     let root = results.join("reports");
-    for first in below(&root) {
+    for first in folders_below(&root) {
         // A sweep file over several recipes has a folder for each.
         let mut folders = vec![first.clone()];
-        folders.extend(below(&first));
+        folders.extend(folders_below(&first));
         let with_page = folders.iter().filter(|folder| folder.join("index.html").is_file());
-        found.extend(with_page.filter_map(|folder| Some(folder.strip_prefix(&root).ok()?.to_str()?.to_owned())));
+        pages.extend(with_page.filter_map(|folder| Some(folder.strip_prefix(&root).ok()?.to_str()?.to_owned())));
     }
-    found.sort();
-    found.truncate(MAX_REPORTS);
-    found
+    pages.sort();
+    pages.truncate(MAX_REPORTS);
+    pages
 }
 
 /// A run of this name, if it is one.

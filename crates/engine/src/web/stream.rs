@@ -112,8 +112,8 @@ pub(super) async fn stream<L: Look>(
 ) -> Response {
     let mut states = {
         let mut shows = site.hub.shows();
-        let ended = shows.ended.iter().find(|(ended, _)| *ended == name).map(|(_, state)| state.clone());
-        match (ended, shows.live.get(&name)) {
+        let end_state = shows.ended.iter().find(|(ended_name, _)| *ended_name == name).map(|(_, state)| state.clone());
+        match (end_state, shows.live.get(&name)) {
             (Some(state), _) => watch::channel(state).1,
             (None, Some(sender)) => sender.subscribe(),
             (None, None) => {
@@ -136,7 +136,7 @@ pub(super) async fn stream<L: Look>(
     }
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     match client.stream() {
-        Some(open) => (headers, tell(&site, states, open)).into_response(),
+        Some(guard) => (headers, tell(&site, states, guard)).into_response(),
         None => (headers, [(header::CONNECTION, "close")], once(&states.borrow())).into_response(),
     }
 }
@@ -156,23 +156,23 @@ async fn follow<L: Look>(
     };
     loop {
         let first = sender.borrow().version == 0;
-        let found = read(move || {
+        let reading = read(move || {
             let news = look.look().map(|news| (event(&news), if first { event(&news) } else { event(&look.whole()) }));
-            let over = look.is_over();
-            (look, news, over)
+            let is_over = look.is_over();
+            (look, news, is_over)
         });
-        let Ok((back, news, over)) = found.await else {
+        let Ok((returned_look, news, is_over)) = reading.await else {
             site.hub.end(name, None);
             return;
         };
-        look = back;
+        look = returned_look;
         if let Some((news, whole)) = news {
             let version = sender.borrow().version + 1;
-            sender.send_replace(State { version, news, whole, over, there: Some(true) });
-        } else if over || first {
-            sender.send_modify(|state| (state.over, state.there) = (over, Some(true)));
+            sender.send_replace(State { version, news, whole, over: is_over, there: Some(true) });
+        } else if is_over || first {
+            sender.send_modify(|state| (state.over, state.there) = (is_over, Some(true)));
         }
-        if over {
+        if is_over {
             let state = sender.borrow().clone();
             site.hub.end(name, Some(state).filter(|state| state.version > 0));
             return;
@@ -199,15 +199,15 @@ fn once(state: &State) -> Body {
 }
 
 /// Messages to one page.
-fn tell(site: &Site, states: watch::Receiver<State>, open: OpenStream) -> Body {
-    let begin = Some((states, (site.closing.clone(), open), 0));
+fn tell(site: &Site, states: watch::Receiver<State>, guard: OpenStream) -> Body {
+    let begin = Some((states, (site.closing.clone(), guard), 0));
     Body::from_stream(unfold(begin, |page| async move {
-        let (mut states, (mut closing, open), seen) = page?;
+        let (mut states, (mut closing, open), seen_version) = page?;
         loop {
             let State { version, news, whole, over, .. } = states.borrow_and_update().clone();
-            if version > seen {
-                let told = if seen > 0 && version == seen + 1 { news } else { whole };
-                return Some((Ok::<_, Infallible>(told), Some((states, (closing, open), version))));
+            if version > seen_version {
+                let message = if seen_version > 0 && version == seen_version + 1 { news } else { whole };
+                return Some((Ok::<_, Infallible>(message), Some((states, (closing, open), version))));
             }
             if over {
                 return Some((Ok(END), None));
@@ -221,7 +221,7 @@ fn tell(site: &Site, states: watch::Receiver<State>, open: OpenStream) -> Body {
                 _ = closing.wait_for(|closing| *closing) => return None,
             };
             if silent {
-                return Some((Ok(ALIVE), Some((states, (closing, open), seen))));
+                return Some((Ok(ALIVE), Some((states, (closing, open), seen_version))));
             }
         }
     }))

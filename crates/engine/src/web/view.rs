@@ -189,8 +189,8 @@ impl View {
             }
         }
         for (job, state) in snapshot.jobs.iter().enumerate() {
-            let done = matches!(state, JobState::Done { .. } | JobState::Cached);
-            if done && !self.results.contains_key(&job) {
+            let is_done = matches!(state, JobState::Done { .. } | JobState::Cached);
+            if is_done && !self.results.contains_key(&job) {
                 self.curves.remove(&job);
                 let record = self.store.get(snapshot.manifest.jobs[job].key).ok().flatten();
                 if let Some((record, task)) =
@@ -209,9 +209,9 @@ impl View {
     /// Determines the columns if there are new results.
     fn columns(&mut self, manifest: &Manifest) -> Headings {
         if self.found.0 != self.results.len() {
-            let wanted: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
+            let names: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
             let results = self.results.values().map(|(task, metrics)| (*task, metrics));
-            let columns = Columns::new(results, &wanted, MAX_COLUMNS);
+            let columns = Columns::new(results, &names, MAX_COLUMNS);
             if columns != self.found.1 {
                 self.cells.clear();
             }
@@ -227,11 +227,11 @@ impl View {
     fn lines(&self, snapshot: &Snapshot) -> Vec<String> {
         let now = host::clock::now();
         let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {
-            let (word, says) = describe(snapshot, doing, now);
+            let (word, details) = describe(snapshot, doing, now);
             // Details that change with every refresh are shown above the list.
-            let says = match doing {
+            let details = match doing {
                 JobState::Running { .. } | JobState::Retrying { .. } | JobState::Done { .. } => String::new(),
-                _ => says,
+                _ => details,
             };
             let seconds = match doing {
                 JobState::Done { seconds: Some(seconds) }
@@ -243,7 +243,7 @@ impl View {
             let cells = self.cells.get(&index).cloned().unwrap_or_default();
             let (step, point) = &self.jobs[index];
             let ended = self.took.get(&index).map(|(_, ended)| *ended);
-            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, says, ended);
+            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended);
             serde_json::to_string(&line).unwrap_or_else(|_| "[]".to_owned())
         });
         lines.collect()
@@ -309,10 +309,10 @@ impl View {
             let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
             let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
             for need in job.needs.iter().chain(lists) {
-                let (needed, _) = self.jobs[*need];
+                let (needed_step, _) = self.jobs[*need];
                 // A point may need a point of a step with the same name in another recipe, but never itself.
-                if needed != step && !nodes[step].needs.contains(&needed) {
-                    nodes[step].needs.push(needed);
+                if needed_step != step && !nodes[step].needs.contains(&needed_step) {
+                    nodes[step].needs.push(needed_step);
                 }
             }
         }
@@ -478,7 +478,7 @@ fn job_of(site: &Site, run: &str, key: &str) -> Option<(RunFolder, Key)> {
     Some((folder, key))
 }
 
-/// The log of a job in this run, or in the latest one that has one.
+/// The log of a job in this run, or in the latest run that has one.
 fn log_of(site: &Site, folder: &RunFolder, key: Key) -> Option<PathBuf> {
     let others = || RunFolder::all(&site.results).iter().rev().map(|folder| folder.log(key)).find(|log| log.is_file());
     Some(folder.log(key)).filter(|log| log.is_file()).or_else(others)

@@ -24,16 +24,16 @@ use crate::{
 /// The request of a table.
 type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r CurveTable);
 
-pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>, curves: &Curves) {
-    let (table, analysis, wanted) = request;
-    let methods = methods(&analysis.of, &wanted.axis.value, source);
-    made.axes = vec![wanted.axis.value.clone()];
+pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>, curves: &Curves) {
+    let (table, analysis, settings) = request;
+    let methods = methods(&analysis.of, &settings.axis.value, source);
+    contents.axes = vec![settings.axis.value.clone()];
     let label = |method: &Value| clean(&method.to_string()).into_owned();
-    made.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
+    contents.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-        let read = (wanted.read, wanted.cost.as_ref());
+        let read = (settings.read, settings.cost.as_ref());
         let reader = Reader::new(analysis, read, source, curves, metric);
-        OfMetric { request, source, reader, metric, methods: &methods }.fill(made);
+        OfMetric { request, source, reader, metric, methods: &methods }.fill(contents);
     }
 }
 
@@ -47,16 +47,16 @@ struct OfMetric<'a> {
 }
 
 impl<'a> OfMetric<'a> {
-    fn fill(&self, made: &mut Made) {
-        let (table, analysis, wanted) = self.request;
+    fn fill(&self, contents: &mut Made) {
+        let (table, analysis, settings) = self.request;
         let step = &self.source.study.recipe.steps[analysis.of.step];
         let mut rows: Vec<Numbers<'a>> =
-            self.methods.iter().map(|method| self.reader.numbers(&[(&wanted.axis.value, method)])).collect();
-        self.note_lost(&rows, &mut made.notes);
-        if let CurveRead::Target(target) = wanted.read {
-            self.note_times(&mut rows, target, &mut made.notes);
+            self.methods.iter().map(|method| self.reader.numbers(&[(&settings.axis.value, method)])).collect();
+        self.note_lost(&rows, &mut contents.notes);
+        if let CurveRead::Target(target) = settings.read {
+            self.note_times(&mut rows, target, &mut contents.notes);
         }
-        let (apart, kinds) = (apart(step, &[&wanted.axis.value]), self.source.kinds(&[analysis.of.step]));
+        let (apart, kinds) = (apart(step, &[&settings.axis.value]), self.source.kinds(&[analysis.of.step]));
         let (traits, rules, repeats) = (self.traits_of_number(), table.rules, None);
         let question = Question { traits, apart, kinds, repeats, ratio: false, unpaired: true, rules };
         let mut sides: Vec<&mut Side<'a>> =
@@ -75,31 +75,31 @@ impl<'a> OfMetric<'a> {
                 missing: row.side.absent.len(),
                 ..Cell::default()
             };
-            for (why, job, _) in &row.side.absent {
-                cell.lacks(why, Some(*job), &mut made.footnotes);
+            for (absence, job, _) in &row.side.absent {
+                cell.lacks(absence, Some(*job), &mut contents.footnotes);
             }
             cells.push(cell);
         }
         let name = self.name();
-        self.push(made, name.clone(), Show::Mean, traits.unit, cells);
-        if let Some(differences) = self.differences(&rows, &question, &mut made.notes) {
-            self.push(made, format!("{name}, difference"), Show::Difference, traits.unit, differences);
+        self.push(contents, name.clone(), Show::Mean, traits.unit, cells);
+        if let Some(differences) = self.differences(&rows, &question, &mut contents.notes) {
+            self.push(contents, format!("{name}, difference"), Show::Difference, traits.unit, differences);
         }
     }
 
-    fn push(&self, made: &mut Made, metric: String, show: Show, unit: Unit, cells: Vec<Cell>) {
+    fn push(&self, contents: &mut Made, metric: String, show: Show, unit: Unit, cells: Vec<Cell>) {
         let scale = scale(self.metric, &cells, show, unit);
-        made.columns.push(Column { point: Vec::new(), metric, unit, scale, show });
-        for (row, cell) in made.rows.iter_mut().zip(cells) {
+        contents.columns.push(Column { point: Vec::new(), metric, unit, scale, show });
+        for (row, cell) in contents.rows.iter_mut().zip(cells) {
             row.cells.push(cell);
         }
     }
 
     /// The number in words.
     fn name(&self) -> String {
-        let (_, _, wanted) = self.request;
-        let place = wanted.cost.as_ref().map_or("steps", |cost| cost.value.as_str());
-        match wanted.read {
+        let (_, _, settings) = self.request;
+        let place = settings.cost.as_ref().map_or("steps", |cost| cost.value.as_str());
+        match settings.read {
             CurveRead::Target(target) => format!("{place} to {} {}", self.metric, Value::Float(target)),
             CurveRead::Area(end) => format!("{}, mean up to {} {place}", self.metric, Value::Float(end)),
             CurveRead::At(end) => format!("{} at {} {place}", self.metric, Value::Float(end)),
@@ -146,7 +146,7 @@ impl<'a> OfMetric<'a> {
         let ends: Vec<f64> = rows.iter().filter(|row| censored(row)).filter_map(end).collect();
         let all = rows.iter().filter_map(end).fold(0.0, f64::max);
         let horizon = ends.into_iter().reduce(f64::min).unwrap_or(all);
-        let mut reached = Vec::new();
+        let mut parts = Vec::new();
         for (method, row) in self.methods.iter().zip(rows) {
             let values = pseudo_times(&row.times, horizon);
             for (found, value) in row.side.found.iter_mut().zip(values) {
@@ -154,30 +154,30 @@ impl<'a> OfMetric<'a> {
             }
             let count = row.times.iter().filter(|run| run.reached).count();
             let median = median_time(&row.times).map_or("not reached".to_owned(), brief);
-            reached.push(format!("{method} {count} of {} (median {median})", row.times.len()));
+            parts.push(format!("{method} {count} of {} (median {median})", row.times.len()));
         }
         let target = Value::Float(target);
         notes.push(format!(
             "{metric}: mean time to {target}, up to {} (Kaplan and Meier); runs that reach it: {}",
             brief(horizon),
-            reached.join(", ")
+            parts.join(", ")
         ));
     }
 
     /// The differences from the baseline; `None` without one.
     fn differences(&self, rows: &[Numbers<'a>], question: &Question<'_>, notes: &mut Vec<String>) -> Option<Vec<Cell>> {
-        let (_, _, wanted) = self.request;
+        let (_, _, settings) = self.request;
         let recipe = &self.source.study.recipe;
-        let baseline = wanted.baseline.as_ref()?.resolve(&recipe.params, &Names::new())?.value;
+        let baseline = settings.baseline.as_ref()?.resolve(&recipe.params, &Names::new())?.value;
         let base = &rows[self.methods.iter().position(|method| *method == baseline)?];
         let others = || self.methods.iter().zip(rows).filter(|(method, _)| **method != baseline);
-        let found: Vec<Option<Evidence>> = others()
+        let comparisons: Vec<Option<Evidence>> = others()
             .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question).ok())
             .collect();
         let chance =
             |evidence: &Option<Evidence>| evidence.as_ref().and_then(|found| found.estimate().p).unwrap_or(1.0);
-        let corrected = holm(&found.iter().map(chance).collect::<Vec<_>>());
-        let mut cells = found.into_iter().zip(corrected).map(|(evidence, p)| {
+        let corrected = holm(&comparisons.iter().map(chance).collect::<Vec<_>>());
+        let mut cells = comparisons.into_iter().zip(corrected).map(|(evidence, p)| {
             let Some(evidence) = evidence else { return Cell::default() };
             let estimate = evidence.estimate();
             let p = estimate.p.map(|_| p);
@@ -189,7 +189,7 @@ impl<'a> OfMetric<'a> {
             "difference: from {baseline} ± 95 % CI (p corrected for {}, Holm); ≈ not told apart",
             count(rows.len() - 1, "comparison")
         ));
-        if let CurveRead::Target(_) = wanted.read {
+        if let CurveRead::Target(_) = settings.read {
             notes.extend(log_rank_note(others(), (&baseline, base), question));
         }
         let cell = |method: &Value| if *method == baseline { None } else { cells.next() };

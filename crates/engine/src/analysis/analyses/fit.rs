@@ -28,22 +28,23 @@ type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r Fit);
 /// The measurements by size, in the order of the sizes; a key is the bits of a positive number.
 type BySize = BTreeMap<u64, Vec<f64>>;
 
-pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
-    let (table, analysis, wanted) = request;
-    let axis = wanted.axis.as_ref().map(|axis| axis.value.as_str());
+pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>) {
+    let (table, analysis, settings) = request;
+    let axis = settings.axis.as_ref().map(|axis| axis.value.as_str());
     let methods = axis.map_or_else(Vec::new, |axis| methods(&analysis.of, axis, source));
     let methods: Vec<Option<Value>> = if axis.is_some() { methods.into_iter().map(Some).collect() } else { vec![None] };
-    made.axes = axis.into_iter().map(str::to_owned).chain([wanted.x.value.clone()]).collect();
+    contents.axes = axis.into_iter().map(str::to_owned).chain([settings.x.value.clone()]).collect();
     let metrics: Vec<&str> = table.cells.iter().map(|cell| cell.value.as_str()).collect();
     // Rows are the sizes of all metrics.
-    let mut found: Vec<Vec<BySize>> = Vec::new();
+    let mut by_metric: Vec<Vec<BySize>> = Vec::new();
     for metric in &metrics {
-        found.push(methods.iter().map(|method| by_size(request, source, metric, method.as_ref(), made)).collect());
+        by_metric
+            .push(methods.iter().map(|method| by_size(request, source, metric, method.as_ref(), contents)).collect());
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> = found.iter().flat_map(|of_metric| of_metric[index].keys().copied()).collect();
-        sizes.extend(wanted.predict.map(f64::to_bits));
+        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].keys().copied()).collect();
+        sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
         rows.extend(sizes.into_iter().map(|size| (index, size)));
@@ -52,35 +53,35 @@ pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
         let method = methods[*index].as_ref().map(|method| clean(&method.to_string()).into_owned());
         method.into_iter().chain([Value::Float(f64::from_bits(*size)).to_string()]).collect()
     };
-    made.rows = rows.iter().map(|row| TableRow { labels: label(row), cells: Vec::new() }).collect();
-    for (metric, of_metric) in metrics.iter().zip(&found) {
+    contents.rows = rows.iter().map(|row| TableRow { labels: label(row), cells: Vec::new() }).collect();
+    for (metric, of_metric) in metrics.iter().zip(&by_metric) {
         let unit = source.traits(analysis.of.step, metric).unit;
-        let laws: Vec<Option<PowerLaw>> = of_metric.iter().map(|sizes| law(sizes, wanted.predict)).collect();
+        let laws: Vec<Option<PowerLaw>> = of_metric.iter().map(|sizes| law(sizes, settings.predict)).collect();
         let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].get(size)));
-        push(made, metric, unit, measured.collect());
+        push(contents, metric, unit, measured.collect());
         let predicted = rows.iter().map(|(index, size)| match laws[*index] {
             Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].len()),
             None => Cell { points: 1, ..Cell::default() },
         });
-        push(made, &format!("{metric}, law"), unit, predicted.collect());
+        push(contents, &format!("{metric}, law"), unit, predicted.collect());
         for ((method, sizes), law) in methods.iter().zip(of_metric).zip(&laws) {
-            made.notes.push(note(request, metric, (method.as_ref(), sizes), *law));
+            contents.notes.push(note(request, metric, (method.as_ref(), sizes), *law));
         }
-        made.notes.extend(ranks(&wanted.x.value, metric, of_metric));
+        contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }
-    made.notes.push("law: [95 % interval of the prediction of one more size with as many seeds]".to_owned());
+    contents.notes.push("law: [95 % interval of the prediction of one more size with as many seeds]".to_owned());
 }
 
-fn push(made: &mut Made, metric: &str, unit: Unit, cells: Vec<Cell>) {
+fn push(contents: &mut Made, metric: &str, unit: Unit, cells: Vec<Cell>) {
     let show = Show::Interval;
-    made.columns.push(Column {
+    contents.columns.push(Column {
         point: Vec::new(),
         metric: metric.to_owned(),
         unit,
         scale: scale(metric, &cells, show, unit),
         show,
     });
-    for (row, cell) in made.rows.iter_mut().zip(cells) {
+    for (row, cell) in contents.rows.iter_mut().zip(cells) {
         row.cells.push(cell);
     }
 }
@@ -102,10 +103,16 @@ fn measured(values: Option<&Vec<f64>>) -> Cell {
 }
 
 /// The measurements at each size. Missing results and jobs without a size are in the notes.
-fn by_size(request: Request<'_>, source: Source<'_>, metric: &str, method: Option<&Value>, made: &mut Made) -> BySize {
-    let (_, analysis, wanted) = request;
+fn by_size(
+    request: Request<'_>,
+    source: Source<'_>,
+    metric: &str,
+    method: Option<&Value>,
+    contents: &mut Made,
+) -> BySize {
+    let (_, analysis, settings) = request;
     let mut only = resolved(&source.study.recipe, &analysis.of.only);
-    if let (Some(axis), Some(method)) = (&wanted.axis, method) {
+    if let (Some(axis), Some(method)) = (&settings.axis, method) {
         only.push((&axis.value, vec![method.clone()]));
     }
     let side: Side<'_> = source.side(analysis.of.step, &only, metric, source.traits(analysis.of.step, metric));
@@ -113,14 +120,16 @@ fn by_size(request: Request<'_>, source: Source<'_>, metric: &str, method: Optio
     let (mut sizes, mut lost) = (BySize::new(), side.absent.len());
     for found in &side.found {
         let job = found.by.and_then(|by| jobs.get(&by.key));
-        match job.and_then(|job| size_of(&wanted.x.value, found.point, *job, source)).filter(|size| *size > 0.0) {
+        match job.and_then(|job| size_of(&settings.x.value, found.point, *job, source)).filter(|size| *size > 0.0) {
             Some(size) => sizes.entry(size.to_bits()).or_default().push(found.value),
             None => lost += 1,
         }
     }
     if lost > 0 {
-        let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &wanted.x.value);
-        made.notes.push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
+        let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &settings.x.value);
+        contents
+            .notes
+            .push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
     }
     sizes
 }
@@ -140,21 +149,21 @@ fn note(
     (method, sizes): (Option<&Value>, &BySize),
     law: Option<PowerLaw>,
 ) -> String {
-    let (_, _, wanted) = request;
-    let x = &wanted.x.value;
+    let (_, _, settings) = request;
+    let x = &settings.x.value;
     let of = method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"));
     let Some(law) = law else {
         return format!("{of}: no law, which needs three sizes and numbers above zero");
     };
-    let shown = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
+    let as_text = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
     let Estimate { value, low, high, .. } = law.exponent;
-    let exponent = shown(Some(value));
-    let text = format!("{of}: in proportion to {x} to the power {exponent} [{}, {}]", shown(low), shown(high));
-    let Some(size) = wanted.predict else { return text };
+    let exponent = as_text(Some(value));
+    let text = format!("{of}: in proportion to {x} to the power {exponent} [{}, {}]", as_text(low), as_text(high));
+    let Some(size) = settings.predict else { return text };
     let predicted = law.predict(size, LEVEL);
     let ends = predicted.low.zip(predicted.high);
     let mean = sizes.get(&size.to_bits()).and_then(|values| Sample::new(values)).map(|sample| sample.mean);
-    let judged = match (mean, ends) {
+    let verdict = match (mean, ends) {
         (Some(mean), Some((low, high))) => {
             let place = if low <= mean && mean <= high { "within" } else { "outside of" };
             let [size, mean, low, high] = [size, mean, low, high].map(brief);
@@ -162,7 +171,7 @@ fn note(
         }
         _ => format!("{} is predicted and not measured", brief(size)),
     };
-    format!("{text}; {judged}")
+    format!("{text}; {verdict}")
 }
 
 /// Whether each smaller size ranks the values of the axis as the largest does.
@@ -176,17 +185,17 @@ fn ranks(x: &str, metric: &str, of_metric: &[BySize]) -> Vec<String> {
     let Some(large) = means(largest).filter(|_| of_metric.len() > 1) else { return Vec::new() };
     let smaller = of_metric[0].keys().copied().filter(|size| *size < largest);
     let rank = |size: u64| {
-        let found = agreement(&means(size)?, &large)?;
+        let rank_agreement = agreement(&means(size)?, &large)?;
         Some(format!(
             "{} of {} as at {}: {} (Kendall's τ {:.2}, p = {:.3})",
-            found.concordant,
+            rank_agreement.concordant,
             count(large.len() * (large.len() - 1) / 2, "pair"),
             brief(f64::from_bits(largest)),
             brief(f64::from_bits(size)),
-            found.tau,
-            found.p
+            rank_agreement.tau,
+            rank_agreement.p
         ))
     };
-    let found: Vec<String> = smaller.filter_map(rank).collect();
-    if found.is_empty() { Vec::new() } else { vec![format!("{metric}: order at smaller {x}: {}", found.join(", "))] }
+    let texts: Vec<String> = smaller.filter_map(rank).collect();
+    if texts.is_empty() { Vec::new() } else { vec![format!("{metric}: order at smaller {x}: {}", texts.join(", "))] }
 }

@@ -29,14 +29,14 @@ struct Made {
 
 /// Makes the table of an analysis.
 pub(super) fn table(table: &recipe::Table, analysis: &Analysis, source: Source<'_>, curves: &Curves) -> Table {
-    let mut made = Made::default();
+    let mut contents = Made::default();
     match &analysis.kind {
-        AnalysisKind::Curve(wanted) => curve::fill(&mut made, (table, analysis, wanted), source, curves),
-        AnalysisKind::Fit(wanted) => fit::fill(&mut made, (table, analysis, wanted), source),
-        AnalysisKind::Profile(wanted) => profile::fill(&mut made, (table, analysis, wanted), source, curves),
-        AnalysisKind::Variance(axes) => variance::fill(&mut made, (table, analysis, axes), source),
+        AnalysisKind::Curve(settings) => curve::fill(&mut contents, (table, analysis, settings), source, curves),
+        AnalysisKind::Fit(settings) => fit::fill(&mut contents, (table, analysis, settings), source),
+        AnalysisKind::Profile(settings) => profile::fill(&mut contents, (table, analysis, settings), source, curves),
+        AnalysisKind::Variance(axes) => variance::fill(&mut contents, (table, analysis, axes), source),
     }
-    let Made { axes, columns, rows, notes, footnotes } = made;
+    let Made { axes, columns, rows, notes, footnotes } = contents;
     let notes: Vec<String> = notes.into_iter().chain(footnotes.texts()).collect();
     Table {
         name: table.name.value.clone(),
@@ -50,17 +50,17 @@ pub(super) fn table(table: &recipe::Table, analysis: &Analysis, source: Source<'
 
 /// The records and metrics whose curves the tables of a recipe need.
 pub(super) fn curves_of_tables(source: Source<'_>) -> BTreeSet<(Key, &str)> {
-    let mut wanted = BTreeSet::new();
+    let mut curve_keys = BTreeSet::new();
     for table in &source.study.recipe.tables {
         let recipe::TableKind::Analysis(analysis) = &table.kind else { continue };
         if !matches!(analysis.kind, AnalysisKind::Curve(_) | AnalysisKind::Profile(_)) {
             continue;
         }
         for key in jobs(analysis, source).keys() {
-            wanted.extend(table.cells.iter().map(|cell| (*key, cell.value.as_str())));
+            curve_keys.extend(table.cells.iter().map(|cell| (*key, cell.value.as_str())));
         }
     }
-    wanted
+    curve_keys
 }
 
 /// The measured jobs of an analysis by the keys of their records.

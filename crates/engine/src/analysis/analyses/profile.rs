@@ -15,34 +15,34 @@ use crate::{
 /// The request of a table.
 type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r Profile);
 
-pub(super) fn fill(made: &mut Made, (table, analysis, wanted): Request<'_>, source: Source<'_>, curves: &Curves) {
-    let methods = methods(&analysis.of, &wanted.axis.value, source);
-    made.axes = vec![wanted.axis.value.clone()];
+pub(super) fn fill(contents: &mut Made, (table, analysis, settings): Request<'_>, source: Source<'_>, curves: &Curves) {
+    let methods = methods(&analysis.of, &settings.axis.value, source);
+    contents.axes = vec![settings.axis.value.clone()];
     let label = |method: &Value| clean(&method.to_string()).into_owned();
-    made.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
+    contents.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let mut runs = Vec::new();
         for method in &methods {
             let mut of_method = Vec::new();
-            for (workload, target) in &wanted.targets {
-                let read = (CurveRead::Target(*target), wanted.cost.as_ref());
+            for (workload, target) in &settings.targets {
+                let read = (CurveRead::Target(*target), settings.cost.as_ref());
                 let reader = Reader::new(analysis, read, source, curves, metric);
-                let found = reader.numbers(&[(&wanted.axis.value, method), (&wanted.workload.value, workload)]);
-                let lost = found.lost + found.side.absent.len();
-                if lost > 0 {
-                    let lost = count(lost, "job");
-                    made.notes.push(format!(
-                        "{metric}: {lost} of {method} on {workload} left out: no result, no curve or no cost"
+                let numbers = reader.numbers(&[(&settings.axis.value, method), (&settings.workload.value, workload)]);
+                let lost_jobs = numbers.lost + numbers.side.absent.len();
+                if lost_jobs > 0 {
+                    let lost_jobs = count(lost_jobs, "job");
+                    contents.notes.push(format!(
+                        "{metric}: {lost_jobs} of {method} on {workload} left out: no result, no curve or no cost"
                     ));
                 }
-                of_method.push(found.times);
+                of_method.push(numbers.times);
             }
             runs.push(of_method);
         }
-        made.notes.extend(missed(metric, &methods, wanted, &runs));
+        contents.notes.extend(missed(metric, &methods, settings, &runs));
         let scores = profile_scores(&runs);
         if scores.is_none() {
-            made.notes.push(format!("{metric}: no scores, because a method has no run on a workload"));
+            contents.notes.push(format!("{metric}: no scores, because a method has no run on a workload"));
         }
         let n = |index: usize| runs[index].iter().map(Vec::len).sum();
         let cell = |index: usize| {
@@ -56,22 +56,22 @@ pub(super) fn fill(made: &mut Made, (table, analysis, wanted): Request<'_>, sour
             }
         };
         let (metric, scale) = (format!("{metric}, score"), Scale::of(1.0, Unit::One));
-        made.columns.push(Column { point: Vec::new(), metric, unit: Unit::One, scale, show: Show::Interval });
-        for (index, row) in made.rows.iter_mut().enumerate() {
+        contents.columns.push(Column { point: Vec::new(), metric, unit: Unit::One, scale, show: Show::Interval });
+        for (index, row) in contents.rows.iter_mut().enumerate() {
             row.cells.push(cell(index));
         }
     }
-    made.notes.push(format!(
+    contents.notes.push(format!(
         "score: area below the performance profile from 1 to {MAX_FACTOR} times the fastest method, over {} [95 % interval of a bootstrap of runs]",
-        count(wanted.targets.len(), "workload")
+        count(settings.targets.len(), "workload")
     ));
 }
 
 /// The workloads whose target a method does not reach in half of its runs.
-fn missed(metric: &str, methods: &[Value], wanted: &Profile, runs: &[Vec<Vec<TimeToEvent>>]) -> Option<String> {
+fn missed(metric: &str, methods: &[Value], settings: &Profile, runs: &[Vec<Vec<TimeToEvent>>]) -> Option<String> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (method, of_method) in methods.iter().zip(runs) {
-        for ((workload, _), runs) in wanted.targets.iter().zip(of_method) {
+        for ((workload, _), runs) in settings.targets.iter().zip(of_method) {
             if !runs.is_empty() && median_time(runs).is_none() {
                 all.entry(method.to_string()).or_default().push(workload.to_string());
             }

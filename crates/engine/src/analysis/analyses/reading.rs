@@ -60,17 +60,17 @@ impl<'a> Reader<'a> {
         let mut only = resolved(&self.source.study.recipe, &self.analysis.of.only);
         only.extend(at.iter().map(|(axis, value)| (*axis, vec![(*value).clone()])));
         let mut side = self.source.side(self.analysis.of.step, &only, self.metric, traits);
-        let (mut kept, mut times, mut lost) = (Vec::new(), Vec::new(), 0);
+        let (mut readings, mut times, mut lost) = (Vec::new(), Vec::new(), 0);
         for found in std::mem::take(&mut side.found) {
             match self.number(&found, traits) {
                 Some((value, time)) => {
                     times.extend(time);
-                    kept.push(Found { value, ..found });
+                    readings.push(Found { value, ..found });
                 }
                 None => lost += 1,
             }
         }
-        side.found = kept;
+        side.found = readings;
         Numbers { side, times, lost }
     }
 
@@ -90,9 +90,9 @@ impl<'a> Reader<'a> {
             CurveRead::Target(target) => {
                 let better = traits.better?;
                 let is_reached = |value: f64| if better == Better::Less { value <= target } else { value >= target };
-                let reached = points.iter().find(|(_, value)| is_reached(*value));
-                let (time, _) = *reached.or(points.last())?;
-                Some((time, Some(TimeToEvent { time, reached: reached.is_some() })))
+                let crossing = points.iter().find(|(_, value)| is_reached(*value));
+                let (time, _) = *crossing.or(points.last())?;
+                Some((time, Some(TimeToEvent { time, reached: crossing.is_some() })))
             }
             CurveRead::Area(end) => Some((mean_height(&points, end)?, None)),
             CurveRead::At(place) => Some((value_at(&points, place)?, None)),
@@ -116,8 +116,8 @@ fn value_at(points: &[(f64, f64)], place: f64) -> Option<f64> {
     if at == place {
         return Some(value);
     }
-    let (before, from) = *points.get(next.checked_sub(1)?)?;
-    Some(from + (value - from) * (place - before) / (at - before))
+    let (start, from) = *points.get(next.checked_sub(1)?)?;
+    Some(from + (value - from) * (place - start) / (at - start))
 }
 
 /// The mean height from the first point up to a place (trapezoids); `None` if the curve ends before.

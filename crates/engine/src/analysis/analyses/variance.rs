@@ -20,26 +20,26 @@ use crate::{
 /// The request of a table.
 type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r [Spanned<String>]);
 
-pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
+pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>) {
     let (table, analysis, _) = request;
     let axes = sources(request, source);
-    made.axes = vec!["source".to_owned()];
+    contents.axes = vec!["source".to_owned()];
     let names = axes.iter().map(String::as_str).chain(["rest", "all"]);
-    made.rows = names.map(|name| TableRow { labels: vec![name.to_owned()], cells: Vec::new() }).collect();
+    contents.rows = names.map(|name| TableRow { labels: vec![name.to_owned()], cells: Vec::new() }).collect();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(analysis.of.step, metric);
         let only = resolved(&source.study.recipe, &analysis.of.only);
         let side = source.side(analysis.of.step, &only, metric, traits);
-        let found = parts(&side, &axes);
+        let result = parts(&side, &axes);
         let n = side.found.len();
         let mut cells = vec![Cell { points: n, ..Cell::default() }; axes.len() + 2];
-        for (why, job, _) in &side.absent {
-            cells[axes.len() + 1].lacks(why, Some(*job), &mut made.footnotes);
+        for (absence, job, _) in &side.absent {
+            cells[axes.len() + 1].lacks(absence, Some(*job), &mut contents.footnotes);
         }
         let mut shares = vec![Cell::default(); axes.len() + 2];
-        match found {
+        match result {
             Ok(found) => {
-                made.notes.push(format!("{metric}: {}", said(&found, &axes, n)));
+                contents.notes.push(format!("{metric}: {}", said(&found, &axes, n)));
                 let total = found.total();
                 for ((cell, share), variance) in cells.iter_mut().zip(&mut shares).zip(found.rows()) {
                     let Some(variance) = variance else { continue };
@@ -60,27 +60,27 @@ pub(super) fn fill(made: &mut Made, request: Request<'_>, source: Source<'_>) {
                     }
                 }
             }
-            Err(reason) => made.notes.push(format!("{metric}: {reason}")),
+            Err(reason) => contents.notes.push(format!("{metric}: {reason}")),
         }
-        let shown = Show::Interval;
-        let sd = scale(metric, &cells, shown, traits.unit);
+        let interval = Show::Interval;
+        let sd = scale(metric, &cells, interval, traits.unit);
         let column = |metric: String, unit, scale, show| Column { point: Vec::new(), metric, unit, scale, show };
-        made.columns.push(column(format!("{metric}, sd"), traits.unit, sd, shown));
-        made.columns.push(column(metric.to_owned(), Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
-        for ((row, cell), share) in made.rows.iter_mut().zip(cells).zip(shares) {
+        contents.columns.push(column(format!("{metric}, sd"), traits.unit, sd, interval));
+        contents.columns.push(column(metric.to_owned(), Unit::Fraction, Scale::of(0.0, Unit::Fraction), Show::Share));
+        for ((row, cell), share) in contents.rows.iter_mut().zip(cells).zip(shares) {
             row.cells.extend([cell, share]);
         }
     }
-    made.notes.push(
+    contents.notes.push(
         "sd: standard deviation of one measurement by a source alone [95 % interval]; share: of the variance"
             .to_owned(),
     );
 }
 
 /// The axes of the sources: those that the table names, or those that repeat a measurement and vary.
-fn sources((_, analysis, named): Request<'_>, source: Source<'_>) -> Vec<String> {
-    if !named.is_empty() {
-        return named.iter().map(|axis| axis.value.clone()).collect();
+fn sources((_, analysis, named_axes): Request<'_>, source: Source<'_>) -> Vec<String> {
+    if !named_axes.is_empty() {
+        return named_axes.iter().map(|axis| axis.value.clone()).collect();
     }
     let kinds = source.kinds(&[analysis.of.step]);
     let points = source.points(analysis.of.step, &resolved(&source.study.recipe, &analysis.of.only));
@@ -130,9 +130,9 @@ fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
     }
     let points: Vec<(&Point, f64)> = side.values();
     let text = |point: &Point, axis: &str| format!("{:?}", point.get(axis).map(ToString::to_string));
-    let others: BTreeSet<&str> =
+    let axes_of_points: BTreeSet<&str> =
         points.iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str()).collect();
-    for axis in others.into_iter().filter(|axis| !axes.iter().any(|own| own == axis)) {
+    for axis in axes_of_points.into_iter().filter(|axis| !axes.iter().any(|name| name == axis)) {
         if points.iter().any(|(point, _)| text(point, axis) != text(points[0].0, axis)) {
             return Err(format!(
                 "`{axis}` varies, and is no source: select one value with `where`, or name it in `axes`"
@@ -148,8 +148,8 @@ fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
         (of_axis.collect(), *value)
     };
     let values: Vec<Leveled> = points.iter().map(level).collect();
-    if let Some(found) = components(&values) {
-        return Ok(Parts::Crossed(found));
+    if let Some(variances) = components(&values) {
+        return Ok(Parts::Crossed(variances));
     }
     alone(&values, axes).map(Parts::Alone)
 }
@@ -159,28 +159,28 @@ fn alone(values: &[Leveled], axes: &[String]) -> Result<Vec<(Estimate, usize)>, 
     let of_axis = |index: usize| {
         let mut groups: BTreeMap<Vec<usize>, BTreeMap<usize, f64>> = BTreeMap::new();
         for (levels, value) in values {
-            let mut rest = levels.clone();
-            rest[index] = 0;
-            groups.entry(rest).or_default().insert(levels[index], *value);
+            let mut group = levels.clone();
+            group[index] = 0;
+            groups.entry(group).or_default().insert(levels[index], *value);
         }
         let largest = groups.into_values().max_by_key(BTreeMap::len)?;
         let values: Vec<f64> = largest.into_values().collect();
         Some((variance_of(&values)?, values.len()))
     };
-    let found = (0..axes.len()).map(|index| of_axis(index).ok_or(index)).collect::<Result<Vec<_>, usize>>();
-    found.map_err(|index| {
+    let components = (0..axes.len()).map(|index| of_axis(index).ok_or(index)).collect::<Result<Vec<_>, usize>>();
+    components.map_err(|index| {
         let axis = &axes[index];
         format!("the axes are not fully crossed, and no two points differ in `{axis}` only, so its part is unknown")
     })
 }
 
 /// The design and the advice in words.
-fn said(found: &Parts, axes: &[String], jobs: usize) -> String {
-    let estimates: Vec<Estimate> = match found {
+fn said(variance_parts: &Parts, axes: &[String], jobs: usize) -> String {
+    let estimates: Vec<Estimate> = match variance_parts {
         Parts::Crossed(components) => components.factors.clone(),
         Parts::Alone(sources) => sources.iter().map(|(variance, _)| *variance).collect(),
     };
-    let design = match found {
+    let design = match variance_parts {
         Parts::Crossed(_) if axes.len() > 1 => format!("{} of crossed sources", count(jobs, "job")),
         Parts::Crossed(_) => count(jobs, "job"),
         Parts::Alone(sources) => {
@@ -195,7 +195,7 @@ fn said(found: &Parts, axes: &[String], jobs: usize) -> String {
     let (largest, next) = (estimates[*first], estimates[*second]);
     let is_clear = largest.low.zip(next.high).is_some_and(|(low, high)| low > high);
     let doubt = if is_clear { "" } else { ", though the intervals overlap" };
-    let hidden = match found.total() {
+    let hidden = match variance_parts.total() {
         Some(total) if total > 0.0 => {
             let share = 100.0 * largest.value / total;
             format!("; seeds that leave `{}` constant hide {share:.0} % of the variance", axes[*first])

@@ -37,9 +37,9 @@ pub struct Choice {
 pub(in crate::analysis) fn curves_of_claims(source: Source<'_>) -> BTreeSet<(Key, &str)> {
     let claims = source.study.recipe.claims.iter().filter(|claim| has_choices(claim));
     let jobs = claims.flat_map(|claim| selected_jobs(claim, source.study).map(|(_, job)| (job, claim.metric())));
-    let wanted: BTreeSet<(Key, &str)> =
+    let curve_keys: BTreeSet<(Key, &str)> =
         jobs.filter_map(|(job, metric)| Some((source.measured.get(&job)?.key, metric))).collect();
-    if wanted.len() > MAX_RECORDS { BTreeSet::new() } else { wanted }
+    if curve_keys.len() > MAX_RECORDS { BTreeSet::new() } else { curve_keys }
 }
 
 /// Adds to the verdicts on means those that other choices give, and a remark where another choice decides otherwise. No verdict changes.
@@ -49,19 +49,19 @@ pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<
             continue;
         }
         // The verdict by itself: the others are not corrected for the number of claims either.
-        let own = judge_alone(claim, source);
+        let own_verdict = judge_alone(claim, source);
         let by_rules =
             others(claim).filter_map(|(choice, rules)| chosen(&Claim { rules, ..claim.clone() }, choice, source));
         let all = by_rules.chain(readings(claim, source, curves)).chain(over_all(claim, source));
         // A rule that leaves nothing out is no other choice.
-        verdict.choices = all.filter(|choice| Some(choice.interval) != own.interval).collect();
+        verdict.choices = all.filter(|choice| Some(choice.interval) != own_verdict.interval).collect();
         // Another choice may have less power: that it decides nothing is no remark.
-        let differs = |choice: &&Choice| choice.state != own.state && choice.state != State::Undecided;
-        let differing = verdict.choices.iter().filter(differs);
-        let differing: Vec<String> =
-            differing.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();
-        if !differing.is_empty() {
-            let _ = write!(verdict.because, "; by other choices: {}", differing.join(", "));
+        let differs = |choice: &&Choice| choice.state != own_verdict.state && choice.state != State::Undecided;
+        let differing_choices = verdict.choices.iter().filter(differs);
+        let differing_texts: Vec<String> =
+            differing_choices.map(|choice| format!("{} with {}", choice.state.word(), choice.choice)).collect();
+        if !differing_texts.is_empty() {
+            let _ = write!(verdict.because, "; by other choices: {}", differing_texts.join(", "));
         }
     }
 }
@@ -114,9 +114,9 @@ fn readings(claim: &Claim, source: Source<'_>, curves: &Curves) -> Vec<Choice> {
     }
     let read = |reading: Reading| {
         let mut measured = source.measured.clone();
-        for (job, curve, found) in &jobs {
-            let value = reading.of(curve, *found, better)?;
-            measured.get_mut(job)?.metrics.insert(metric.to_owned(), Metric { value, ..*found });
+        for (job, curve, number) in &jobs {
+            let value = reading.of(curve, *number, better)?;
+            measured.get_mut(job)?.metrics.insert(metric.to_owned(), Metric { value, ..*number });
         }
         chosen(claim, &reading.words(better), Source { measured: &measured, ..source })
     };
@@ -125,8 +125,8 @@ fn readings(claim: &Claim, source: Source<'_>, curves: &Curves) -> Vec<Choice> {
 
 /// The verdict over all seeds that were measured, if the claim leaves out some of them.
 fn over_all(claim: &Claim, source: Source<'_>) -> Option<Choice> {
-    let whole = seeds::over_all(claim, source)?;
-    of_verdict(format!("all {} that were measured", count(whole.seeds, "seed")), &whole.verdict)
+    let over_all = seeds::over_all(claim, source)?;
+    of_verdict(format!("all {} that were measured", count(over_all.seeds, "seed")), &over_all.verdict)
 }
 
 /// The verdict under a choice; `None` without an interval, as a median of fewer than six units.

@@ -44,17 +44,18 @@ impl<'a> Judge<'a> {
             return Err("items have means only: remove `statistic`".to_owned());
         }
         let sides = std::iter::once(&comparison.of).chain(&comparison.to);
-        let scored: Vec<Scored<'a>> =
+        let scored_sides: Vec<Scored<'a>> =
             sides.map(|side| self.scored(side, &comparison.metric.value, apart)).collect::<Result<_, _>>()?;
-        let first = &scored[0];
-        if let Some(other) = scored.iter().find(|other| other.items != first.items || other.clusters != first.clusters)
+        let first = &scored_sides[0];
+        if let Some(other) =
+            scored_sides.iter().find(|other| other.items != first.items || other.clusters != first.clusters)
         {
             return Err(difference_of(first, other));
         }
         let clusters = numbered(&first.clusters);
         let looks =
             measured.iter().map(|side| side.looks.clone()).reduce(|all, own| all.joined(&own)).unwrap_or_default();
-        let (sides, value) = influences(&scored, apart, ratio, self.rules.independent)?;
+        let (sides, value) = influences(&scored_sides, apart, ratio, self.rules.independent)?;
         let (mean, error) = clustered(&sides, &clusters).ok_or("the jobs have no items in common")?;
         let error = error.ok_or("one cluster of items says nothing about others")?;
         if error.is_zero() {
@@ -63,18 +64,19 @@ impl<'a> Judge<'a> {
                 count(clusters.len(), "item")
             ));
         }
-        let signs = (scored.len() == 2 && !ratio).then(|| {
+        let signs = (scored_sides.len() == 2 && !ratio).then(|| {
             let average = |item: usize| {
                 sides.iter().map(|runs| runs.iter().map(|run| run[item]).sum::<f64>() / runs.len() as f64).sum()
             };
             ((0..clusters.len()).map(average).collect(), clusters.clone())
         });
-        let basis = basis(first, &scored, &clusters);
-        let mut found = Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
-        if scored.iter().any(|side| side.runs.len() == 1) {
-            found.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
+        let basis = basis(first, &scored_sides, &clusters);
+        let mut evidence =
+            Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
+        if scored_sides.iter().any(|side| side.runs.len() == 1) {
+            evidence.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
         }
-        Ok(found)
+        Ok(evidence)
     }
 
     /// The scores of the jobs of a side, which have the same items.
@@ -84,37 +86,37 @@ impl<'a> Judge<'a> {
         let varies = |axis: &str| points.iter().any(|(point, _)| point.get(axis) != points[0].0.get(axis));
         let axes = points.first().into_iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str());
         if let Some(axis) = axes
-            .filter(|axis| !apart.iter().any(|own| own == axis))
+            .filter(|axis| !apart.iter().any(|name| name == axis))
             .find(|axis| varies(axis) && kinds.of_axis(axis) < Replication::Seed)
         {
             return Err(format!("items are judged over seeds, and `{}` varies: name one of its values", clean(axis)));
         }
-        let mut found: Vec<(&'a Point, &Scores)> = Vec::new();
+        let mut scores_of_points: Vec<(&'a Point, &Scores)> = Vec::new();
         let mut absent = 0;
         for (point, job) in points {
             match self.scores(job, metric)? {
-                Some(scores) => found.push((point, scores)),
+                Some(scores) => scores_of_points.push((point, scores)),
                 None => absent += 1,
             }
         }
-        if found.is_empty() || absent > 0 && self.rules.missing != Missing::Ignore {
+        if scores_of_points.is_empty() || absent > 0 && self.rules.missing != Missing::Ignore {
             return Err(format!("{} without items", count(absent, "job")));
         }
-        let items: Vec<String> = found[0].1.keys().cloned().collect();
-        let clusters = found[0].1.values().map(|(cluster, _)| cluster.clone()).collect();
-        let scored = |(point, scores): &(&'a Point, &Scores)| Scored {
+        let items: Vec<String> = scores_of_points[0].1.keys().cloned().collect();
+        let clusters = scores_of_points[0].1.values().map(|(cluster, _)| cluster.clone()).collect();
+        let scores_of = |(point, scores): &(&'a Point, &Scores)| Scored {
             points: vec![point],
             runs: vec![scores.values().map(|(_, score)| *score).collect()],
             items: scores.keys().cloned().collect(),
             clusters: scores.values().map(|(cluster, _)| cluster.clone()).collect(),
         };
         let mut all = Scored { points: Vec::new(), runs: Vec::new(), items, clusters };
-        for mut own in found.iter().map(scored) {
-            if own.items != all.items || own.clusters != all.clusters {
-                return Err(difference_of(&all, &own));
+        for mut job_scores in scores_of_points.iter().map(scores_of) {
+            if job_scores.items != all.items || job_scores.clusters != all.clusters {
+                return Err(difference_of(&all, &job_scores));
             }
-            all.points.append(&mut own.points);
-            all.runs.append(&mut own.runs);
+            all.points.append(&mut job_scores.points);
+            all.runs.append(&mut job_scores.runs);
         }
         Ok(all)
     }
@@ -135,12 +137,12 @@ impl<'a> Judge<'a> {
 /// The influences of items on the mean, the difference or the logarithm of the ratio, for each side, or for pairs of runs; and the
 /// logarithm of a ratio.
 fn influences(
-    scored: &[Scored<'_>],
+    scored_sides: &[Scored<'_>],
     apart: &[String],
     ratio: bool,
     independent: bool,
 ) -> Result<(Vec<Runs>, Option<f64>), String> {
-    let [of, to] = scored else { return Ok((vec![scored[0].runs.clone()], None)) };
+    let [of, to] = scored_sides else { return Ok((vec![scored_sides[0].runs.clone()], None)) };
     let mean = |side: &Scored<'_>| {
         let runs = side.runs.iter().map(|run| run.iter().sum::<f64>() / run.len() as f64);
         runs.sum::<f64>() / side.runs.len() as f64
@@ -181,8 +183,8 @@ fn numbered(clusters: &[String]) -> Vec<usize> {
 }
 
 /// The units in words: `50 clusters of 10 items, 3 seeds`.
-fn basis(first: &Scored<'_>, scored: &[Scored<'_>], clusters: &[usize]) -> String {
-    let seeds: BTreeSet<usize> = scored.iter().map(|side| side.runs.len()).collect();
+fn basis(first: &Scored<'_>, scored_sides: &[Scored<'_>], clusters: &[usize]) -> String {
+    let seeds: BTreeSet<usize> = scored_sides.iter().map(|side| side.runs.len()).collect();
     let seeds: Vec<String> = seeds.into_iter().map(|seeds| count(seeds, "seed")).collect();
     let seeds = seeds.join(" against ");
     let number = clusters.iter().max().map_or(0, |last| last + 1);
@@ -204,10 +206,10 @@ fn difference_of(one: &Scored<'_>, other: &Scored<'_>) -> String {
         (one.items.iter().collect(), other.items.iter().collect());
     match first.symmetric_difference(&second).next() {
         Some(item) => {
-            let missing = first.symmetric_difference(&second).count();
+            let difference = first.symmetric_difference(&second).count();
             format!(
                 "the jobs have other items: {} in only one of two, such as `{}`",
-                count(missing, "item"),
+                count(difference, "item"),
                 clean(item)
             )
         }

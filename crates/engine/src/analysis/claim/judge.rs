@@ -100,13 +100,13 @@ impl<'a> Judge<'a> {
             .filter_map(|template| template.resolve(&self.source.study.recipe.params, &Names::new()))
             .map(|value| value.value)
             .collect();
-        let mut own = order.only.clone();
-        own.0.push((order.axis.clone(), order.ascending.clone()));
-        let question = self.question(&[order.step], metric, self.apart(order.step, &own), false);
+        let mut full_selection = order.only.clone();
+        full_selection.0.push((order.axis.clone(), order.ascending.clone()));
+        let question = self.question(&[order.step], metric, self.apart(order.step, &full_selection), false);
         let side = |value: &Value, verdict: &mut Verdict| {
-            let mut wanted = resolved(&self.source.study.recipe, &order.only);
-            wanted.push((&order.axis.value, vec![value.clone()]));
-            self.measured(order.step, &wanted, metric, question.traits, verdict)
+            let mut selection = resolved(&self.source.study.recipe, &order.only);
+            selection.push((&order.axis.value, vec![value.clone()]));
+            self.measured(order.step, &selection, metric, question.traits, verdict)
         };
         let (mut steps, mut means, mut lacks) = (Vec::new(), Vec::new(), String::new());
         for two in values.windows(2) {
@@ -128,8 +128,8 @@ impl<'a> Judge<'a> {
             steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let ranked: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
-        rank(&steps, &format!("by their means: {}{lacks}", ranked.join(" < ")), verdict);
+        let values: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
+        rank(&steps, &format!("by their means: {}{lacks}", values.join(" < ")), verdict);
         Ok(())
     }
 
@@ -143,20 +143,20 @@ impl<'a> Judge<'a> {
     /// The expected range in the unit of the metric.
     fn in_its_unit(metric: &str, unit: Unit, expect: Expectation) -> Result<Expectation, String> {
         expect.in_unit(unit).ok_or_else(|| {
-            let own = expect.unit.unwrap_or(Unit::One).key();
+            let key = expect.unit.unwrap_or(Unit::One).key();
             let metric = clean(metric);
             match unit {
                 Unit::One => format!(
-                    "it expects a number of `{own}`, but `{metric}` is reported without a unit; declare it: `metrics: {{ {metric}: {{ unit: {own} }} }}`"
+                    "it expects a number of `{key}`, but `{metric}` is reported without a unit; declare it: `metrics: {{ {metric}: {{ unit: {key} }} }}`"
                 ),
-                unit => format!("it expects a number of `{own}`, but `{metric}` is reported in `{}`", unit.key()),
+                unit => format!("it expects a number of `{key}`, but `{metric}` is reported in `{}`", unit.key()),
             }
         })
     }
 
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
-        let named: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
-        apart(&self.source.study.recipe.steps[step], &named)
+        let names: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
+        apart(&self.source.study.recipe.steps[step], &names)
     }
 
     fn side(
@@ -173,12 +173,12 @@ impl<'a> Judge<'a> {
     fn measured(
         &self,
         step: usize,
-        wanted: &[(&str, Vec<Value>)],
+        selection: &[(&str, Vec<Value>)],
         metric: &str,
         traits: MetricTraits,
         verdict: &mut Verdict,
     ) -> Result<Side<'a>, String> {
-        let side = self.source.side(step, wanted, metric, traits);
+        let side = self.source.side(step, selection, metric, traits);
         // Includes jobs without the metric: a metric that a device cannot measure indicates the wrong device.
         for by in &side.ran {
             let (Some(backend), Some(device)) = (by.backend, &by.device) else { continue };
@@ -188,9 +188,9 @@ impl<'a> Judge<'a> {
             }
             if !self.hardware.is_empty() && !self.hardware.contains(&backend) {
                 let about: Vec<&str> = self.hardware.iter().map(|backend| backend.name()).collect();
-                let (about, on) = (about.join(" or "), backend.name());
+                let (about, device) = (about.join(" or "), backend.name());
                 verdict.lacks = Some(Lack::Hardware);
-                return Err(format!("it is about {about}; this was measured on {on}"));
+                return Err(format!("it is about {about}; this was measured on {device}"));
             }
         }
         Ok(side)
@@ -222,32 +222,36 @@ fn said(metric: &str, unit: Unit) -> Unit {
 }
 
 /// Decides an order by its steps, each with the difference between a value and the one before it.
-fn rank(steps: &[(String, Estimate, Option<Needed>)], found: &str, verdict: &mut Verdict) {
+fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
-    let (mut wrong, mut open, mut needs) = (Vec::new(), Vec::new(), None);
+    let (mut contradictions, mut undecided, mut needs) = (Vec::new(), Vec::new(), None);
     let (mut against, mut most): (f64, f64) = (1.0, 0.0);
-    for ((shown, step, needed), p) in steps.iter().zip(&chance) {
+    for ((text, step, needed), p) in steps.iter().zip(&chance) {
         most = most.max(*p);
         match (*p < 1.0 - LEVEL, step.value > 0.0) {
             (true, true) => {}
             (true, false) => {
-                wrong.push(shown.as_str());
+                contradictions.push(text.as_str());
                 against = against.min(*p);
             }
             (false, _) => {
-                open.push(shown.as_str());
+                undecided.push(text.as_str());
                 needs = needs.max(*needed);
             }
         }
     }
-    (verdict.state, verdict.because, verdict.p) = if !wrong.is_empty() {
-        (State::Refuted, format!("it is the other way round for {}; {found}", wrong.join(", ")), Some(against))
-    } else if open.is_empty() {
-        (State::Supported, found.to_owned(), Some(most))
+    (verdict.state, verdict.because, verdict.p) = if !contradictions.is_empty() {
+        (
+            State::Refuted,
+            format!("it is the other way round for {}; {ranking}", contradictions.join(", ")),
+            Some(against),
+        )
+    } else if undecided.is_empty() {
+        (State::Supported, ranking.to_owned(), Some(most))
     } else {
         verdict.open = true;
-        (State::Undecided, format!("not told apart: {}; {found}{}", open.join(", "), outlook(needs)), Some(1.0))
+        (State::Undecided, format!("not told apart: {}; {ranking}{}", undecided.join(", "), outlook(needs)), Some(1.0))
     };
 }
 
@@ -262,8 +266,8 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         let doubt = evidence.doubt();
         // Further seeds would be as equal.
         verdict.open = doubt != Some(Doubt::NoEffect) && !evidence.is_over_items();
-        let why = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
-        return Err(format!("{}{unit}, expected {expected}; {why}{lacking}", number(estimate.value)));
+        let explanation = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
+        return Err(format!("{}{unit}, expected {expected}; {explanation}{lacking}", number(estimate.value)));
     };
     verdict.interval = Some([low, high]);
     let paper = verdict.paper.map(|paper| Against::new(paper, low, high));
@@ -297,7 +301,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
     } else {
         String::new()
     };
-    let tied = match tie(low, high, expect).filter(|_| verdict.state == State::Tied) {
+    let tie_text = match tie(low, high, expect).filter(|_| verdict.state == State::Tied) {
         Some([from, to]) => {
             format!(
                 "; the bound is in the interval, which is within a negligible distance of it (from {} to {})",
@@ -307,7 +311,7 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         }
         None => String::new(),
     };
-    verdict.because = format!("{interval}, expected {expected}{tied}; {}{lacking}{doubt}", evidence.basis);
+    verdict.because = format!("{interval}, expected {expected}{tie_text}; {}{lacking}{doubt}", evidence.basis);
     if let Some(paper) = paper {
         let _ = write!(verdict.because, "; {}", paper.words(tie(low, high, expect).is_some()));
     }
@@ -417,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_tie_supports_what_includes_the_bound_and_refutes_what_excludes_it() {
-        for (expect, wanted) in [
+        for (expect, expected) in [
             (expect(Some((1.0, false)), None), State::Supported),
             (expect(None, Some((1.0, false))), State::Supported),
             (expect(Some((1.0, true)), None), State::Refuted),
@@ -425,7 +429,7 @@ mod tests {
             (expect(Some((1.0, false)), Some((1.0, false))), State::Supported),
             (expect(Some((0.0, true)), Some((1.0, true))), State::Refuted),
         ] {
-            assert_eq!(state(1.0, 1.0, expect), wanted, "{expect:?}");
+            assert_eq!(state(1.0, 1.0, expect), expected, "{expect:?}");
         }
     }
 

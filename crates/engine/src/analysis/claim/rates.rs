@@ -34,37 +34,37 @@ impl Judge<'_> {
         };
         let (first, second) = (sorted(of), sorted(to));
         let is_paired = first.iter().map(|run| &run.0).eq(second.iter().map(|run| &run.0));
-        let told = format!("{} of {} and {} of {} jobs failed", events(of), of.len(), events(to), to.len());
+        let summary = format!("{} of {} and {} of {} jobs failed", events(of), of.len(), events(to), to.len());
         let (rates, how) = if is_paired && !self.rules.independent {
             let both = || first.iter().zip(&second).map(|(of, to)| (of.1, to.1));
-            let only = |wanted: (bool, bool)| both().filter(|pair| *pair == wanted).count();
+            let only = |outcomes: (bool, bool)| both().filter(|pair| *pair == outcomes).count();
             let (first, second, pairs) = (only((true, false)), only((false, true)), both().count());
             (Rates::Paired { first, second, pairs }, "paired (McNemar's exact test)")
         } else {
             let of_side = |runs: &[(&Point, bool)]| [events(runs), runs.len()];
             (Rates::Independent { first: of_side(of), second: of_side(to) }, "not paired (Fisher's exact test)")
         };
-        Ok(Evidence::of_rates(rates, &looks, format!("{told}, {how}")))
+        Ok(Evidence::of_rates(rates, &looks, format!("{summary}, {how}")))
     }
 
     /// The jobs of a side, each with true if it failed.
     fn outcomes<'s>(&self, side: &'s Side<'_>, apart: &[String]) -> Result<Vec<(&'s Point, bool)>, String> {
         let mut runs: Vec<(&Point, bool)> = side.found.iter().map(|found| (found.point, false)).collect();
-        let mut open = 0;
-        for (why, _, point) in &side.absent {
-            match why {
+        let mut open_jobs = 0;
+        for (absence, _, point) in &side.absent {
+            match absence {
                 Absence::Failed(_) | Absence::Diverged { .. } => runs.push((point, true)),
-                _ => open += 1,
+                _ => open_jobs += 1,
             }
         }
-        if open > 0 {
-            return Err(format!("{} neither with a result nor failed", count(open, "job")));
+        if open_jobs > 0 {
+            return Err(format!("{} neither with a result nor failed", count(open_jobs, "job")));
         }
         let Some((first, _)) = runs.first() else { return Err("no point has these values".to_owned()) };
         let varies = |axis: &str| runs.iter().any(|(point, _)| point.get(axis) != first.get(axis));
         let is_other = |axis: &str| {
             let kind = self.kind_of(axis);
-            !apart.iter().any(|own| own == axis) && varies(axis) && kind < Replication::Seed
+            !apart.iter().any(|name| name == axis) && varies(axis) && kind < Replication::Seed
         };
         if let Some((axis, _)) = first.values.iter().find(|(axis, _)| is_other(axis.as_str())) {
             return Err(format!("failures are counted over seeds, and `{axis}` varies: name one of its values"));

@@ -26,7 +26,7 @@ pub(super) fn too_small(claim: &Claim, source: Source<'_>) -> Option<String> {
 
 /// Reason why jobs are not of these sizes, if there is one.
 pub(in crate::analysis) fn misses(scale: &[Least], jobs: &[(&Point, JobId)], source: Source<'_>) -> Option<String> {
-    let (mut about, mut here) = (Vec::new(), Vec::new());
+    let (mut about, mut present) = (Vec::new(), Vec::new());
     for Least { name, value } in scale {
         let name = name.value.as_str();
         let mut missed: Option<Option<Value>> = None;
@@ -47,10 +47,10 @@ pub(in crate::analysis) fn misses(scale: &[Least], jobs: &[(&Point, JobId)], sou
             Value::Text(text) => format!("{name} {text}"),
             number => format!("{name} of {number} and more"),
         });
-        here.push(missed.map_or_else(|| format!("an unknown {name}"), |found| short(&found)));
+        present.push(missed.map_or_else(|| format!("an unknown {name}"), |found| short(&found)));
     }
     (!about.is_empty())
-        .then(|| format!("it is about {}; this was measured at {}", about.join(" and "), here.join(" and ")))
+        .then(|| format!("it is about {}; this was measured at {}", about.join(" and "), present.join(" and ")))
 }
 
 /// A job's parameter, axis or metric as a number; `None` if it is none.
@@ -65,8 +65,8 @@ pub(in crate::analysis) fn size_of(name: &str, point: &Point, job: JobId, source
 fn value_of(name: &str, point: &Point, job: JobId, source: Source<'_>) -> Here {
     let values = source.study.values.get(&job);
     // A parameter without a value may follow from another one.
-    let given = |values: &Values| values.get(name).filter(|value| **value != Value::Null).cloned();
-    let param = values.and_then(|values| given(values).or_else(|| dimension(values, name)));
+    let value_in = |values: &Values| values.get(name).filter(|value| **value != Value::Null).cloned();
+    let param = values.and_then(|values| value_in(values).or_else(|| dimension(values, name)));
     let value = param.or_else(|| point.get(name).cloned());
     let measured = source.measured.get(&job);
     let metric = || measured?.metrics.get(name).map(|metric| Value::Float(metric.value));

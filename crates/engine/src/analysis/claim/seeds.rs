@@ -28,7 +28,7 @@ pub(super) fn over_all(claim: &Claim, source: Source<'_>) -> Option<OverAll> {
     if selecting.is_none() && further.is_none() {
         return None;
     }
-    let whole = selecting.unwrap_or_else(|| claim.clone());
+    let whole_claim = selecting.unwrap_or_else(|| claim.clone());
     let all = match further {
         Some(further) => Source { study: &further.study, measured: &further.measured, further: None, ..source },
         None => source,
@@ -39,9 +39,9 @@ pub(super) fn over_all(claim: &Claim, source: Source<'_>) -> Option<OverAll> {
         (seeds.len(), seeds.into_iter().collect::<BTreeSet<_>>().len())
     };
     let ((jobs, own), (named_jobs, _), (all_jobs, seeds)) =
-        (measured(claim, source), measured(&whole, source), measured(&whole, all));
+        (measured(claim, source), measured(&whole_claim, source), measured(&whole_claim, all));
     let is_of_store = all_jobs > named_jobs;
-    (all_jobs > jobs).then(|| OverAll { verdict: judge_alone(&whole, all), seeds, own, is_of_store })
+    (all_jobs > jobs).then(|| OverAll { verdict: judge_alone(&whole_claim, all), seeds, own, is_of_store })
 }
 
 impl OverAll {

@@ -31,13 +31,16 @@ pub(super) fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> St
 fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     let all = || sides.iter().flat_map(|side| &side.absent);
     let unmeasured: Vec<&String> = all()
-        .filter_map(|(why, ..)| if let Absence::NotMeasured { instead, .. } = why { Some(instead) } else { None })
+        .filter_map(
+            |(absence, ..)| if let Absence::NotMeasured { instead, .. } = absence { Some(instead) } else { None },
+        )
         .collect();
     let diverged: Vec<&Absence> =
-        all().map(|(why, ..)| why).filter(|why| matches!(why, Absence::Diverged { .. })).collect();
-    let others = all().filter_map(|(why, ..)| if let Absence::OtherUnit(units) = why { Some(units) } else { None });
+        all().map(|(absence, ..)| absence).filter(|absence| matches!(absence, Absence::Diverged { .. })).collect();
+    let others =
+        all().filter_map(|(absence, ..)| if let Absence::OtherUnit(units) = absence { Some(units) } else { None });
     let others: Vec<&String> = others.collect();
-    let rest = all().count() - unmeasured.len() - diverged.len() - others.len();
+    let without_result = all().count() - unmeasured.len() - diverged.len() - others.len();
     let mut parts = Vec::new();
     if let Some(instead) = unmeasured.first() {
         let jobs = count(unmeasured.len(), "job");
@@ -50,11 +53,11 @@ fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     if let Some(units) = others.first() {
         parts.push(format!("{} in {units}", count(others.len(), "job")));
     }
-    if rest > 0 {
-        parts.push(format!("{} without a result", count(rest, "job")));
+    if without_result > 0 {
+        parts.push(format!("{} without a result", count(without_result, "job")));
     }
     let text = parts.join(", ");
-    let failed = all().find_map(|(why, ..)| match why {
+    let failed = all().find_map(|(absence, ..)| match absence {
         Absence::Failed(message) => Some(format!(" (failed: {})", clean(message))),
         Absence::Stopped(because) => Some(format!(" ({})", clean(because))),
         _ => None,
@@ -68,11 +71,11 @@ pub(super) fn lacking(evidence: &Evidence, sides: &[&Side<'_>]) -> String {
     if evidence.is_over_items() {
         return String::new();
     }
-    let left_out: usize = sides.iter().map(|side| side.absent.len()).sum();
+    let missing_jobs: usize = sides.iter().map(|side| side.absent.len()).sum();
     let filled = sides.iter().flat_map(|side| &side.found).filter(|found| found.by.is_none()).count();
     let mut text = String::new();
-    if left_out > 0 {
-        let _ = write!(text, ", {} without a result left out", count(left_out, "job"));
+    if missing_jobs > 0 {
+        let _ = write!(text, ", {} without a result left out", count(missing_jobs, "job"));
     }
     if filled > 0 {
         let _ = write!(text, ", {} without a result counted as the worst", count(filled, "job"));

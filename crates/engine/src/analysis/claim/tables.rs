@@ -23,15 +23,16 @@ pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
     for table in &recipe.tables {
         let TableKind::Compare(compare) = &table.kind else { continue };
         let pairs = compare::pairs(compare, source);
-        let mut made: Option<Table> = None;
+        let mut cached_table: Option<Table> = None;
         for (claim, verdict) in recipe.claims.iter().zip(verdicts.iter_mut()) {
             if !tells_apart(verdict, claim) {
                 continue;
             }
             let Some(row) = pairs.iter().position(|pair| is_about(claim, compare, pair, source)) else { continue };
-            let made = made.get_or_insert_with(|| compare::table(table, compare, source));
-            let Some(p) = chance(made, row, claim.metric()) else { continue };
-            let cells = || made.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.compared?.estimate.p);
+            let compare_table = cached_table.get_or_insert_with(|| compare::table(table, compare, source));
+            let Some(p) = chance(compare_table, row, claim.metric()) else { continue };
+            let cells =
+                || compare_table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.compared?.estimate.p);
             let word = verdict.state.word();
             verdict.state = State::Undecided;
             verdict.lacks = Some(Lack::Samples);
@@ -69,14 +70,14 @@ fn is_about(claim: &Claim, compare: &Compare, (of, to): &(Value, Value), source:
         selected.sort_by(|a, b| a.0.cmp(b.0));
         selected.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
     };
-    let wanted = |value: &Value| {
-        let mut wanted = resolved(recipe, &compare.of.only);
-        wanted.push((axis, vec![value.clone()]));
-        sorted(wanted)
+    let selection_of = |value: &Value| {
+        let mut selection = resolved(recipe, &compare.of.only);
+        selection.push((axis, vec![value.clone()]));
+        sorted(selection)
     };
-    let own = [&comparison.of, other].map(|side| (side.step, sorted(resolved(recipe, &side.only))));
-    let [first, second] = [of, to].map(|value| (compare.of.step, wanted(value)));
-    own == [first.clone(), second.clone()] || own == [second, first]
+    let claim_sides = [&comparison.of, other].map(|side| (side.step, sorted(resolved(recipe, &side.only))));
+    let [first, second] = [of, to].map(|value| (compare.of.step, selection_of(value)));
+    claim_sides == [first.clone(), second.clone()] || claim_sides == [second, first]
 }
 
 /// The corrected probability of the difference in a row, if it does not tell its sides apart.

@@ -72,10 +72,10 @@ impl Cost {
     fn of(&self, seeds: usize) -> (usize, f64) {
         let (mut jobs, mut seconds) = (0, 0.0);
         for (known, further) in self.points.iter().zip(&self.further) {
-            let open = known.iter().take(seeds).filter(|own| **own > 0.0);
-            let more = seeds.saturating_sub(known.len());
-            jobs += open.clone().count() + more;
-            seconds += open.sum::<f64>() + more as f64 * further;
+            let open_seconds = known.iter().take(seeds).filter(|own| **own > 0.0);
+            let new_seeds = seeds.saturating_sub(known.len());
+            jobs += open_seconds.clone().count() + new_seeds;
+            seconds += open_seconds.sum::<f64>() + new_seeds as f64 * further;
         }
         (jobs, seconds)
     }
@@ -98,46 +98,46 @@ pub(super) fn choose(
         );
     }
     let involved: BTreeSet<usize> = counting.iter().flat_map(|(_, chains, _)| chains).copied().collect();
-    let (costs, fixed) = costs(plan, &chains, &involved, seconds, cached)?;
-    let mut least: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut needed = least.clone();
+    let (costs, fixed_seconds) = costs(plan, &chains, &involved, seconds, cached)?;
+    let mut least_seeds: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut needed_seeds = least_seeds.clone();
     for (outlook, chains, seeds) in &counting {
         for chain in chains {
-            let first = least.entry(*chain).or_insert(2);
+            let first = least_seeds.entry(*chain).or_insert(2);
             *first = (*first).max(outlook.least_seeds.unwrap_or(2));
-            let enough = needed.entry(*chain).or_insert(2);
+            let enough = needed_seeds.entry(*chain).or_insert(2);
             *enough = (*enough).max(*seeds).max(outlook.least_seeds.unwrap_or(2));
         }
     }
     let total = |chosen: &BTreeMap<usize, usize>| {
-        fixed
+        fixed_seconds
             + costs.iter().map(|cost| cost.of(chosen.get(&cost.chain).copied().unwrap_or(cost.planned)).1).sum::<f64>()
     };
-    let units = |chosen: &BTreeMap<usize, usize>, own: &[usize]| {
-        own.iter().filter_map(|chain| chosen.get(chain)).min().copied().unwrap_or(2)
+    let units = |chosen: &BTreeMap<usize, usize>, decision_chains: &[usize]| {
+        decision_chains.iter().filter_map(|chain| chosen.get(chain)).min().copied().unwrap_or(2)
     };
-    let power = |chosen: &BTreeMap<usize, usize>, outlook: &Outlook, own: &[usize]| {
-        outlook.model.as_ref().map_or(0.0, |model| model.power(units(chosen, own)))
+    let power = |chosen: &BTreeMap<usize, usize>, outlook: &Outlook, decision_chains: &[usize]| {
+        outlook.model.as_ref().map_or(0.0, |model| model.power(units(chosen, decision_chains)))
     };
-    let seconds_needed = total(&needed);
+    let seconds_needed = total(&needed_seeds);
     let is_enough = seconds_needed <= budget;
-    let is_affordable = is_enough || total(&least) <= budget;
-    let mut chosen = if is_enough { needed } else { least };
+    let is_affordable = is_enough || total(&least_seeds) <= budget;
+    let mut chosen = if is_enough { needed_seeds } else { least_seeds };
     let lowest = |chosen: &BTreeMap<usize, usize>| {
-        counting.iter().map(|(outlook, own, _)| power(chosen, outlook, own)).fold(1.0, f64::min)
+        counting.iter().map(|(outlook, decision_chains, _)| power(chosen, outlook, decision_chains)).fold(1.0, f64::min)
     };
     // Seeds beyond earlier plans are judged at a stricter level, so more seeds can have less power.
     let mut best = (lowest(&chosen), chosen.clone());
     // The lowest power decides, so the decision with the lowest one gets the next seed.
     let is_open = is_affordable && !is_enough;
-    while let Some((_, own, _)) = counting
-        .iter()
-        .filter(|_| is_open)
-        .min_by(|(a, own, _), (b, other, _)| power(&chosen, a, own).total_cmp(&power(&chosen, b, other)))
+    while let Some((_, decision_chains, _)) =
+        counting.iter().filter(|_| is_open).min_by(|(a, decision_chains, _), (b, other, _)| {
+            power(&chosen, a, decision_chains).total_cmp(&power(&chosen, b, other))
+        })
     {
-        let seeds = units(&chosen, own) + 1;
+        let seeds = units(&chosen, decision_chains) + 1;
         let mut next = chosen.clone();
-        for chain in own {
+        for chain in decision_chains {
             next.entry(*chain).and_modify(|known| *known = (*known).max(seeds));
         }
         if seeds > MAX_SEEDS || total(&next) > budget {
@@ -180,8 +180,8 @@ fn counting<'o>(decisions: &'o [Outlook], chains: &[Vec<usize>]) -> Vec<(&'o Out
     let counting = decisions.iter().filter(|outlook| counts(outlook, decisions) && outlook.model.is_some());
     let counting = counting.filter_map(|outlook| Some((outlook, outlook.numbers.as_ref()?.seeds_needed?)));
     let counting = counting.map(|(outlook, seeds)| {
-        let own: BTreeSet<usize> = outlook.steps.iter().map(|step| chains[outlook.study][*step]).collect();
-        (outlook, own.into_iter().collect(), seeds)
+        let decision_chains: BTreeSet<usize> = outlook.steps.iter().map(|step| chains[outlook.study][*step]).collect();
+        (outlook, decision_chains.into_iter().collect(), seeds)
     });
     counting.collect()
 }
@@ -194,7 +194,7 @@ fn chains(plan: &Plan) -> Vec<Vec<usize>> {
         .iter()
         .map(|study| {
             let steps = &study.recipe.steps;
-            let mut own: Vec<usize> = (0..steps.len()).map(|step| next + step).collect();
+            let mut chain_of_step: Vec<usize> = (0..steps.len()).map(|step| next + step).collect();
             next += steps.len();
             let has_seeds = |step: usize| study.steps[step].iter().any(|(point, _)| point.get(SEED).is_some());
             for (index, step) in steps.iter().enumerate() {
@@ -202,11 +202,14 @@ fn chains(plan: &Plan) -> Vec<Vec<usize>> {
                 let needs = step.needs.iter().filter(|need| !narrowed(&need.only)).map(|need| need.step);
                 let source = source(step).and_then(|name| steps.iter().position(|step| step.name.value == name));
                 for other in needs.chain(source).filter(|other| has_seeds(index) && has_seeds(*other)) {
-                    let (from, to) = (own[index].max(own[other]), own[index].min(own[other]));
-                    own.iter_mut().filter(|chain| **chain == from).for_each(|chain| *chain = to);
+                    let (from, to) = (
+                        chain_of_step[index].max(chain_of_step[other]),
+                        chain_of_step[index].min(chain_of_step[other]),
+                    );
+                    chain_of_step.iter_mut().filter(|chain| **chain == from).for_each(|chain| *chain = to);
                 }
             }
-            own
+            chain_of_step
         })
         .collect()
 }
@@ -232,36 +235,41 @@ fn costs(
     seconds: &[Option<f64>],
     cached: &[bool],
 ) -> Result<(Vec<Cost>, f64), String> {
-    let mut seen: HashSet<JobId> = HashSet::new();
-    let (mut costs, mut fixed) = (Vec::new(), 0.0);
+    let mut counted_jobs: HashSet<JobId> = HashSet::new();
+    let (mut costs, mut fixed_seconds) = (Vec::new(), 0.0);
     for (index, study) in plan.studies.iter().enumerate() {
         for (step, points) in study.steps.iter().enumerate() {
             let chain = chains[index][step];
             let varies = involved.contains(&chain);
             let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-            let mut known: BTreeMap<String, f64> = BTreeMap::new();
+            let mut seconds_of_place: BTreeMap<String, f64> = BTreeMap::new();
             // Jobs that are in several steps run once.
-            for (point, job) in points.iter().filter(|(_, job)| seen.insert(*job)) {
-                let done = cached[job.index()];
-                if !varies && (done || study.rounds.contains_key(job)) {
+            for (point, job) in points.iter().filter(|(_, job)| counted_jobs.insert(*job)) {
+                let is_done = cached[job.index()];
+                if !varies && (is_done || study.rounds.contains_key(job)) {
                     continue;
                 }
                 let name = &study.recipe.steps[step].name.value;
-                let seconds = seconds[job.index()].or(done.then_some(0.0));
+                let seconds = seconds[job.index()].or(is_done.then_some(0.0));
                 let Some(seconds) = seconds else {
                     return Err(format!("no duration of a job of step `{name}` is known; run one of them first"));
                 };
                 if !varies {
-                    fixed += seconds;
+                    fixed_seconds += seconds;
                     continue;
                 }
                 let place = point.but(SEED);
-                groups.entry(place.clone()).or_default().push(if done { 0.0 } else { seconds.max(f64::MIN_POSITIVE) });
-                known.entry(place).or_insert(seconds);
+                groups.entry(place.clone()).or_default().push(if is_done {
+                    0.0
+                } else {
+                    seconds.max(f64::MIN_POSITIVE)
+                });
+                seconds_of_place.entry(place).or_insert(seconds);
             }
             if varies && !groups.is_empty() {
                 let planned = seeds_of(points).len().max(1);
-                let further = groups.keys().map(|place| known.get(place).copied().unwrap_or_default()).collect();
+                let further =
+                    groups.keys().map(|place| seconds_of_place.get(place).copied().unwrap_or_default()).collect();
                 costs.push(Cost {
                     study: index,
                     step,
@@ -273,5 +281,5 @@ fn costs(
             }
         }
     }
-    Ok((costs, fixed))
+    Ok((costs, fixed_seconds))
 }

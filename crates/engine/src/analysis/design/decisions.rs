@@ -73,24 +73,24 @@ impl<'a> Form<'a> {
 /// The decisions about a metric, in the order of the recipe.
 pub(super) fn decisions<'a>(source: Source<'a>, detect: &Detect) -> Vec<Decision<'a>> {
     let recipe = &source.study.recipe;
-    let mut found = Finder { source, found: Vec::new(), group: 0 };
+    let mut finder = Finder { source, found: Vec::new(), group: 0 };
     for claim in recipe.claims.iter().filter(|claim| detect.is_about(claim.metric())) {
-        found.claim(claim);
-        found.group += 1;
+        finder.claim(claim);
+        finder.group += 1;
     }
     for table in &recipe.tables {
         for metric in table.cells.iter().map(|cell| cell.value.as_str()).filter(|metric| detect.is_about(metric)) {
             match &table.kind {
-                TableKind::Compare(compare) => found.comparison(table, compare, metric),
-                TableKind::Metrics(metrics) => found.marks(table, metrics, metric),
+                TableKind::Compare(compare) => finder.comparison(table, compare, metric),
+                TableKind::Metrics(metrics) => finder.marks(table, metrics, metric),
                 // Rows that are claims are listed as claims. The error of an effect is that of the whole design, and
                 // aggregates are judged by a bootstrap; further analyses are not planned for.
                 _ => {}
             }
-            found.group += 1;
+            finder.group += 1;
         }
     }
-    found.found
+    finder.found
 }
 
 struct Finder<'a> {
@@ -150,29 +150,35 @@ impl<'a> Finder<'a> {
             .iter()
             .filter_map(|template| Some(template.resolve(params, &Names::new())?.value))
             .collect();
-        let mut own = order.only.clone();
-        own.0.push((order.axis.clone(), order.ascending.clone()));
+        let mut full_selection = order.only.clone();
+        full_selection.0.push((order.axis.clone(), order.ascending.clone()));
         let metric = order.metric.value.as_str();
         let side = |value: &Value| {
-            let mut wanted = resolved(&self.source.study.recipe, &order.only);
-            wanted.push((&order.axis.value, vec![value.clone()]));
-            self.points(order.step, &wanted)
+            let mut selection = resolved(&self.source.study.recipe, &order.only);
+            selection.push((&order.axis.value, vec![value.clone()]));
+            self.points(order.step, &selection)
         };
-        let mut found = Vec::new();
+        let mut decisions = Vec::new();
         for two in values.windows(2) {
-            found.push(Decision {
+            decisions.push(Decision {
                 kind: Kind::Claim,
                 name: &claim.name.value,
                 part: Some(format!("{} < {}", two[0], two[1])),
                 metric,
                 form: Form::Two(side(&two[1]), side(&two[0])),
-                question: self.question(order.step, metric, self.apart(order.step, &own), false, claim.rules),
+                question: self.question(
+                    order.step,
+                    metric,
+                    self.apart(order.step, &full_selection),
+                    false,
+                    claim.rules,
+                ),
                 steps: vec![order.step],
                 tests: self.family() * (values.len() - 1),
                 group: self.group,
             });
         }
-        for decision in found {
+        for decision in decisions {
             self.add(decision);
         }
     }
@@ -182,18 +188,18 @@ impl<'a> Finder<'a> {
         let step = compare.of.step;
         let axis = compare.axis.value.as_str();
         let side = |value: &Value| {
-            let mut wanted = resolved(&self.source.study.recipe, &compare.of.only);
-            wanted.push((axis, vec![value.clone()]));
-            self.points(step, &wanted)
+            let mut selection = resolved(&self.source.study.recipe, &compare.of.only);
+            selection.push((axis, vec![value.clone()]));
+            self.points(step, &selection)
         };
         let sign = if compare.ratio { '/' } else { '−' };
-        let mut found = Vec::new();
+        let mut decisions = Vec::new();
         for (of, to) in &pairs {
             let axes = apart(&self.source.study.recipe.steps[step], &[axis]);
             let mut question = self.question(step, metric, axes, compare.ratio, table.rules);
             question.repeats = compare.noise.as_ref().map(|noise| noise.value.as_str());
             question.unpaired = false;
-            found.push(Decision {
+            decisions.push(Decision {
                 kind: Kind::Comparison,
                 name: &table.name.value,
                 part: Some(format!("{of} {sign} {to}")),
@@ -205,28 +211,29 @@ impl<'a> Finder<'a> {
                 group: self.group,
             });
         }
-        for decision in found {
+        for decision in decisions {
             self.add(decision);
         }
     }
 
-    fn marks(&mut self, table: &'a Table, shown: &'a Metrics, metric: &'a str) {
-        let step = shown.of.step;
+    fn marks(&mut self, table: &'a Table, metrics: &'a Metrics, metric: &'a str) {
+        let step = metrics.of.step;
         let recipe = &self.source.study.recipe;
         let mut better = self.source.traits(step, metric).better;
-        if let Some((_, said)) = shown.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric)) {
-            better = *said;
+        if let Some((_, direction)) = metrics.best.iter().find(|(name, _)| sweep_job::same_metric(&name.value, metric))
+        {
+            better = *direction;
         }
         if better.is_none() {
             return;
         }
         let names =
             |axes: &[crate::recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
-        let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
-        let points = self.points(step, &resolved(recipe, &shown.of.only));
+        let (row_axes, column_axes) = (names(&metrics.rows), names(&metrics.columns));
+        let points = self.points(step, &resolved(recipe, &metrics.of.only));
         let (rows, columns) = (Keys::new(&points, &row_axes), Keys::new(&points, &column_axes));
-        let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
-        let axes = apart(&recipe.steps[step], &named);
+        let names: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
+        let axes = apart(&recipe.steps[step], &names);
         for (column, label) in columns.labels.iter().enumerate() {
             let mut members: Vec<Points<'a>> = vec![Vec::new(); rows.labels.len()];
             for ((point, row), _) in
@@ -268,8 +275,8 @@ impl<'a> Finder<'a> {
     }
 
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
-        let named: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
-        apart(&self.source.study.recipe.steps[step], &named)
+        let names: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
+        apart(&self.source.study.recipe.steps[step], &names)
     }
 
     fn side(&self, side: &Side) -> Points<'a> {
@@ -277,8 +284,8 @@ impl<'a> Finder<'a> {
     }
 
     /// All points of a step that have these values, also those whose seeds are added on demand.
-    fn points(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Points<'a> {
-        let points = self.source.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+    fn points(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Points<'a> {
+        let points = self.source.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
         points.map(|(point, job)| (point, *job)).collect()
     }
 }

@@ -52,16 +52,16 @@ impl Detect {
             }
             (Size::Relative(percent / 100.0), percent)
         } else {
-            let written = parse_quantity(text).ok().and_then(|(value, own)| match own {
+            let number = parse_quantity(text).ok().and_then(|(value, text_unit)| match text_unit {
                 None => Some(value),
-                Some(own) => Metric { value, unit: own }.value_in(unit),
+                Some(text_unit) => Metric { value, unit: text_unit }.value_in(unit),
             });
             let long = || match unit.base() {
                 Unit::Seconds => Some(Unit::Seconds.convert(parse_seconds(text).ok()?, unit)),
                 Unit::Bytes => Some(Unit::Bytes.convert(parse_bytes(text).ok()? as f64, unit)),
                 _ => None,
             };
-            let value = written.or_else(long).ok_or_else(no_number)?;
+            let value = number.or_else(long).ok_or_else(no_number)?;
             (Size::Absolute(value), value)
         };
         if value.is_nan() || value.is_infinite() {

@@ -145,14 +145,14 @@ impl Model {
             _ => 2,
         };
         let first = self.least.unwrap_or(0).max(first);
-        let most = self.most();
+        let max_seeds = self.most();
         let enough = |seeds: usize| self.power(seeds) >= wanted;
         // More seeds than those of earlier plans have a stricter level.
-        let looked = self.made.iter().map(|plan| plan.most).max().unwrap_or(0);
-        if looked > first && enough(looked) {
-            return Some(fewest(first, looked, enough));
+        let last_look = self.made.iter().map(|plan| plan.most).max().unwrap_or(0);
+        if last_look > first && enough(last_look) {
+            return Some(fewest(first, last_look, enough));
         }
-        let mut first = first.max(looked + 1);
+        let mut first = first.max(last_look + 1);
         if self.least.is_some() {
             // With several looks, no fewer seeds suffice than with a single one at the same number; simulations take long.
             first = Self { least: None, made: Vec::new(), known: RefCell::default(), ..self.clone() }
@@ -161,10 +161,10 @@ impl Model {
         }
         let mut high = first;
         while !enough(high) {
-            if high >= most {
+            if high >= max_seeds {
                 return None;
             }
-            high = (if self.least.is_some() { high + high.div_ceil(4) } else { high * 2 }).min(most);
+            high = (if self.least.is_some() { high + high.div_ceil(4) } else { high * 2 }).min(max_seeds);
         }
         Some(fewest(first, high, enough))
     }

@@ -30,8 +30,8 @@ impl Pilot {
         let sides = decision.form.sides();
         let jobs: BTreeSet<JobId> = sides.into_iter().flatten().map(|(_, job)| *job).collect();
         for step in &decision.steps {
-            let own = study.steps[*step].iter().filter(|(_, job)| jobs.contains(job));
-            self.points.entry((index, *step)).or_default().extend(own.map(|(point, _)| point.but(SEED)));
+            let points = study.steps[*step].iter().filter(|(_, job)| jobs.contains(job));
+            self.points.entry((index, *step)).or_default().extend(points.map(|(point, _)| point.but(SEED)));
         }
     }
 
@@ -43,20 +43,20 @@ impl Pilot {
         let mut words = vec!["sweep".to_owned(), "run".to_owned()];
         words.extend(plan.typed());
         let mut only = Vec::new();
-        for ((index, step), wanted) in &self.points {
+        for ((index, step), chosen_places) in &self.points {
             let study = &plan.studies[*index];
             let name = &study.recipe.steps[*step].name.value;
-            let whole = if plan.studies.len() > 1 { format!("{}:{name}", study.recipe.name) } else { name.clone() };
+            let full_name = if plan.studies.len() > 1 { format!("{}:{name}", study.recipe.name) } else { name.clone() };
             let points = &study.steps[*step];
             let mut seeds: Vec<String> = seeds_of(points).into_iter().take(SEEDS).collect();
             if seeds.len() < 2 {
                 seeds = (0..SEEDS).map(|seed| seed.to_string()).collect();
                 words.extend(["--axis".to_owned(), quoted(&format!("{name}.{SEED}={}", seeds.join(",")))]);
             }
-            let places = places(points, wanted);
+            let places = places(points, chosen_places);
             let one = |place: &str, seed: &str| {
                 let separator = if place.is_empty() { "" } else { "," };
-                format!("{whole}/{place}{separator}{SEED}={seed}")
+                format!("{full_name}/{place}{separator}{SEED}={seed}")
             };
             only.extend(places.iter().flat_map(|place| seeds.iter().map(|seed| one(place, seed)).collect::<Vec<_>>()));
         }
@@ -66,12 +66,12 @@ impl Pilot {
 }
 
 /// The selections of these points without their seeds, each by one axis if that is enough; an empty one for all points.
-fn places(points: &[(Point, JobId)], wanted: &BTreeSet<String>) -> Vec<String> {
+fn places(points: &[(Point, JobId)], chosen_places: &BTreeSet<String>) -> Vec<String> {
     let all: BTreeMap<String, &Point> = points.iter().map(|(point, _)| (point.but(SEED), point)).collect();
-    if all.len() == wanted.len() {
+    if all.len() == chosen_places.len() {
         return vec![String::new()];
     }
-    let wanted = all.iter().filter(|(place, _)| wanted.contains(*place));
+    let chosen_points = all.iter().filter(|(place, _)| chosen_places.contains(*place));
     let place = |point: &Point| {
         let axes: Vec<(&str, String)> = point
             .values
@@ -79,11 +79,14 @@ fn places(points: &[(Point, JobId)], wanted: &BTreeSet<String>) -> Vec<String> {
             .filter(|(axis, _)| axis != SEED)
             .map(|(axis, value)| (axis.as_str(), value.value.to_string()))
             .collect();
-        let alone = axes.iter().find(|(axis, value)| {
-            all.values().filter(|other| other.get(axis).is_some_and(|own| own.to_string() == *value)).count() == 1
+        let single_axis = axes.iter().find(|(axis, value)| {
+            all.values()
+                .filter(|other| other.get(axis).is_some_and(|other_value| other_value.to_string() == *value))
+                .count()
+                == 1
         });
         let text = |(axis, value): &(&str, String)| format!("{axis}={value}");
-        alone.map_or_else(|| axes.iter().map(text).collect::<Vec<_>>().join(","), text)
+        single_axis.map_or_else(|| axes.iter().map(text).collect::<Vec<_>>().join(","), text)
     };
-    wanted.map(|(_, point)| place(point)).collect()
+    chosen_points.map(|(_, point)| place(point)).collect()
 }

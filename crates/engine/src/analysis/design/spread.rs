@@ -222,9 +222,9 @@ impl Spread {
         }
         self.squares.add(&units.values);
         let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
-        let own = |axis: &str| !units.axes.iter().any(|other| other == axis);
+        let is_not_unit = |axis: &str| !units.axes.iter().any(|other| other == axis);
         for (point, value) in values {
-            groups.entry(place(point, own)).or_default().push(*value);
+            groups.entry(place(point, is_not_unit)).or_default().push(*value);
         }
         let mut within = Squares::default();
         for group in groups.values() {
@@ -264,23 +264,26 @@ impl Spread {
         }
         self.basis = Basis::Rows;
         self.squares.records = values.iter().map(Vec::len).sum();
-        let found: Vec<BTreeMap<Vec<String>, f64>> = values
+        let measured_units: Vec<BTreeMap<Vec<String>, f64>> = values
             .iter()
             .filter(|row| !row.is_empty())
             .map(|row| unit_values(row, &question.apart, &question.kinds))
             .collect();
-        let shared = common(&found);
+        let shared = common(&measured_units);
         let rows: Vec<Vec<f64>> = if blocks.is_empty() {
-            found.iter().map(|row| row.values().copied().collect()).collect()
+            measured_units.iter().map(|row| row.values().copied().collect()).collect()
         } else {
-            found.iter().map(|row| shared.iter().filter_map(|block| row.get(block)).copied().collect()).collect()
+            measured_units
+                .iter()
+                .map(|row| shared.iter().filter_map(|block| row.get(block)).copied().collect())
+                .collect()
         };
-        let found = if blocks.is_empty() {
+        let deviation = if blocks.is_empty() {
             Groups::new(&rows).map(|groups| (groups.sd, groups.freedom))
         } else {
             Blocks::new(&rows).map(|blocks| (blocks.sd, blocks.freedom))
         };
-        if let Some((sd, freedom)) = found {
+        if let Some((sd, freedom)) = deviation {
             self.squares.sum = sd * sd * freedom;
             self.squares.freedom = freedom;
         }

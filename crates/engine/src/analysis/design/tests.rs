@@ -26,7 +26,7 @@ claims:
 /// Measurements of the first seeds with a true difference between the variants, and a common effect of every seed.
 fn measured(plan: &Plan, seeds: usize, difference: f64, draws: &mut Draws) -> BTreeMap<JobId, Measured> {
     let effects: Vec<f64> = (0..seeds).map(|_| 3.0 * draws.normal()).collect();
-    let mut found = BTreeMap::new();
+    let mut records = BTreeMap::new();
     for (point, job) in &plan.studies[0].steps[0] {
         let seed = point.get(SEED).unwrap().to_string().parse::<usize>().unwrap();
         let Some(effect) = effects.get(seed) else { continue };
@@ -46,9 +46,9 @@ fn measured(plan: &Plan, seeds: usize, difference: f64, draws: &mut Draws) -> BT
             under: None,
             remarks: Remarks::default(),
         };
-        found.insert(*job, measured);
+        records.insert(*job, measured);
     }
-    found
+    records
 }
 
 /// The suggested number of seeds for a difference. The records have enough seeds for a standard deviation close to the

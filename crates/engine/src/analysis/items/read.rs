@@ -20,7 +20,7 @@ type Row = Map<String, Value>;
 /// The scores in a file with this content.
 pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Scores, String> {
     let name = clean(&items.file).into_owned();
-    let wrong = |reason: String| format!("`{name}`: {reason}");
+    let error_at = |reason: String| format!("`{name}`: {reason}");
     let rows = match path.extension().and_then(|end| end.to_str()) {
         Some("parquet") => parquet_rows(path),
         Some("jsonl" | "ndjson") => {
@@ -29,21 +29,22 @@ pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Sco
         _ => csv_rows(&content),
     };
     let mut scores = Scores::new();
-    for (index, row) in rows.map_err(wrong)?.iter().enumerate() {
-        let (id, cluster, score) = item(row, items).map_err(|reason| wrong(format!("row {}: {reason}", index + 1)))?;
+    for (index, row) in rows.map_err(error_at)?.iter().enumerate() {
+        let (id, cluster, score) =
+            item(row, items).map_err(|reason| error_at(format!("row {}: {reason}", index + 1)))?;
         if scores.insert(id.clone(), (cluster, score)).is_some() {
-            return Err(wrong(format!("row {}: item `{}` is there twice", index + 1, clean(&id))));
+            return Err(error_at(format!("row {}: item `{}` is there twice", index + 1, clean(&id))));
         }
     }
-    if scores.is_empty() { Err(wrong("it has no items".to_owned())) } else { Ok(scores) }
+    if scores.is_empty() { Err(error_at("it has no items".to_owned())) } else { Ok(scores) }
 }
 
 /// The name, the cluster and the score of a row; without clusters, every item is one.
 fn item(row: &Row, items: &Items) -> Result<(String, String, f64), String> {
     let column = |name: &str| {
         row.get(name).filter(|value| !value.is_null()).ok_or_else(|| {
-            let known: Vec<String> = row.keys().map(|known| format!("`{}`", clean(known))).collect();
-            format!("it has no value in column `{}`; its columns are {}", clean(name), known.join(", "))
+            let columns: Vec<String> = row.keys().map(|column| format!("`{}`", clean(column))).collect();
+            format!("it has no value in column `{}`; its columns are {}", clean(name), columns.join(", "))
         })
     };
     let word =
@@ -91,19 +92,19 @@ fn csv_rows(text: &[u8]) -> Result<Vec<Row>, String> {
 
 /// The rows of a CSV text; a quoted field may contain line breaks.
 fn records(text: &[u8]) -> Vec<Vec<u8>> {
-    let (mut rows, mut begun) = (Vec::new(), Vec::new());
+    let (mut rows, mut row) = (Vec::new(), Vec::new());
     for line in text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).split(|byte| *byte == b'\n') {
-        if !begun.is_empty() {
-            begun.push(b'\n');
+        if !row.is_empty() {
+            row.push(b'\n');
         }
-        begun.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
-        let is_open = begun.iter().fold(false, |open, byte| open != (*byte == b'"'));
-        if !is_open && !begun.trim_ascii().is_empty() {
-            rows.push(std::mem::take(&mut begun));
+        row.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        let is_open = row.iter().fold(false, |open, byte| open != (*byte == b'"'));
+        if !is_open && !row.trim_ascii().is_empty() {
+            rows.push(std::mem::take(&mut row));
         }
     }
-    if !begun.trim_ascii().is_empty() {
-        rows.push(begun);
+    if !row.trim_ascii().is_empty() {
+        rows.push(row);
     }
     rows
 }
@@ -122,7 +123,7 @@ fn parquet_rows(path: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The value of a field; `null` for what is neither a number, a text nor a truth.
+/// The value of a field; `null` for anything but a number, a text or a truth value.
 fn value(field: &Field) -> Value {
     match field {
         Field::Bool(yes) => (*yes).into(),
@@ -163,11 +164,11 @@ mod tests {
     #[test]
     fn json_lines_have_numbers_texts_and_truths() {
         let text = b"{\"id\": 1, \"correct\": true}\n\n{\"id\": \"b\", \"correct\": 0.5, \"page\": null}\n".to_vec();
-        let found = scores(Path::new("x.jsonl"), text.clone(), &items(None)).unwrap();
-        assert_eq!(found["1"], ("1".to_owned(), 1.0));
-        assert_eq!(found["b"], ("b".to_owned(), 0.5));
-        let missing = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
-        assert!(missing.contains("row 1: it has no value in column `page`"), "{missing}");
+        let rows = scores(Path::new("x.jsonl"), text.clone(), &items(None)).unwrap();
+        assert_eq!(rows["1"], ("1".to_owned(), 1.0));
+        assert_eq!(rows["b"], ("b".to_owned(), 0.5));
+        let error = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
+        assert!(error.contains("row 1: it has no value in column `page`"), "{error}");
         for (content, reason) in [
             (&b"[1]\n"[..], "line 1 is no JSON object"),
             (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is there twice"),
@@ -206,12 +207,12 @@ mod tests {
         column.close().unwrap();
         group.close().unwrap();
         writer.close().unwrap();
-        let found = scores(&path, Vec::new(), &items(None)).unwrap();
-        assert_eq!((found["a"].1, found["b"].1), (1.0, 0.25));
+        let rows = scores(&path, Vec::new(), &items(None)).unwrap();
+        assert_eq!((rows["a"].1, rows["b"].1), (1.0, 0.25));
         // Written by `DataFrame.to_parquet` of pandas 3.1.1 with PyArrow 26.0.1, in its default compression.
         let of_pandas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/testdata/items.parquet"));
-        let found = scores(of_pandas, Vec::new(), &items(Some("document"))).unwrap();
-        assert_eq!((found.len(), &found["q4"], &found["q6"]), (40, &("d1".to_owned(), 0.0), &("d1".to_owned(), 1.0)));
+        let rows = scores(of_pandas, Vec::new(), &items(Some("document"))).unwrap();
+        assert_eq!((rows.len(), &rows["q4"], &rows["q6"]), (40, &("d1".to_owned(), 0.0), &("d1".to_owned(), 1.0)));
         std::fs::write(&path, b"no parquet").unwrap();
         let error = scores(&path, Vec::new(), &items(None)).unwrap_err();
         assert!(error.contains("write it with the compression `snappy`"), "{error}");

@@ -37,12 +37,12 @@ pub struct Searches<'a> {
 impl<'a> Searches<'a> {
     /// The state before a run: jobs with a record have ended, the others have not.
     pub fn new(plan: &'a Plan, store: &'a Store, wanted: &[Disposition]) -> io::Result<Self> {
-        let held = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Disposition::Reserve);
+        let reserve = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Disposition::Reserve);
         let mut searches = Self {
             plan,
             store,
             seeds: AdaptiveSeeds::new(plan, store, wanted),
-            held: held.filter(|id| plan.is_held(*id)).collect(),
+            held: reserve.filter(|id| plan.is_held(*id)).collect(),
             known: HashMap::new(),
             steps: Vec::new(),
             of_job: HashMap::new(),
@@ -54,12 +54,12 @@ impl<'a> Searches<'a> {
                 let Some(metric) = metric(declared) else { continue };
                 let place = searches.steps.len();
                 searches.steps.push((index, step));
-                let found = values(plan, study, step, metric, &BTreeMap::new(), store)?;
+                let results = values(plan, study, step, metric, &BTreeMap::new(), store)?;
                 for (_, job) in &study.steps[step] {
                     // A job whose record cannot be relied on is to run again.
                     let cached = matches!(wanted[job.index()], Disposition::Cached | Disposition::No);
-                    let ended = found.get(job).filter(|_| cached || searches.held.contains(job));
-                    let state = ended.map_or(Known::Open, |value| Known::Ended(*value));
+                    let metric_value = results.get(job).filter(|_| cached || searches.held.contains(job));
+                    let state = metric_value.map_or(Known::Open, |value| Known::Ended(*value));
                     searches.known.insert((place, *job), state);
                     let places = searches.of_job.entry(*job).or_default();
                     if !places.contains(&place) {
@@ -75,9 +75,9 @@ impl<'a> Searches<'a> {
     pub fn plan_ahead(&mut self) -> io::Result<usize> {
         let all: Vec<usize> = (0..self.steps.len()).collect();
         let mut accept = |decision: &Decision| Ok(Some(decision.key()?));
-        let decided = self.decide(&all, &mut accept)?;
-        let further = self.additions(&decided, &BTreeSet::new()).len();
-        Ok(if further > 0 { further } else { self.seeds.plan_ahead()? })
+        let decisions = self.decide(&all, &mut accept)?;
+        let count = self.additions(&decisions, &BTreeSet::new()).len();
+        Ok(if count > 0 { count } else { self.seeds.plan_ahead()? })
     }
 
     /// The decisions about steps, as indices into `steps`.
@@ -86,48 +86,49 @@ impl<'a> Searches<'a> {
         steps: &[usize],
         accept: &mut dyn FnMut(&Decision) -> io::Result<Option<Key>>,
     ) -> io::Result<Vec<Decided>> {
-        let mut decided = Vec::new();
+        let mut decisions = Vec::new();
         for place in steps {
             let known = |job: JobId| self.known.get(&(*place, job)).copied().unwrap_or(Known::Open);
             let (study, step) = self.steps[*place];
-            decided.extend(follow(self.plan, &self.plan.studies[study], step, &known, accept)?);
+            decisions.extend(follow(self.plan, &self.plan.studies[study], step, &known, accept)?);
         }
-        Ok(decided)
+        Ok(decisions)
     }
 
     /// The jobs of the reserve that decisions release, and the jobs that need nothing else any more, each after those that it
     /// needs.
-    fn additions(&self, decided: &[Decided], lost: &BTreeSet<usize>) -> BTreeMap<JobId, String> {
-        let mut added: BTreeMap<JobId, String> = BTreeMap::new();
-        let released = decided.iter().flat_map(|decided| &decided.released);
+    fn additions(&self, decisions: &[Decided], lost_jobs: &BTreeSet<usize>) -> BTreeMap<JobId, String> {
+        let mut additions: BTreeMap<JobId, String> = BTreeMap::new();
+        let released = decisions.iter().flat_map(|decided| &decided.released);
         for (job, because) in released.filter(|(job, _)| self.held.contains(job)) {
-            added.entry(*job).or_insert_with(|| because.clone());
+            additions.entry(*job).or_insert_with(|| because.clone());
         }
         // In the plan's order, so that what needs a job comes after it.
         for job in self.held.iter().copied().filter(|job| !self.of_job.contains_key(job)) {
             let needs: BTreeSet<JobId> =
                 self.plan.lists_of(job).iter().flat_map(|list| self.plan.list(*list)).copied().collect();
-            let waits = |need: &JobId| self.held.contains(need) && !added.contains_key(need);
-            let because = needs.iter().find_map(|need| added.get(need)).cloned();
+            let waits = |need: &JobId| self.held.contains(need) && !additions.contains_key(need);
+            let because = needs.iter().find_map(|need| additions.get(need)).cloned();
             if let Some(because) = because.filter(|_| !needs.iter().any(waits)) {
-                added.insert(job, because);
+                additions.insert(job, because);
             }
         }
         // A job whose needs are lost cannot run.
-        added.retain(|job, _| {
+        additions.retain(|job, _| {
             let needs = self.plan.lists_of(*job).iter().flat_map(|list| self.plan.list(*list));
-            !needs.into_iter().any(|need| lost.contains(&need.index()))
+            !needs.into_iter().any(|need| lost_jobs.contains(&need.index()))
         });
-        added
+        additions
     }
 }
 
 impl RoundPlanner for Searches<'_> {
-    fn ended(&mut self, ended: &[(JobId, bool)], lost: &BTreeSet<usize>) -> io::Result<Released> {
+    fn ended(&mut self, ended: &[(JobId, bool)], lost_jobs: &BTreeSet<usize>) -> io::Result<Released> {
         let mut places: BTreeSet<usize> = BTreeSet::new();
-        for (job, done) in ended {
+        for (job, is_done) in ended {
             let Some(of_job) = self.of_job.get(job) else { continue };
-            let record = if *done { self.store.get(self.plan.job(*job).key).map_err(io::Error::other)? } else { None };
+            let record =
+                if *is_done { self.store.get(self.plan.job(*job).key).map_err(io::Error::other)? } else { None };
             for place in of_job {
                 let (study, step) = self.steps[*place];
                 let metric = metric(&self.plan.studies[study].recipe.steps[step]);
@@ -153,22 +154,22 @@ impl RoundPlanner for Searches<'_> {
             }
             Ok(Some(key))
         };
-        let decided = self.decide(&places, &mut accept)?;
+        let decisions = self.decide(&places, &mut accept)?;
         self.made.extend(made);
-        let added = self.additions(&decided, lost);
-        self.held.retain(|job| !added.contains_key(job));
+        let additions = self.additions(&decisions, lost_jobs);
+        self.held.retain(|job| !additions.contains_key(job));
         let mut released = Released::default();
-        for decided in decided.into_iter().filter(|decided| decided.is_final) {
+        for decision in decisions.into_iter().filter(|decision| decision.is_final) {
             // What an earlier run has decided is no news.
-            if self.told.insert(decided.key) && self.made.contains(&decided.key) {
-                released.decided.push((decided.key, decided.text));
+            if self.told.insert(decision.key) && self.made.contains(&decision.key) {
+                released.decided.push((decision.key, decision.text));
             }
         }
-        released.added = added.into_iter().map(|(job, because)| Addition { job, because }).collect();
+        released.added = additions.into_iter().map(|(job, because)| Addition { job, because }).collect();
         Ok(released)
     }
 
-    fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
-        self.seeds.next(lost)
+    fn next(&mut self, lost_jobs: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
+        self.seeds.next(lost_jobs)
     }
 }

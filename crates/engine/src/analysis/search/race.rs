@@ -43,7 +43,7 @@ impl Followed<'_> {
             Some(values) => Known::Value(values.first().copied().flatten()),
         });
         let level = race.level();
-        let mut decided = Vec::new();
+        let mut decisions = Vec::new();
         let looks = course.looks.len();
         for (index, look) in course.looks.iter().enumerate() {
             let decision = self.look(rules, &race, level, configurations, look);
@@ -71,31 +71,31 @@ impl Followed<'_> {
                 count(look.seeds, "seed")
             );
             let (released, stopped) = (released.collect(), stopped.collect());
-            decided.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
+            decisions.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
         }
-        Ok(decided)
+        Ok(decisions)
     }
 
     /// The configuration that the others are compared with.
     fn baseline(&self, rules: &Racing, configurations: &[Configuration]) -> Option<usize> {
-        let wanted = resolved(&self.study.recipe, rules.against.as_ref()?);
-        let mut jobs = self.study.steps[self.step].iter().filter(|(point, _)| selected(point, &wanted));
+        let selection = resolved(&self.study.recipe, rules.against.as_ref()?);
+        let mut jobs = self.study.steps[self.step].iter().filter(|(point, _)| selected(point, &selection));
         let (_, job) = jobs.next()?;
         configurations.iter().position(|one| one.stages.iter().flatten().any(|other| other == job))
     }
 
     /// The reason why a configuration left, in words.
     fn exit(seeds: usize, exit: &Exit, configurations: &[Configuration]) -> String {
-        let after = count(seeds, "seed");
+        let text = count(seeds, "seed");
         match exit {
-            Exit::Failed => format!("left the race after {after}: a job has no finite value"),
+            Exit::Failed => format!("left the race after {text}: a job has no finite value"),
             Exit::Worse { than, by } => {
                 let ends = by
                     .low
                     .zip(by.high)
                     .map(|(low, high)| format!(" [{}, {}]", number(low, DIGITS), number(high, DIGITS)));
                 let (than, by) = (named(&configurations[*than].label), number(by.value, DIGITS));
-                format!("left the race after {after}: worse than {than} by {by}{}", ends.unwrap_or_default())
+                format!("left the race after {text}: worse than {than} by {by}{}", ends.unwrap_or_default())
             }
         }
     }

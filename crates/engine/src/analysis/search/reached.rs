@@ -32,12 +32,12 @@ pub struct Extent {
     pub value: Option<f64>,
 }
 
-/// The state of a step with rungs or a race, from what is known about its jobs. A job that is lost has ended without a value.
+/// The state of a step with rungs or a race, from the known states of its jobs. A lost job has ended without a value.
 pub fn reached(plan: &Plan, study: &Study, step: usize, known: &dyn Fn(JobId) -> Known) -> io::Result<Reached> {
     let mut accept = |decision: &Decision| Ok(Some(decision.key()?));
-    let decided = follow(plan, study, step, known, &mut accept)?;
+    let decisions = follow(plan, study, step, known, &mut accept)?;
     let always = study.steps[step].iter().map(|(_, job)| *job).filter(|job| !plan.is_held(*job));
-    let released = decided.iter().flat_map(|decided| decided.released.iter().map(|(job, _)| *job));
+    let released = decisions.iter().flat_map(|decided| decided.released.iter().map(|(job, _)| *job));
     let required: BTreeSet<JobId> = always.chain(released).collect();
     let complete = required.iter().all(|job| known(*job) != Known::Open);
     let Some(search) = &study.recipe.steps[step].search else {

@@ -31,7 +31,7 @@ impl Followed<'_> {
     ) -> io::Result<Vec<Decided>> {
         let better = self.better(rules);
         let mut among: Vec<&Configuration> = configurations.iter().collect();
-        let mut decided = Vec::new();
+        let mut decisions = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
             let values = among.iter().map(|one| self.value(one, rung).ended());
@@ -57,19 +57,19 @@ impl Followed<'_> {
             let going = places.iter().filter(|place| place.goes_on).count();
             let step = &self.study.recipe.steps[self.step].name.value;
             let text = format!("{step}: {going} of {} go on from {at} to {next}", count(of, "configuration"));
-            decided.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
-            let kept: HashSet<usize> =
+            decisions.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
+            let indices: HashSet<usize> =
                 places.iter().filter(|place| place.goes_on).map(|place| place.configuration).collect();
-            among = among.into_iter().enumerate().filter(|(at, _)| kept.contains(at)).map(|(_, one)| one).collect();
+            among = among.into_iter().enumerate().filter(|(at, _)| indices.contains(at)).map(|(_, one)| one).collect();
             if among.is_empty() {
                 break;
             }
         }
-        Ok(decided)
+        Ok(decisions)
     }
 
     /// Releases configurations by the virtual clock. The decision of a rung is kept when nothing can follow any more; until
-    /// then what is released follows from the values alone.
+    /// then the released jobs follow from the values alone.
     pub(super) fn halve_by_clock(
         &self,
         rules: &Rungs,
@@ -88,21 +88,21 @@ impl Followed<'_> {
             Known::Open => clock::Known::Open,
             Known::Ended(value) => clock::Known::Value(value),
         });
-        let mut decided = Vec::new();
+        let mut decisions = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
-            let up: Vec<&Start> = timeline.starts.iter().filter(|start| start.rung == rung + 1).collect();
-            let reached: Vec<usize> =
+            let next_starts: Vec<&Start> = timeline.starts.iter().filter(|start| start.rung == rung + 1).collect();
+            let indices: Vec<usize> =
                 timeline.starts.iter().filter(|start| start.rung == rung).map(|start| start.configuration).collect();
             // In the order of the configurations, which breaks ties.
-            let mut order = reached.clone();
+            let mut order = indices.clone();
             order.sort_unstable();
             let among: Vec<&Configuration> = order.iter().map(|one| &configurations[*one]).collect();
             let values: Vec<Option<f64>> =
                 among.iter().map(|one| self.value(one, rung).ended().unwrap_or(None)).collect();
             let mut ranks = places(&values, rules.keep, better);
             for place in &mut ranks {
-                place.goes_on = up.iter().any(|start| start.configuration == order[place.configuration]);
+                place.goes_on = next_starts.iter().any(|start| start.configuration == order[place.configuration]);
             }
             let decision = self.decision(rules, (rung, Some(workers)), &among, &values, &ranks);
             let key = if timeline.ended { accept(&decision)? } else { None };
@@ -110,7 +110,7 @@ impl Followed<'_> {
                 break;
             }
             let mut released = Vec::new();
-            for start in &up {
+            for start in &next_starts {
                 let one = &configurations[start.configuration];
                 let Start { rank, of, at: time, .. } = start;
                 let because =
@@ -130,16 +130,19 @@ impl Followed<'_> {
                 }
             }
             let step = &self.study.recipe.steps[self.step].name.value;
-            let text =
-                format!("{step}: {} of {} went on from {at} to {next}", up.len(), count(among.len(), "configuration"));
+            let text = format!(
+                "{step}: {} of {} went on from {at} to {next}",
+                next_starts.len(),
+                count(among.len(), "configuration")
+            );
             let key = match key {
                 Some(key) => key,
                 None => decision.key()?,
             };
             let is_final = timeline.ended;
-            decided.push(Decided { step: self.step, key, decision, is_final, text, released, stopped });
+            decisions.push(Decided { step: self.step, key, decision, is_final, text, released, stopped });
         }
-        Ok(decided)
+        Ok(decisions)
     }
 
     fn better(&self, rules: &Rungs) -> Better {

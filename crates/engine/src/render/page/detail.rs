@@ -100,20 +100,20 @@ impl Detail {
         let source = |text: String| ("source".to_owned(), clean(&text).into_owned());
         self.made.extend(provenance.sources().into_iter().map(source));
         // Nothing of an imported record was computed on this machine or by this program.
-        let here = |value: String| record.imported().is_none().then_some(value);
-        let made = [
+        let local_value = |value: String| record.imported().is_none().then_some(value);
+        let facts = [
             ("key", Some(record.key.to_string())),
             ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
             ("begun", Some(provenance.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())),
             ("took", Some(duration(provenance.seconds))),
             ("imported from", record.imported().map(str::to_owned)),
-            ("machine", here(provenance.host.clone())),
+            ("machine", local_value(provenance.host.clone())),
             ("device", device),
-            ("threads", here(provenance.threads.to_string())),
-            ("sweep", here(provenance.sweep.clone())),
+            ("threads", local_value(provenance.threads.to_string())),
+            ("sweep", local_value(provenance.sweep.clone())),
         ];
-        let made = made.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
-        self.made.extend(made);
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
+        self.made.extend(facts);
         self.changes = variant::changes(&record.params).map(|text| clean(&text).into_owned());
         let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
         self.made.extend(conditions.map(|(name, value)| (name.to_owned(), clean(&value).into_owned())));
@@ -144,8 +144,8 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
     let readings: Vec<(u64, f64)> =
         curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect();
     let last = readings.len().saturating_sub(1);
-    let shown = readings.len().min(MAX_POINTS);
-    let indices = (0..shown).map(|index| if shown > 1 { index * last / (shown - 1) } else { last });
+    let number = readings.len().min(MAX_POINTS);
+    let indices = (0..number).map(|index| if number > 1 { index * last / (number - 1) } else { last });
     // Digits that no drawing shows would be most of the page.
     let rounded = |value: f64| format!("{value:.4e}").parse().unwrap_or(value);
     let (at, values) = indices.map(|index| (readings[index].0, rounded(readings[index].1))).unzip();
@@ -167,7 +167,7 @@ pub(crate) fn end_of(path: &Path, most: u64) -> Option<Tail> {
     file.take(most).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     // A line, and a character, may have begun earlier.
-    let text = if begin > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+    let text = if begin > 0 { text.split_once('\n').map_or("", |(_, tail)| tail) } else { &text };
     let text = clean_lines(text.trim_end());
     (!text.is_empty()).then(|| Tail { path: clean(&path.display().to_string()).into_owned(), text, whole: begin == 0 })
 }
@@ -182,9 +182,9 @@ mod tests {
     fn a_long_curve_keeps_its_ends() {
         let at: Vec<u64> = (1..=1000).collect();
         let values: Vec<f64> = at.iter().map(|at| 1.0 / *at as f64).collect();
-        let drawn = drawn("loss", &Curve { unit: Unit::Nats, at, values });
-        assert_eq!((drawn.at.len(), drawn.at[0], drawn.at[MAX_POINTS - 1]), (MAX_POINTS, 1, 1000));
-        assert_eq!(drawn.values[MAX_POINTS - 1], 0.001);
+        let curve = drawn("loss", &Curve { unit: Unit::Nats, at, values });
+        assert_eq!((curve.at.len(), curve.at[0], curve.at[MAX_POINTS - 1]), (MAX_POINTS, 1, 1000));
+        assert_eq!(curve.values[MAX_POINTS - 1], 0.001);
         let short = |values: Vec<f64>| {
             let curve = Curve { unit: Unit::One, at: vec![5; values.len()], values };
             super::drawn("x", &curve).values

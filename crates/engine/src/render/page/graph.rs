@@ -62,16 +62,16 @@ fn boxed(node: &Node, (x, y): (usize, usize)) -> Markup {
     let name = clean(&node.name);
     let Tally { done, all, .. } = node.tally;
     let separator = if node.about.is_empty() { "" } else { " · " };
-    let seen = format!("{done} of {all} done{separator}{}", node.about);
-    // What is heard begins with what is seen.
+    let visible_text = format!("{done} of {all} done{separator}{}", node.about);
+    // The label for screen readers begins with the visible text.
     let short = shortened(&name, MAX_NAME_LENGTH);
-    let heard = format!("{short} {seen}: {}", node.tally.words());
+    let label_text = format!("{short} {visible_text}: {}", node.tally.words());
     html! {
-        a href="#jobs" class=(node.tally.class()) data-step=(name) aria-label=(heard) {
+        a href="#jobs" class=(node.tally.class()) data-step=(name) aria-label=(label_text) {
             rect .node x=(x) y=(y) width=(BOX.0) height=(BOX.1) rx="9" {}
             text .mark aria-hidden="true" x=(x + 12) y=(y + 21) { (node.tally.mark()) }
             text x=(x + 30) y=(y + 21) { (short) " " }
-            text .small x=(x + 12) y=(y + 38) { (seen) }
+            text .small x=(x + 12) y=(y + 38) { (visible_text) }
             @for (class, from, to) in node.tally.parts(BOX.0 - 24) {
                 rect class=(class) x=(x + 12 + from) y=(y + BOX.1 - 12) width=(to - from) height="4" {}
             }

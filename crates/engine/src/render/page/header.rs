@@ -91,8 +91,8 @@ fn abstract_of(recipe: &Recipe, verdicts: &[Verdict]) -> String {
             continue;
         }
         let names = of.iter().take(MAX_NAMES).map(|verdict| {
-            let says = verdict.says.as_deref().unwrap_or(&verdict.claim);
-            says.trim().trim_end_matches('.').to_owned()
+            let text = verdict.says.as_deref().unwrap_or(&verdict.claim);
+            text.trim().trim_end_matches('.').to_owned()
         });
         let names = names.collect::<Vec<_>>().join("; ");
         let more = if of.len() > MAX_NAMES { format!("; and {} more", of.len() - MAX_NAMES) } else { String::new() };

@@ -161,7 +161,7 @@ impl Doing {
         if open.is_empty() {
             return doing;
         }
-        let mut wanted: HashSet<Key> = open.iter().copied().collect();
+        let mut keys: HashSet<Key> = open.iter().copied().collect();
         let now = host::clock::now();
         // Older runs than these have nothing to say that matters.
         for folder in RunFolder::all(results).iter().rev().take(5) {
@@ -169,18 +169,18 @@ impl Doing {
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
             let mut uses = false;
             for (job, state) in jobs.filter(|(_, state)| state.is_selected()) {
-                if wanted.remove(&job.key) {
+                if keys.remove(&job.key) {
                     uses = true;
-                    let (word, says) = describe(&snapshot, state, now);
+                    let (word, details) = describe(&snapshot, state, now);
                     // Its record has been removed since.
-                    let gone = matches!(state, State::Done { .. } | State::Cached);
-                    doing.states.insert(job.key, if gone { ("open", String::new()) } else { (word, says) });
+                    let is_gone = matches!(state, State::Done { .. } | State::Cached);
+                    doing.states.insert(job.key, if is_gone { ("open", String::new()) } else { (word, details) });
                 }
             }
             if uses && snapshot.live {
                 doing.runs.push(Begun::new(&snapshot.manifest, RunProvenance::read(folder.path())));
             }
-            if wanted.is_empty() {
+            if keys.is_empty() {
                 break;
             }
         }
@@ -198,26 +198,26 @@ impl Jobs {
         let open = study.steps.iter().flatten().filter(|(_, id)| !results.is_done(*id));
         let open: Vec<Key> = open.map(|(_, id)| plan.job(*id).key).collect();
         let doing = Doing::new(store.results(), &open);
-        let found = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
-            let found = points.iter().filter_map(|(_, id)| records.get(id));
-            found.map(|record| (step.task, &record.outcome.metrics))
+        let task_metrics = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
+            let step_records = points.iter().filter_map(|(_, id)| records.get(id));
+            step_records.map(|record| (step.task, &record.outcome.metrics))
         });
         let jobs = study.steps.iter().map(Vec::len).sum::<usize>();
-        let most = LIMIT / 2 / (CELL * jobs.max(1));
-        let wanted: Vec<&str> = study.recipe.metrics().collect();
-        let columns = Columns::new(found, &wanted, most.clamp(SHOWN, MAX_COLUMNS));
+        let max_columns = LIMIT / 2 / (CELL * jobs.max(1));
+        let names: Vec<&str> = study.recipe.metrics().collect();
+        let columns = Columns::new(task_metrics, &names, max_columns.clamp(SHOWN, MAX_COLUMNS));
         let (mut lines, mut tallies) = (Vec::new(), Vec::new());
         for (step, points) in study.steps.iter().enumerate() {
             let mut tally = Tally::default();
             for (point, id) in points {
                 let job = plan.job(*id);
-                let (word, says) = match ruled_out.get(id) {
+                let (word, details) = match ruled_out.get(id) {
                     _ if results.is_done(*id) => ("done", String::new()),
                     Some(reason) => ("ruled out", reason.clone()),
                     None => doing.of(job.key),
                 };
                 tally.add(word);
-                lines.push(line(step, point, job.key, (word, says), records.get(id).map(AsRef::as_ref), &columns));
+                lines.push(line(step, point, job.key, (word, details), records.get(id).map(AsRef::as_ref), &columns));
             }
             tallies.push(tally);
         }
@@ -256,14 +256,14 @@ fn line(
     step: usize,
     point: &Point,
     key: Key,
-    (word, says): (&str, String),
+    (word, details): (&str, String),
     record: Option<&Record>,
     columns: &Columns,
 ) -> Line {
     let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
     let seconds = record.map(|record| (record.provenance.seconds * 10.0).round() / 10.0);
     let ended = record.map(ended);
-    Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, says, ended)
+    Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, details, ended)
 }
 
 impl Columns {
@@ -275,23 +275,23 @@ impl Columns {
     ) -> Self {
         /// A metric: its unit, the largest size of a value, and its rank.
         type Found = (Unit, f64, usize);
-        let mut found: BTreeMap<&'m str, Found> = BTreeMap::new();
+        let mut by_name: BTreeMap<&'m str, Found> = BTreeMap::new();
         for (task, metrics) in results {
             for (name, metric) in metrics {
                 let size = metric.value.abs();
                 let (_, largest, _) =
-                    found.entry(name).or_insert_with(|| (metric.unit, size, rank(name, task, wanted)));
+                    by_name.entry(name).or_insert_with(|| (metric.unit, size, rank(name, task, wanted)));
                 *largest = largest.max(size);
             }
         }
-        let mut found: Vec<(&str, Found)> = found.into_iter().collect();
-        found.sort_by_key(|(_, (.., rank))| *rank);
-        let own = found.iter().filter(|(_, (.., rank))| *rank < OTHERS).count();
-        let left = found.len().saturating_sub(most);
-        found.truncate(most);
+        let mut measures: Vec<(&str, Found)> = by_name.into_iter().collect();
+        measures.sort_by_key(|(_, (.., rank))| *rank);
+        let named_count = measures.iter().filter(|(_, (.., rank))| *rank < OTHERS).count();
+        let left = measures.len().saturating_sub(most);
+        measures.truncate(most);
         // Two names that people would read alike are as they are.
-        let read: Vec<String> = found.iter().map(|(metric, _)| readable(metric)).collect();
-        let is_alone = |name: &String| read.iter().filter(|other| *other == name).count() == 1;
+        let readable_names: Vec<String> = measures.iter().map(|(metric, _)| readable(metric)).collect();
+        let is_alone = |name: &String| readable_names.iter().filter(|other| *other == name).count() == 1;
         let column = |(metric, (unit, size, _)): (&str, Found)| {
             let scale = Scale::of_metric(metric, size, unit);
             let symbol = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
@@ -300,8 +300,8 @@ impl Columns {
             let heading = if symbol.is_empty() { name } else { format!("{name} ({symbol})") };
             Column { metric: metric.to_owned(), unit, scale, heading }
         };
-        let list: Vec<Column> = found.into_iter().map(column).collect();
-        let shown = own.clamp(SHOWN / 2, SHOWN).min(list.len());
+        let list: Vec<Column> = measures.into_iter().map(column).collect();
+        let shown = named_count.clamp(SHOWN / 2, SHOWN).min(list.len());
         Self { list, shown, left }
     }
 
@@ -315,12 +315,12 @@ impl Columns {
     /// Values of a job in the units of the columns, to seven digits, up to its last one.
     pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<Option<f64>> {
         let value = |column: &Column| {
-            let scaled = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
-            format!("{scaled:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
+            let value = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
+            format!("{value:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
         };
         let mut cells: Vec<Option<f64>> = self.list.iter().map(value).collect();
-        let used = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        cells.truncate(used);
+        let length = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        cells.truncate(length);
         cells
     }
 }
@@ -329,9 +329,9 @@ impl Columns {
 const OTHERS: usize = usize::MAX;
 
 /// The place of a metric among the columns: as the recipe names it, then as its task does.
-fn rank(metric: &str, task: &TaskInfo, wanted: &[&str]) -> usize {
-    let of_recipe = wanted.iter().position(|name| *name == metric);
-    let of_task = || task.headline.iter().position(|name| *name == metric).map(|place| wanted.len() + place);
+fn rank(metric: &str, task: &TaskInfo, names: &[&str]) -> usize {
+    let of_recipe = names.iter().position(|name| *name == metric);
+    let of_task = || task.headline.iter().position(|name| *name == metric).map(|place| names.len() + place);
     of_recipe.or_else(of_task).unwrap_or(OTHERS)
 }
 
@@ -353,21 +353,21 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
 pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
     let Contents { plan, study, store, .. } = contents;
     let logs = logs(store.results());
-    let mut known: BTreeMap<Key, String> = BTreeMap::new();
+    let mut text_of_job: BTreeMap<Key, String> = BTreeMap::new();
     let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
-        let mut given: BTreeSet<&str> = step.axes().into_iter().collect();
-        given.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
-        let given = Rc::new(given);
-        points.iter().map(move |(_, id)| (Rc::clone(&given), id))
+        let mut names_in_recipe: BTreeSet<&str> = step.axes().into_iter().collect();
+        names_in_recipe.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
+        let names_in_recipe = Rc::new(names_in_recipe);
+        points.iter().map(move |(_, id)| (Rc::clone(&names_in_recipe), id))
     });
-    let texts = jobs.map(|(given, id)| {
+    let texts = jobs.map(|(names_in_recipe, id)| {
         let job = plan.job(*id);
         // Points may be the same job.
-        let text = known.entry(job.key).or_insert_with(|| {
+        let text = text_of_job.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
-            // What the author gives, and what is not as it is by default.
-            let telling = |name: &str| given.contains(name) || job.identity.params.contains_key(name);
-            let detail = Detail::default().params(job.values.iter().filter(|(name, _)| telling(name)));
+            // Parameters that the author gives, and those that differ from their defaults.
+            let is_telling = |name: &str| names_in_recipe.contains(name) || job.identity.params.contains_key(name);
+            let detail = Detail::default().params(job.values.iter().filter(|(name, _)| is_telling(name)));
             let detail = match records.get(id) {
                 Some(record) => detail.record(record),
                 None => detail.fact("key", &job.key.to_string()),

@@ -141,7 +141,7 @@ pub(super) type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
 struct Laid<'a> {
     contents: &'a Contents<'a>,
     jobs: &'a Jobs,
-    /// The jobs' lines as JSON, and what is known of each.
+    /// The jobs' lines as JSON, and the details of each.
     lines: Vec<String>,
     details: Vec<String>,
     report: Markup,
@@ -158,43 +158,43 @@ impl Laid<'_> {
         let room = LIMIT.saturating_sub(without_jobs);
         // `<` is written longer than it is.
         let size = |text: &String| text.len() + 5 * text.matches('<').count() + 20;
-        let all: usize = lines.iter().chain(&self.details).map(size).sum();
-        if all <= room {
+        let total: usize = lines.iter().chain(&self.details).map(size).sum();
+        if total <= room {
             return self.with_parts(self.index(lines.len(), &[]), Vec::new());
         }
         let (mut begins, mut length) = (Vec::new(), PART);
         for (index, (line, detail)) in lines.iter().zip(&self.details).enumerate() {
-            let own = size(line) + size(detail);
-            if length + own > PART {
+            let job_size = size(line) + size(detail);
+            if length + job_size > PART {
                 begins.push(index);
                 length = 0;
             }
-            length += own;
+            length += job_size;
         }
-        let named: Vec<(usize, String)> =
+        let part_names: Vec<(usize, String)> =
             begins.iter().enumerate().map(|(number, begin)| (*begin, format!("jobs/{}.html", number + 1))).collect();
-        let mut left = room.saturating_sub(60 * named.len());
+        let mut room_left = room.saturating_sub(60 * part_names.len());
         let fitting = lines.iter().take_while(|line| {
-            let own = size(line);
-            let fits = own <= left;
-            left = left.saturating_sub(own);
+            let line_size = size(line);
+            let fits = line_size <= room_left;
+            room_left = room_left.saturating_sub(line_size);
             fits
         });
-        let shown = fitting.count();
+        let shown_jobs = fitting.count();
         let ends = begins.iter().skip(1).copied().chain([lines.len()]);
         let parts = begins.iter().zip(ends).map(|(begin, end)| self.part(*begin..end));
-        self.with_parts(self.index(shown, &named), parts.collect())
+        self.with_parts(self.index(shown_jobs, &part_names), parts.collect())
     }
 
     fn with_parts(&self, index: String, parts: Vec<String>) -> Pages {
         Pages { index, parts, setup: self.setup.map(Setup::markdown) }
     }
 
-    fn index(&self, shown: usize, parts: &[(usize, String)]) -> String {
+    fn index(&self, shown_jobs: usize, parts: &[(usize, String)]) -> String {
         let recipe = &self.contents.study.recipe;
         let name = clean(&recipe.name);
         let at = self.jobs.live.then(host::clock::now);
-        let data = self.data(0..shown, parts.is_empty(), parts, at);
+        let data = self.data(0..shown_jobs, parts.is_empty(), parts, at);
         let nodes = recipe.steps.iter().zip(&self.jobs.tallies).map(|(step, tally)| Node {
             name: step.name.value.clone(),
             about: step.task.name.to_owned(),
@@ -203,8 +203,8 @@ impl Laid<'_> {
         });
         let nodes: Vec<Node> = nodes.collect();
         let more = html! {
-            @if shown < self.jobs.lines.len() && !parts.is_empty() {
-                p .note { "The list has the first " (shown) " of " (count(self.jobs.lines.len(), "job")) "." }
+            @if shown_jobs < self.jobs.lines.len() && !parts.is_empty() {
+                p .note { "The list has the first " (shown_jobs) " of " (count(self.jobs.lines.len(), "job")) "." }
             }
             @if !parts.is_empty() {
                 details {
@@ -268,7 +268,13 @@ impl Laid<'_> {
     }
 
     /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
-    fn data(&self, jobs: Range<usize>, whole: bool, parts: &[(usize, String)], at: Option<jiff::Timestamp>) -> String {
+    fn data(
+        &self,
+        jobs: Range<usize>,
+        is_whole: bool,
+        parts: &[(usize, String)],
+        at: Option<jiff::Timestamp>,
+    ) -> String {
         let Jobs { steps, columns, lines, .. } = self.jobs;
         let seeds = self.contents.study.recipe.seeds();
         let quantiles = list::quantiles();
@@ -277,11 +283,11 @@ impl Laid<'_> {
         text.pop();
         let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));
         // Points may be the same job.
-        let mut said = HashSet::new();
-        for job in jobs.filter(|_| whole) {
+        let mut keys = HashSet::new();
+        for job in jobs.filter(|_| is_whole) {
             let key = &lines[job].3;
-            if said.insert(key) {
-                let separator = if said.len() > 1 { "," } else { "" };
+            if keys.insert(key) {
+                let separator = if keys.len() > 1 { "," } else { "" };
                 let _ = write!(text, "{separator}\"{key}\":{}", self.details[job]);
             }
         }

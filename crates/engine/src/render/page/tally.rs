@@ -67,14 +67,14 @@ impl Tally {
     /// `3 of 8 jobs done, 1 running, 1 failed`.
     pub(crate) fn words(self) -> String {
         let mut text = format!("{} of {} done", self.done, count(self.all, "job"));
-        let others = [
+        let groups = [
             (self.running, "running"),
             (self.failed, "failed"),
             (self.held, "held up"),
             (self.reserve, "in reserve"),
             (self.ruled_out, "ruled out"),
         ];
-        for (number, word) in others {
+        for (number, word) in groups {
             if number > 0 {
                 let _ = write!(text, ", {number} {word}");
             }
@@ -92,14 +92,15 @@ impl Tally {
             ("fill-held", self.held),
             ("fill-open", self.all.saturating_sub(counted)),
         ];
-        let mut before = 0;
+        let mut number_before = 0;
         let mut bar = Vec::new();
         for (class, number) in parts {
-            let (from, to) = (before * width / self.all.max(1), (before + number) * width / self.all.max(1));
+            let (from, to) =
+                (number_before * width / self.all.max(1), (number_before + number) * width / self.all.max(1));
             if to > from {
                 bar.push((class, from, to));
             }
-            before += number;
+            number_before += number;
         }
         bar
     }
@@ -136,11 +137,11 @@ mod tests {
         assert_eq!((tally.class(), tally.mark()), ("failed", "✗"));
         assert_eq!(tally.words(), "2 of 7 jobs done, 1 running, 1 failed, 1 held up");
         assert_eq!(tally.parts(100).last(), Some(&("fill-open", 71, 100)));
-        let mut decided = Tally::default();
+        let mut tally = Tally::default();
         for word in ["done", "ruled out", "reserve", "ruled out"] {
-            decided.add(word);
+            tally.add(word);
         }
-        assert_eq!(decided.words(), "1 of 1 job done, 1 in reserve, 2 ruled out");
-        assert_eq!((decided.class(), decided.parts(100)), ("done", vec![("fill-done", 0, 100)]));
+        assert_eq!(tally.words(), "1 of 1 job done, 1 in reserve, 2 ruled out");
+        assert_eq!((tally.class(), tally.parts(100)), ("done", vec![("fill-done", 0, 100)]));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     run::{Manifest, RunProvenance, Through},
 };
 
-/// Particulars of a study, each a name and a value; what is not known is absent.
+/// Particulars of a study, each a name and a value; unknown ones are absent.
 #[derive(Debug, Default)]
 pub(in crate::render) struct Byline(pub(in crate::render) Vec<(&'static str, String)>);
 
@@ -60,7 +60,7 @@ impl Sources<'_> {
             .collect();
         let several = |names: usize, one: &'static str, more: &'static str| if names == 1 { one } else { more };
         let list = |items: &BTreeSet<Cow<'_, str>>| listed(items.iter().map(AsRef::as_ref));
-        let found = [
+        let rows = [
             ("Run by", list(&users)),
             ("Date", self.dates(runs)),
             (several(commits.len(), "Commit", "Commits"), listed(commits.iter().map(String::as_str))),
@@ -69,7 +69,7 @@ impl Sources<'_> {
             ("Version", if versions.is_empty() { String::new() } else { format!("sweep {}", list(&versions)) }),
             ("Compute", self.cost()),
         ];
-        Byline(found.into_iter().filter(|(_, value)| !value.is_empty()).collect())
+        Byline(rows.into_iter().filter(|(_, value)| !value.is_empty()).collect())
     }
 
     /// The first and the last day on which a job or a run began.

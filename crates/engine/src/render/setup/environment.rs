@@ -34,11 +34,11 @@ impl Sources<'_> {
                 .map_or_else(String::new, |name| format!(", frequency governor {}", clean(name)));
             Some(format!("{cpu} ({cores}{memory}{governor})"))
         });
-        let on = format!("The jobs ran on {}", count(hosts.len(), "machine"));
+        let text = format!("The jobs ran on {}", count(hosts.len(), "machine"));
         topic.say(if machines.is_empty() {
-            format!("{on}.")
+            format!("{text}.")
         } else {
-            format!("{on}: {}.", listed(machines.iter().map(String::as_str)))
+            format!("{text}: {}.", listed(machines.iter().map(String::as_str)))
         });
         let devices: BTreeSet<String> = self
             .provenances()

@@ -46,12 +46,12 @@ impl Spent {
     pub(super) fn new<'r>(results: &Path, keys: &HashSet<Key>, records: impl Iterator<Item = &'r Record>) -> Self {
         let folders = RunFolder::all(results);
         let mut spent = Self { is_part: folders.len() > MAX_RUNS, ..Self::default() };
-        let mut done = HashSet::new();
+        let mut done_keys = HashSet::new();
         for folder in folders.iter().rev().take(MAX_RUNS) {
-            spent.add_run(&folder.events().unwrap_or_default(), keys, &mut done);
+            spent.add_run(&folder.events().unwrap_or_default(), keys, &mut done_keys);
         }
         // Made elsewhere, or by a run whose folder is gone.
-        for record in records.filter(|record| !done.contains(&record.key)) {
+        for record in records.filter(|record| !done_keys.contains(&record.key)) {
             let provenance = &record.provenance;
             let on_gpu = provenance.device.as_ref().is_some_and(|device| device.backend != Backend::Cpu);
             spent.cores += provenance.seconds * provenance.threads as f64;
@@ -61,29 +61,29 @@ impl Spent {
     }
 
     /// Adds the attempts of a run, from its journal.
-    fn add_run(&mut self, events: &[Line], keys: &HashSet<Key>, done: &mut HashSet<Key>) {
-        let mut open: HashMap<Key, Begun> = HashMap::new();
+    fn add_run(&mut self, events: &[Line], keys: &HashSet<Key>, done_keys: &mut HashSet<Key>) {
+        let mut begun_jobs: HashMap<Key, Begun> = HashMap::new();
         for line in events {
             let Some(key) = line.key.filter(|key| keys.contains(key)) else { continue };
             match &line.event {
                 RunEvent::Started { cpus, gpus, .. } => {
                     let begun = Begun { at: line.at, cpus: *cpus, gpus: gpus.len() };
-                    if let Some(before) = open.insert(key, begun) {
+                    if let Some(before) = begun_jobs.insert(key, begun) {
                         self.add(before, line.at, true);
                     }
                 }
                 // Its process has ended; then its result is stored.
                 RunEvent::Done { .. } => {
-                    if let Some(begun) = open.remove(&key) {
+                    if let Some(begun) = begun_jobs.remove(&key) {
                         // A record that was lost later ran again: only the last one is in the store, which is read first.
-                        self.add(begun, line.at, !done.insert(key));
+                        self.add(begun, line.at, !done_keys.insert(key));
                     }
                 }
                 RunEvent::Failed { .. }
                 | RunEvent::Retrying { .. }
                 | RunEvent::Stopped { .. }
                 | RunEvent::Skipped { .. } => {
-                    if let Some(begun) = open.remove(&key) {
+                    if let Some(begun) = begun_jobs.remove(&key) {
                         self.add(begun, line.at, true);
                     }
                 }
@@ -92,7 +92,7 @@ impl Spent {
         }
         // The engine was killed, at the latest when it had written its last line.
         let end = events.last().map(|line| line.at);
-        for (_, begun) in open {
+        for (_, begun) in begun_jobs {
             self.add(begun, end.unwrap_or(begun.at), true);
         }
     }
@@ -139,12 +139,12 @@ mod tests {
             line(20, key, started(1)),
             line(27, other, done()),
         ];
-        let (mut spent, mut known) = (Spent::default(), HashSet::new());
-        spent.add_run(&events, &HashSet::from([key]), &mut known);
+        let (mut spent, mut done_keys) = (Spent::default(), HashSet::new());
+        spent.add_run(&events, &HashSet::from([key]), &mut done_keys);
         // 3 s failed, 5 s done, and 7 s until the last sign of an engine that was killed.
         let expected = Spent { cores: 30.0, gpus: 15.0, lost_cores: 20.0, lost_gpus: 10.0, lost: 2, is_part: false };
         assert_eq!(spent, expected);
-        assert_eq!(known, HashSet::from([key]));
+        assert_eq!(done_keys, HashSet::from([key]));
     }
 
     #[test]

@@ -147,9 +147,11 @@ impl Forest {
     /// The shares of the factors, and that of interactions: means over the trees.
     pub(super) fn shares(&self) -> (Vec<Share>, f64) {
         let whole: Vec<Side> = self.axes.iter().map(|axis| axis.whole).collect();
-        let all: Vec<Vec<Share>> = self.trees.iter().filter_map(|tree| shares_of(&tree.cells, &whole)).collect();
-        let mean =
-            |of: &dyn Fn(&[Share]) -> f64| all.iter().map(|shares| of(shares)).sum::<f64>() / all.len().max(1) as f64;
+        let shares_of_trees: Vec<Vec<Share>> =
+            self.trees.iter().filter_map(|tree| shares_of(&tree.cells, &whole)).collect();
+        let mean = |of: &dyn Fn(&[Share]) -> f64| {
+            shares_of_trees.iter().map(|shares| of(shares)).sum::<f64>() / shares_of_trees.len().max(1) as f64
+        };
         let shares = (0..self.axes.len())
             .map(|axis| Share { alone: mean(&|shares| shares[axis].alone), whole: mean(&|shares| shares[axis].whole) })
             .collect();
@@ -159,7 +161,7 @@ impl Forest {
     /// The coefficient of determination of the predictions of configurations by the trees that have not seen them. The
     /// values have the mean 0.
     pub(super) fn fit(&self, values: &[f64]) -> f64 {
-        let (mut missed, mut all) = (0.0, 0.0);
+        let (mut missed, mut total) = (0.0, 0.0);
         for (row, value) in values.iter().enumerate() {
             let said: Vec<f64> = self
                 .trees
@@ -176,20 +178,20 @@ impl Forest {
             }
             let predicted = said.iter().sum::<f64>() / said.len() as f64;
             missed += (value - predicted).powi(2);
-            all += value.powi(2);
+            total += value.powi(2);
         }
-        if all > 0.0 { 1.0 - missed / all } else { 0.0 }
+        if total > 0.0 { 1.0 - missed / total } else { 0.0 }
     }
 }
 
 /// The boxes of a tree of these configurations, some of which are there several times.
 fn grow(axes: &[Axis], values: &[f64], rows: Vec<usize>) -> Vec<Cell> {
-    let least = values.len().div_ceil(MAX_BOXES);
+    let min_rows = values.len().div_ceil(MAX_BOXES);
     let mut cells = Vec::new();
-    let mut open = vec![(rows, axes.iter().map(|axis| axis.whole).collect::<Vec<Side>>())];
-    while let Some((rows, sides)) = open.pop() {
+    let mut groups = vec![(rows, axes.iter().map(|axis| axis.whole).collect::<Vec<Side>>())];
+    while let Some((rows, sides)) = groups.pop() {
         let splits =
-            axes.iter().enumerate().filter_map(|(axis, of)| best_split(axis, of, sides[axis], values, &rows, least));
+            axes.iter().enumerate().filter_map(|(axis, of)| best_split(axis, of, sides[axis], values, &rows, min_rows));
         // The first of equally good ones.
         let best = splits.reduce(|best, split| if split.gain > best.gain { split } else { best });
         let Some(split) = best else {
@@ -203,14 +205,14 @@ fn grow(axes: &[Axis], values: &[f64], rows: Vec<usize>) -> Vec<Cell> {
         for (rows, side) in [(first, split.side), (second, split.other)] {
             let mut sides = sides.clone();
             sides[split.axis] = side;
-            open.push((rows, sides));
+            groups.push((rows, sides));
         }
     }
     cells
 }
 
-/// The best split of a box along a factor, both of whose parts have at least `least` configurations.
-fn best_split(axis: usize, of: &Axis, side: Side, values: &[f64], rows: &[usize], least: usize) -> Option<Split> {
+/// The best split of a box along a factor, both of whose parts have at least `min_rows` configurations.
+fn best_split(axis: usize, of: &Axis, side: Side, values: &[f64], rows: &[usize], min_rows: usize) -> Option<Split> {
     // Each group with its sum and its number, in an order along which the best split is between two neighbors.
     let mut sorted: Vec<(f64, f64)> = rows.iter().map(|row| (of.at[*row], values[*row])).collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -225,17 +227,17 @@ fn best_split(axis: usize, of: &Axis, side: Side, values: &[f64], rows: &[usize]
         let mean = |group: &(f64, f64, usize)| group.1 / group.2 as f64;
         groups.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
     }
-    let (all, count) = (groups.iter().map(|group| group.1).sum::<f64>(), rows.len());
+    let (total, count) = (groups.iter().map(|group| group.1).sum::<f64>(), rows.len());
     let squares: f64 = rows.iter().map(|row| values[*row].powi(2)).sum();
     let (mut sum, mut number) = (0.0, 0_usize);
     let mut best: Option<(f64, usize)> = None;
     for (index, group) in groups.iter().enumerate().take(groups.len().saturating_sub(1)) {
         (sum, number) = (sum + group.1, number + group.2);
         let other = count - number;
-        if number < least || other < least {
+        if number < min_rows || other < min_rows {
             continue;
         }
-        let gain = sum * sum / number as f64 + (all - sum).powi(2) / other as f64 - all * all / count as f64;
+        let gain = sum * sum / number as f64 + (total - sum).powi(2) / other as f64 - total * total / count as f64;
         if gain > best.map_or(1e-12 * squares, |(gain, _)| gain) {
             best = Some((gain, index));
         }
@@ -282,8 +284,8 @@ pub(super) fn shares_of(cells: &[Cell], whole: &[Side]) -> Option<Vec<Share>> {
         cells.iter().map(|cell| (0..factors).map(|factor| fraction(cell, factor)).collect()).collect();
     let volumes: Vec<f64> = fractions.iter().map(|sides| sides.iter().product()).collect();
     let mean: f64 = cells.iter().zip(&volumes).map(|(cell, volume)| volume * cell.value).sum();
-    let all: f64 = cells.iter().zip(&volumes).map(|(cell, volume)| volume * (cell.value - mean).powi(2)).sum();
-    if all <= 0.0 {
+    let total: f64 = cells.iter().zip(&volumes).map(|(cell, volume)| volume * (cell.value - mean).powi(2)).sum();
+    if total <= 0.0 {
         return None;
     }
     let (mut alone, mut without) = (vec![0.0; factors], vec![0.0; factors]);
@@ -321,5 +323,9 @@ pub(super) fn shares_of(cells: &[Cell], whole: &[Side]) -> Option<Vec<Share>> {
         }
     }
     let shares = alone.into_iter().zip(without);
-    Some(shares.map(|(alone, without)| Share { alone: share(alone, all), whole: share(all - without, all) }).collect())
+    Some(
+        shares
+            .map(|(alone, without)| Share { alone: share(alone, total), whole: share(total - without, total) })
+            .collect(),
+    )
 }

@@ -181,8 +181,8 @@ impl Pieces {
 /// Adds a function on an interval, halved until its polynomials are accurate.
 fn add(pieces: &mut Vec<Piece>, from: f64, to: f64, variable: Variable, function: &impl Fn(f64) -> f64) {
     let piece = Piece::new(from, to, variable, function);
-    let rest = piece.coefficients[NODES - 1].abs() + piece.coefficients[NODES - 2].abs();
-    if rest < ACCURATE || to - from < NARROWEST {
+    let tail = piece.coefficients[NODES - 1].abs() + piece.coefficients[NODES - 2].abs();
+    if tail < ACCURATE || to - from < NARROWEST {
         pieces.push(piece);
         return;
     }
