@@ -155,7 +155,7 @@ impl Table {
 }
 
 /// The columns with metrics.
-fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, ImportError> {
+fn metrics(path: &Path, table: &Table, names: &[String]) -> Result<Vec<usize>, ImportError> {
     let listed = || table.columns.iter().map(|name| format!("`{}`", clean(name))).collect::<Vec<_>>().join(", ");
     let place = |name: &String| {
         table.columns.iter().position(|column| column == name).ok_or_else(|| ImportError::NoName {
@@ -165,21 +165,21 @@ fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, 
         })
     };
     let usual = |place: &usize| Better::of_name(&table.columns[*place]).is_some() && table.has_numbers(*place);
-    let found: Vec<usize> = if wanted.is_empty() {
+    let places: Vec<usize> = if names.is_empty() {
         (0..table.columns.len()).filter(usual).collect()
     } else {
-        wanted.iter().map(place).collect::<Result<_, _>>()?
+        names.iter().map(place).collect::<Result<_, _>>()?
     };
-    if found.is_empty() {
+    if places.is_empty() {
         let reason =
             format!("no column of numbers has a usual name of a metric; name them with `--metric`: {}", listed());
         return Err(ImportError::format(path, reason));
     }
-    Ok(found)
+    Ok(places)
 }
 
-fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, ImportError> {
-    let metrics = metrics(path, table, wanted)?;
+fn columns(path: &Path, table: &Table, metric_names: &[String]) -> Result<Columns, ImportError> {
+    let metrics = metrics(path, table, metric_names)?;
     let all = || 0..table.columns.len();
     let is_metric = |place: &usize| metrics.contains(place);
     let state = table.place(&STATES).filter(|place| !is_metric(place) && !table.has_numbers(*place));

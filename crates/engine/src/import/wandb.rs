@@ -36,12 +36,12 @@ fn is_log(path: &Path) -> bool {
 }
 
 fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+    fn find(folder: &Path, level: usize, paths: &mut Vec<PathBuf>) -> Result<(), ImportError> {
         for path in entries(folder)? {
             if is_log(&path) {
-                found.push(path);
+                paths.push(path);
             } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, found)?;
+                find(&path, level + 1, paths)?;
             }
         }
         Ok(())
@@ -49,9 +49,9 @@ fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     if is_log(path) {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
-    find(path, 1, &mut found)?;
-    Ok(found)
+    let mut paths = Vec::new();
+    find(path, 1, &mut paths)?;
+    Ok(paths)
 }
 
 /// Reads the runs of a folder. Several logs of one run, which a resumed run has, are put together in the order of their folders' names.

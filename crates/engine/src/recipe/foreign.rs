@@ -159,7 +159,7 @@ pub(super) struct ForeignReference<'t> {
 /// Finds `{{ params.x }}`, `${ params.x }`, `$params.x` and `$(params.x)` in a text.
 pub(super) fn references(text: &str) -> Vec<ForeignReference<'_>> {
     const FORMS: [(&str, &str); 4] = [("{{", "}}"), ("${", "}"), ("$(", ")"), ("$", "")];
-    let mut found = Vec::new();
+    let mut references = Vec::new();
     for scope in ["params", "matrix"] {
         for (at, _) in text.match_indices(scope) {
             let rest = &text[at + scope.len()..];
@@ -177,10 +177,10 @@ pub(super) fn references(text: &str) -> Vec<ForeignReference<'_>> {
             }
             let start = before.len() - open.len();
             let end = if close.is_empty() { behind } else { text.len() - after.len() + close.len() };
-            found.push(ForeignReference { start, len: end - start, scope, name });
+            references.push(ForeignReference { start, len: end - start, scope, name });
         }
     }
-    found
+    references
 }
 
 /// A text that is nothing but `params.x` or `matrix.x`.

@@ -20,8 +20,8 @@ pub(crate) fn tell_apart(recipes: &mut [Recipe], results: &Path) {
         let Some(own) = from(&root, &recipe.file) else { continue };
         let other = known.get(&text(&recipe.report)).filter(|other| **other != own && root.join(other).is_file());
         if let Some(other) = other {
-            let apart = with_suffix(&recipe.report, &format!(".{}", &blake3::hash(own.as_bytes()).to_hex()[..8]));
-            recipe.taken = Some((std::mem::replace(&mut recipe.report, apart), other.clone()));
+            let report = with_suffix(&recipe.report, &format!(".{}", &blake3::hash(own.as_bytes()).to_hex()[..8]));
+            recipe.taken = Some((std::mem::replace(&mut recipe.report, report), other.clone()));
         }
     }
 }

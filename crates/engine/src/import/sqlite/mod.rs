@@ -131,21 +131,21 @@ impl Database {
 
     /// True if a table of the database has this column.
     pub(crate) fn has_column(&self, table: &str, column: &str) -> bool {
-        let has = |found: &Table| found.columns.iter().any(|known| known == column);
+        let has = |table: &Table| table.columns.iter().any(|known| known == column);
         self.tables.iter().any(|(name, found)| name == table && has(found))
     }
 
     /// Calls `each` with the values of `columns` of every row of a table, in the order of the rows' identifiers.
     pub(crate) fn rows(&self, table: &str, columns: &[&str], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
         let absent = |what: String| SqliteError::Absent { path: self.pages.path().to_owned(), what };
-        let (_, found) =
+        let (_, definition) =
             self.tables.iter().find(|(name, _)| name == table).ok_or_else(|| absent(format!("table `{table}`")))?;
         let place = |column: &&str| {
-            let place = found.columns.iter().position(|known| known == column);
+            let place = definition.columns.iter().position(|known| known == column);
             place.ok_or_else(|| absent(format!("column `{column}` in table `{table}`")))
         };
         let places: Vec<usize> = columns.iter().map(place).collect::<Result<_, _>>()?;
-        self.scan(found, &places, each)
+        self.scan(definition, &places, each)
     }
 
     fn scan(&self, table: &Table, places: &[usize], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
@@ -206,13 +206,13 @@ impl Database {
             return Err(self.pages.damaged(&format!("a row has {length} bytes, of at most {MAX_ROW_BYTES}")));
         }
         let usable = self.pages.usable();
-        let most = usable - 35;
-        let own = if length <= most {
+        let max_local = usable - 35;
+        let own = if length <= max_local {
             length
         } else {
             let least = (usable - 12) * 32 / 255 - 23;
             let fitting = least + (length - least) % (usable - 4);
-            if fitting <= most { fitting } else { least }
+            if fitting <= max_local { fitting } else { least }
         };
         let mut content = rest.get(..own).ok_or_else(damaged)?.to_vec();
         let mut next = if own < length { self.long(rest, own)? } else { 0 };
@@ -233,8 +233,8 @@ impl Database {
         let damaged = || self.pages.damaged("a row is cut");
         let mut header = content;
         let length = usize::try_from(varint(&mut header).ok_or_else(damaged)?).map_err(|_| damaged())?;
-        let read = content.len() - header.len();
-        let mut kinds = content.get(read..length).ok_or_else(damaged)?;
+        let header_length = content.len() - header.len();
+        let mut kinds = content.get(header_length..length).ok_or_else(damaged)?;
         let mut at = length;
         let mut columns = Vec::with_capacity(table.columns.len());
         while !kinds.is_empty() {
@@ -335,7 +335,7 @@ fn columns_of(sql: &str) -> (Vec<String>, Option<usize>) {
 
 /// The parts of a list between commas that are in no parentheses and no quotes.
 fn parts(list: &str) -> Vec<&str> {
-    let (mut depth, mut quote, mut start, mut found) = (0, None, 0, Vec::new());
+    let (mut depth, mut quote, mut start, mut parts) = (0, None, 0, Vec::new());
     for (at, char) in list.char_indices() {
         match (quote, char) {
             (Some(end), char) if char == end => quote = None,
@@ -344,14 +344,14 @@ fn parts(list: &str) -> Vec<&str> {
             (None, '(') => depth += 1,
             (None, ')') => depth -= 1,
             (None, ',') if depth == 0 => {
-                found.push(&list[start..at]);
+                parts.push(&list[start..at]);
                 start = at + 1;
             }
             _ => {}
         }
     }
-    found.push(&list[start..]);
-    found
+    parts.push(&list[start..]);
+    parts
 }
 
 /// The first word of a text, without its quotes, and the rest.

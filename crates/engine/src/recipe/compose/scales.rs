@@ -21,13 +21,13 @@ struct Group {
 
 impl Group {
     /// Adds a recipe with its scales to the group of the scale that is wanted for it.
-    fn add(groups: &mut Vec<Self>, wanted: &Spanned<String>, known: Vec<String>, recipe: String) {
-        let place = groups.iter().position(|group| group.name.span == wanted.span).unwrap_or_else(|| {
-            groups.push(Self { name: wanted.clone(), having: 0, lacking: Vec::new(), known: Vec::new() });
+    fn add(groups: &mut Vec<Self>, name: &Spanned<String>, known: Vec<String>, recipe: String) {
+        let place = groups.iter().position(|group| group.name.span == name.span).unwrap_or_else(|| {
+            groups.push(Self { name: name.clone(), having: 0, lacking: Vec::new(), known: Vec::new() });
             groups.len() - 1
         });
         let Some(group) = groups.get_mut(place) else { return };
-        if known.contains(&wanted.value) {
+        if known.contains(&name.value) {
             group.having += 1;
         } else {
             group.lacking.push(recipe);

@@ -233,11 +233,11 @@ impl Lower<'_> {
     fn amounts(&mut self, keys: &ExpectKeys<'_>, about: About<'_>) -> Option<Numbers> {
         let all = [&keys.at_least, &keys.at_most, &keys.more_than, &keys.less_than, &keys.within, &keys.negligible];
         let known = about.metric.filter(|(_, traits)| traits.unit_of != UnitOf::Reports).map(|(_, traits)| traits.unit);
-        let written = || all.iter().filter_map(|given| given.value.as_ref()?.unit);
-        let unit = known.or_else(|| written().next());
+        let units = || all.iter().filter_map(|given| given.value.as_ref()?.unit);
+        let unit = known.or_else(|| units().next());
         let mut values = [None; 6];
         for (given, place) in all.into_iter().zip(&mut values) {
-            *place = self.in_unit(given, unit, known.is_none() && written().next().is_some(), about);
+            *place = self.in_unit(given, unit, known.is_none() && units().next().is_some(), about);
         }
         // A mistake in a value has been reported.
         if all.iter().zip(&values).any(|(given, value)| given.value.is_some() && value.is_none()) {

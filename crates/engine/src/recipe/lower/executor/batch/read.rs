@@ -90,7 +90,7 @@ impl Lower<'_> {
         values: &[Option<&Node>],
     ) -> TemplateRequest {
         let options = options.value.unwrap_or_default().into_iter().map(|option| option.value).collect();
-        let mut found = BTreeMap::new();
+        let mut texts = BTreeMap::new();
         let entries: Vec<&Entry> = values.iter().flatten().flat_map(|node| self.entries(node, "`values`")).collect();
         for Entry { key, value } in entries {
             let text = match &value.kind {
@@ -98,14 +98,14 @@ impl Lower<'_> {
                 NodeKind::Scalar(number @ (Value::Int(_) | Value::Float(_))) => Some(number.to_string()),
                 _ => self.text(value, &format!("`{}`", key.value)),
             };
-            found.extend(text.map(|text| (key.value.clone(), text)));
+            texts.extend(text.map(|text| (key.value.clone(), text)));
         }
-        TemplateRequest { options, time, values: found }
+        TemplateRequest { options, time, values: texts }
     }
 
     /// The templates, without the settings of jobs.
     fn templates(&mut self, span: Span, keys: BatchKeys<'_>) -> CommandTemplates {
-        let missing: Vec<&str> = [
+        let missing_keys: Vec<&str> = [
             ("submit", keys.submit.is_there()),
             ("id", keys.id.is_there()),
             ("status", keys.status.is_there()),
@@ -114,11 +114,11 @@ impl Lower<'_> {
             ("cancel", keys.cancel.is_there()),
         ]
         .into_iter()
-        .filter(|(_, there)| !there)
+        .filter(|(_, is_there)| !is_there)
         .map(|(name, _)| name)
         .collect();
-        if !missing.is_empty() && !keys.preset.is_there() {
-            let message = format!("`batch` has no {}", missing.join(", no "));
+        if !missing_keys.is_empty() && !keys.preset.is_there() {
+            let message = format!("`batch` has no {}", missing_keys.join(", no "));
             let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
             let help = format!("write the missing templates, or `preset: NAME`, one of {}", names.join(", "));
             self.problem(span, message, "incomplete templates", help);
