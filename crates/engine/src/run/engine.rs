@@ -154,13 +154,13 @@ impl<'a, 'o> Executor<'a, 'o> for LocalExecutor<'a, 'o> {
                 self.message(job, message);
                 false
             }
-            Ok(Input::Closed(job, strays)) => self.closed(job, strays)?,
-            Ok(Input::Checked(job, found)) => {
-                let events = self.prepared(job, found);
+            Ok(Input::Closed(job, stray_lines)) => self.closed(job, stray_lines)?,
+            Ok(Input::Checked(job, check)) => {
+                let events = self.prepared(job, check);
                 self.steps(events)
             }
-            Ok(Input::Stored(job, begun, stored)) => {
-                let events = self.stored(job, begun, stored);
+            Ok(Input::Stored(job, start, stored)) => {
+                let events = self.stored(job, start, stored);
                 self.steps(events)
             }
             Ok(Input::Sampled(sample)) => {
@@ -310,7 +310,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
     }
 
     /// A worker has closed its output: it has ended or is about to.
-    fn closed(&mut self, job: usize, strays: usize) -> io::Result<bool> {
+    fn closed(&mut self, job: usize, stray_lines: usize) -> io::Result<bool> {
         let Some(mut attempt) = self.running.remove(&job) else { return Ok(false) };
         let status = attempt.worker.wait(GRACE)?;
         let after = Load::lately();
@@ -320,7 +320,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             Some(Ok(outcome)) => self.commit(job, attempt, outcome, (seconds, after)),
             outcome => {
                 attempt.outcome = outcome;
-                let end = attempt.unfinished(status, strays, &self.state.policy(job));
+                let end = attempt.unfinished(status, stray_lines, &self.state.policy(job));
                 attempt.scratch.clear();
                 match end {
                     Unfinished::Failed(failure) => {
@@ -476,9 +476,9 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             }
         }
         let now = self.ticked;
-        let due = self.retrying.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now));
-        let due: Vec<usize> = due.map(|(job, retry)| (*job, retry.at.take()).0).collect();
-        for job in due {
+        let retries = self.retrying.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now));
+        let jobs: Vec<usize> = retries.map(|(job, retry)| (*job, retry.at.take()).0).collect();
+        for job in jobs {
             self.refresh(job);
             over = self.step(Event::Free(job)) || over;
         }

@@ -116,20 +116,20 @@ impl Estimate {
 impl GpuHistory {
     /// Measurements in records.
     pub fn new(entries: &[Entry], measured: &[Measured]) -> Self {
-        let mut found = Self::default();
+        let mut history = Self::default();
         let identities: HashMap<Key, &Identity> = entries.iter().map(|entry| (entry.key, &entry.identity)).collect();
-        let mut measured: Vec<&Measured> = measured.iter().collect();
-        measured.sort_by_key(|line| line.started);
-        for line in measured {
+        let mut lines: Vec<&Measured> = measured.iter().collect();
+        lines.sort_by_key(|line| line.started);
+        for line in lines {
             let use_ = line.under.as_ref().and_then(|under| under.gpu);
             let allocated = allocated(&line.metrics);
             if let Some(identity) = identities.get(&line.key)
                 && (use_.is_some() || allocated.is_some())
             {
-                found.add(shape(identity), use_, allocated);
+                history.add(shape(identity), use_, allocated);
             }
         }
-        found
+        history
     }
 
     /// Adds a record.
@@ -137,9 +137,9 @@ impl GpuHistory {
         let known = self.0.entry(shape).or_default();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating")]
         let allocated = allocated.map(|bytes| (bytes as u64).saturating_add(CONTEXT));
-        let peak = used.and_then(|used| used.peak).or(allocated);
+        let peak = used.and_then(|gpu_use| gpu_use.peak).or(allocated);
         // The reserved memory did not suffice, even if the sampled peak is lower.
-        let exhausted = used.and_then(|used| used.exhausted);
+        let exhausted = used.and_then(|gpu_use| gpu_use.exhausted);
         known.exhausted = exhausted.is_some() && peak.is_none();
         let seen = if used.is_some_and(|used| used.shares) { &mut known.shared } else { &mut known.other };
         if let Some(peak) = peak {
@@ -215,8 +215,8 @@ fn of_shape(value: &Value) -> Value {
             None => Value::List(items.iter().map(of_shape).collect()),
         },
         Value::Map(map) => {
-            let kept = map.iter().filter(|(name, _)| !is_neutral(name));
-            Value::Map(kept.map(|(name, value)| (name.clone(), of_shape(value))).collect())
+            let entries = map.iter().filter(|(name, _)| !is_neutral(name));
+            Value::Map(entries.map(|(name, value)| (name.clone(), of_shape(value))).collect())
         }
         other => other.clone(),
     }
@@ -224,17 +224,17 @@ fn of_shape(value: &Value) -> Value {
 
 /// Words without `seed=1`, `--seed=1` and `--seed 1`.
 fn of_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+    let mut words_of_shape: Vec<&str> = Vec::new();
     let mut is_value = false;
     for word in words {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         let neutral = is_neutral(name);
         if !std::mem::take(&mut is_value) && !(neutral && (value.is_some() || name.starts_with('-'))) {
-            kept.push(word);
+            words_of_shape.push(word);
         }
         is_value = neutral && value.is_none() && name.starts_with('-');
     }
-    kept.join(" ")
+    words_of_shape.join(" ")
 }
 
 #[cfg(test)]
@@ -284,21 +284,21 @@ mod tests {
     fn estimates_have_a_margin_and_follow_what_was_seen() {
         let (shape, mut history) = (run("x"), GpuHistory::default());
         assert_eq!(history.estimate(shape), Estimate::Unknown);
-        let used =
+        let gpu_use =
             |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
         let bytes = |history: &GpuHistory| match history.estimate(shape) {
             Estimate::Bytes { bytes, .. } => bytes,
             other => panic!("{other:?}"),
         };
-        history.add(shape, used(false, Some(70 << 30), None), None);
+        history.add(shape, gpu_use(false, Some(70 << 30), None), None);
         assert_eq!(bytes(&history), 77 << 30, "a tenth more");
-        history.add(shape, used(true, Some(1 << 30), None), None);
+        history.add(shape, gpu_use(true, Some(1 << 30), None), None);
         assert_eq!(bytes(&history), (1 << 30) + (256 << 20), "of those that were to share, and at least 256 MiB more");
         history.exhaust(shape);
         assert_eq!(history.estimate(shape), Estimate::Whole);
-        history.add(shape, used(true, Some(1 << 30), Some(5 << 30)), None);
+        history.add(shape, gpu_use(true, Some(1 << 30), Some(5 << 30)), None);
         assert_eq!(bytes(&history), (5 << 30) + (512 << 20), "5 GiB did not suffice, whatever was sampled");
-        history.add(shape, used(true, None, Some(6 << 30)), None);
+        history.add(shape, gpu_use(true, None, Some(6 << 30)), None);
         assert_eq!(history.estimate(shape), Estimate::Whole, "how much suffices was not seen");
         // The lab reports the memory that it has allocated.
         let mut lab = GpuHistory::default();

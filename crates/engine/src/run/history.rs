@@ -66,13 +66,13 @@ impl History {
             return None;
         }
         let seconds: Vec<f64> = self.expect(plan).into_iter().map(|milliseconds| milliseconds as f64 / 1e3).collect();
-        let mut wanted = vec![false; plan.len()];
+        let mut is_wanted = vec![false; plan.len()];
         for id in jobs {
-            wanted[id.index()] = true;
+            is_wanted[id.index()] = true;
         }
         let (mut ends, mut work) = (vec![0.0_f64; plan.len()], 0.0);
         let mut ends_of: HashMap<ListId, f64> = HashMap::new();
-        for (id, job) in plan.jobs().filter(|(id, _)| wanted[id.index()]) {
+        for (id, job) in plan.jobs().filter(|(id, _)| is_wanted[id.index()]) {
             let end = |list: &ListId| plan.list(*list).iter().map(|need| ends[need.index()]).fold(0.0, f64::max);
             let lists = plan.lists_of(id).iter().map(|list| *ends_of.entry(*list).or_insert_with(|| end(list)));
             let begins = lists.fold(0.0, f64::max);

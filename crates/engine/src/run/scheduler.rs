@@ -402,9 +402,9 @@ impl Scheduler {
         }
         // The memory that a job waits for, and the GPUs.
         let (mut memory, mut gpus) = (false, BTreeSet::new());
-        let mut passed = Vec::new();
+        let mut passed_demands = Vec::new();
         loop {
-            let heads = self.ready.iter().filter(|(demand, _)| !passed.contains(*demand));
+            let heads = self.ready.iter().filter(|(demand, _)| !passed_demands.contains(*demand));
             let Some((place, demand)) = heads.filter_map(|(demand, queue)| Some((*queue.first()?, *demand))).min()
             else {
                 return;
@@ -418,7 +418,7 @@ impl Scheduler {
                     gpus.extend(self.slots.nearest(&demand, &gpus));
                 }
                 memory |= lack.memory;
-                passed.push(demand);
+                passed_demands.push(demand);
                 continue;
             }
             self.unqueue(place.job);

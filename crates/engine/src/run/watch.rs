@@ -154,8 +154,8 @@ impl Watch {
     /// The run as it is now, and what happened since the last look.
     pub fn look(&mut self) -> io::Result<(Snapshot, Vec<Line>)> {
         let live = self.folder.is_live();
-        let (lines, read) = self.folder.events_from(self.read)?;
-        self.read = read;
+        let (lines, end) = self.folder.events_from(self.read)?;
+        self.read = end;
         self.snapshot.extend(&lines);
         Ok((self.snapshot.clone().beyond(&self.folder, live).finish(live), lines))
     }
@@ -393,9 +393,10 @@ impl Snapshot {
         let own = self.open(&job.needs);
         let open = || job.lists.iter().map(|list| &open[*list]).chain([&own]).filter(|open| open.first.is_some());
         if let Some(first) = open().filter_map(|open| open.first).min() {
-            let others = open().map(|open| open.others + 1).sum::<usize>() - 1;
-            let others = if others > 0 { format!(" and {}", count(others, "other job")) } else { String::new() };
-            return format!("needs {}{others}", self.manifest.jobs[first].label);
+            let other_jobs = open().map(|open| open.others + 1).sum::<usize>() - 1;
+            let suffix =
+                if other_jobs > 0 { format!(" and {}", count(other_jobs, "other job")) } else { String::new() };
+            return format!("needs {}{suffix}", self.manifest.jobs[first].label);
         }
         if self.manifest.through != Through::Local {
             return "waits for an allocation".into();

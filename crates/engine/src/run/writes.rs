@@ -86,8 +86,10 @@ impl Writes {
 
 impl State {
     fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
-        let mut others = self.running.iter().filter(|(other, _)| **other != job);
-        others.any(|(_, other)| other.folders.iter().any(|read| read.starts_with(folder) || folder.starts_with(read)))
+        let mut other_jobs = self.running.iter().filter(|(other, _)| **other != job);
+        other_jobs.any(|(_, other)| {
+            other.folders.iter().any(|folder_read| folder_read.starts_with(folder) || folder.starts_with(folder_read))
+        })
     }
 }
 

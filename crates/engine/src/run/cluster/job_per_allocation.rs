@@ -395,13 +395,13 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
                 continue;
             }
             // Without dependencies in the system, a job waits in this process for all jobs that it needs.
-            let most = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
-            let Some(needs) = self.jobs.needs_of(job, most) else { continue };
+            let max_needs = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
+            let Some(needs) = self.jobs.needs_of(job, max_needs) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();
                 return;
             }
-            if self.session.options.most.is_some_and(|most| in_queue >= most) {
+            if self.session.options.most.is_some_and(|max_jobs| in_queue >= max_jobs) {
                 break;
             }
             match self.submit_one(job, &needs) {
@@ -464,21 +464,21 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
         self.jobs[job].submissions += 1;
         let afar = self.hand_over(job).map_err(Refusal::Unreachable)?;
         let session = &self.session;
-        let planned = session.state.plan.job(JobId::new(job));
+        let planned_job = session.state.plan.job(JobId::new(job));
         let run = session.options.folder.name();
-        let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
-        let work = Work::Job { key: planned.key, run: &run, at: self.job_specs[job] };
+        let tag = JobTag { run: run.clone(), key: planned_job.key, submission: self.jobs[job].submissions };
+        let work = Work::Job { key: planned_job.key, run: &run, at: self.job_specs[job] };
         session.submit(&BatchJob {
             tag: tag.to_string(),
-            output: session.launch.output(&format!("{}.txt", planned.key.short())),
+            output: session.launch.output(&format!("{}.txt", planned_job.key.short())),
             folder: &session.launch.folder,
             script: match afar {
                 Some(arguments) => Launch::script_afar(&arguments),
                 None => session.launch.script(&work.arguments()),
             },
             work,
-            request: jobs::request(planned),
-            step: Some(&planned.label.step),
+            request: jobs::request(planned_job),
+            step: Some(&planned_job.label.step),
             after: needs,
         })
     }

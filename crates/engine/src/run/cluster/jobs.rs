@@ -25,19 +25,19 @@ const MARGIN: Duration = Duration::from_mins(2);
 
 /// The resources of a batch job for one job.
 pub(super) fn request(job: &plan::Job) -> Request {
-    let wanted = &job.resources;
-    let nodes = wanted.nodes();
+    let resources = &job.resources;
+    let nodes = resources.nodes();
     // The worker starts those of one node itself, unless `srun` does.
     let launched = launched(&job.values).filter(|(launch, _)| nodes > 1 || *launch == Launch::Srun);
     let processes = launched.map_or(1, |(_, ranks)| (ranks / nodes).max(1));
     Request {
         nodes,
         processes,
-        cpus: wanted.cpus.map_or(1, ResourceCount::count).max(processes),
-        memory: wanted.memory,
+        cpus: resources.cpus.map_or(1, ResourceCount::count).max(processes),
+        memory: resources.memory,
         gpus: run::gpus(job),
-        gpu_share: wanted.gpus.and_then(ResourceCount::share),
-        exclusive: wanted.exclusive,
+        gpu_share: resources.gpus.and_then(ResourceCount::share),
+        exclusive: resources.exclusive,
         time: backstop(&job.policy),
     }
 }
@@ -178,19 +178,19 @@ impl Jobs {
 
     /// The jobs that cannot run without a lost one, each with the one that it needs.
     pub(super) fn dependents(&self, lost: usize) -> Vec<(usize, usize)> {
-        let mut found = Vec::new();
+        let mut pairs = Vec::new();
         let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
         let mut open = vec![lost];
         while let Some(job) = open.pop() {
             let new = self.all[job].of.iter().filter(|list| lists.insert(**list));
             for dependent in new.flat_map(|list| &self.lists[*list].dependents) {
                 if !matches!(self.all[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
-                    found.push((*dependent, job));
+                    pairs.push((*dependent, job));
                     open.push(*dependent);
                 }
             }
         }
-        found
+        pairs
     }
 
     /// Batch jobs that a job still waits for, by number; `None` if one of them is not submitted, or if they are more

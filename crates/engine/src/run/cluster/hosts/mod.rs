@@ -175,8 +175,9 @@ impl Cluster for Hosts {
             (jobs, keys)
         });
         let (mut jobs, keys) = own.unwrap_or_default();
-        let others = Placement::all(&self.opening.results).into_iter().filter(|other| !keys.contains(&other.key));
-        jobs.extend(others.map(|other| QueuedJob {
+        let other_placements =
+            Placement::all(&self.opening.results).into_iter().filter(|other| !keys.contains(&other.key));
+        jobs.extend(other_placements.map(|other| QueuedJob {
             reason: other.place.name().to_owned(),
             id: other.id,
             state: QueuedState::Running,
