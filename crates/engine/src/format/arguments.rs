@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_looks_like_a_secret_is_masked_and_all_else_stays() {
         let masked = |arguments: &[&str]| masked(arguments.iter().map(OsString::from)).join(" ");
-        for (given, expected) in [
+        for (words, expected) in [
             (&["run", "a.yaml", "--jobs", "2"][..], "run a.yaml --jobs 2"),
             (&["--set", "lr=0.1", "--set", "max_tokens=5"], "--set lr=0.1 --set max_tokens=5"),
             (&["--set", "hf-token=abc", "--set", "n=1"], "--set hf-token=*** --set n=1"),
@@ -113,7 +113,7 @@ mod tests {
             (&["--remote", "file:///a@b/c"], "--remote file:///a@b/c"),
             (&["token", "credentials.yaml"], "token credentials.yaml"),
         ] {
-            assert_eq!(masked(given), expected);
+            assert_eq!(masked(words), expected);
         }
         assert!(masked(&["x".repeat(5000).as_str()]).len() == MAX_ARGUMENT_LENGTH);
     }

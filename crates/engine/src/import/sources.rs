@@ -41,7 +41,7 @@ impl Kind {
 
     /// The kind of a word.
     pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, ..)| *known == word).map(|(.., kind)| *kind)
+        Self::ALL.iter().find(|(name, ..)| *name == word).map(|(.., kind)| *kind)
     }
 
     /// The word on the command line.

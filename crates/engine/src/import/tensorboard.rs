@@ -99,9 +99,9 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
         return Err(ImportError::format(path, format!("it has {length} bytes, of at most {MAX_BYTES}")));
     }
     let bytes = std::fs::read(path).map_err(failed)?;
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        let Some((header, inner)) = rest.split_first_chunk::<HEADER>() else { return Ok(false) };
+    let mut remaining_bytes = bytes.as_slice();
+    while !remaining_bytes.is_empty() {
+        let Some((header, inner)) = remaining_bytes.split_first_chunk::<HEADER>() else { return Ok(false) };
         let size = content_length(*header).and_then(|size| usize::try_from(size).ok());
         let Some((event, after)) = size.and_then(|size| inner.split_at_checked(size)) else { return Ok(false) };
         let Some((footer, after)) = after.split_at_checked(FOOTER) else { return Ok(false) };
@@ -113,7 +113,7 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
             run.log(&format!("{prefix}{}", scalar.tag), step, scalar.value);
         }
         hparams(run, event);
-        rest = after;
+        remaining_bytes = after;
     }
     Ok(true)
 }

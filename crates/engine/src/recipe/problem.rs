@@ -277,12 +277,12 @@ fn kinship(word: &str, candidate: &str) -> (usize, usize, u64) {
             .collect()
     };
     let (wanted, has) = (parts(word), parts(candidate));
-    let shared = has.iter().filter(|part| wanted.contains(part)).count();
+    let shared_parts = has.iter().filter(|part| wanted.contains(part)).count();
     let beginnings = has.iter().filter(|part| wanted.iter().any(|word| starts_alike(word, part))).count();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
     let similarity = (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()) * 1000.0) as u64;
     // Of two names with the same number of shared parts, the one with fewer other parts is closer.
-    (shared * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
+    (shared_parts * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
 }
 
 fn starts_alike(word: &str, part: &str) -> bool {

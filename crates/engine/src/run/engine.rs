@@ -283,29 +283,29 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
     }
 
     fn message(&mut self, job: usize, message: Message) {
-        let Some(running) = self.running.get_mut(&job) else { return };
+        let Some(attempt) = self.running.get_mut(&job) else { return };
         match message {
             Message::Progress(progress) => {
                 if progress.done > 0 || progress.total > 0 {
-                    running.milestones.reach(progress.done, running.begun.elapsed().as_secs_f64());
+                    attempt.milestones.reach(progress.done, attempt.begun.elapsed().as_secs_f64());
                 }
                 self.state.tell(&RunEvent::Progress { job, progress });
             }
             Message::Note(text) => {
-                if running.notices.len() < MAX_NOTICES {
-                    running.notices.push(shortened(&text, MAX_NOTICE_LENGTH));
+                if attempt.notices.len() < MAX_NOTICES {
+                    attempt.notices.push(shortened(&text, MAX_NOTICE_LENGTH));
                 }
                 self.state.tell(&RunEvent::Note { job, text });
             }
             Message::Alive | Message::Idle => {}
-            Message::Observed(observed) => running.observed = Some(observed),
+            Message::Observed(observed) => attempt.observed = Some(observed),
             Message::Agreed(agreement) => {
-                if let Some(comparing) = &mut running.comparing {
+                if let Some(comparing) = &mut attempt.comparing {
                     comparing.agree(agreement);
                 }
             }
-            Message::Done(outcome) => running.outcome = Some(Ok(outcome)),
-            Message::Failed(failure) => running.outcome = Some(Err(failure)),
+            Message::Done(outcome) => attempt.outcome = Some(Ok(outcome)),
+            Message::Failed(failure) => attempt.outcome = Some(Err(failure)),
         }
     }
 

@@ -134,18 +134,19 @@ impl GpuHistory {
 
     /// Adds a record.
     pub(super) fn add(&mut self, shape: Shape, used: Option<GpuUse>, allocated: Option<f64>) {
-        let known = self.0.entry(shape).or_default();
+        let shape_memory = self.0.entry(shape).or_default();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating")]
         let allocated = allocated.map(|bytes| (bytes as u64).saturating_add(CONTEXT));
         let peak = used.and_then(|gpu_use| gpu_use.peak).or(allocated);
         // The reserved memory did not suffice, even if the sampled peak is lower.
         let exhausted = used.and_then(|gpu_use| gpu_use.exhausted);
-        known.exhausted = exhausted.is_some() && peak.is_none();
-        let seen = if used.is_some_and(|used| used.shares) { &mut known.shared } else { &mut known.other };
+        shape_memory.exhausted = exhausted.is_some() && peak.is_none();
+        let memory =
+            if used.is_some_and(|used| used.shares) { &mut shape_memory.shared } else { &mut shape_memory.other };
         if let Some(peak) = peak {
-            seen.records += 1;
-            seen.exhausted |= exhausted.is_some();
-            seen.peak = seen.peak.max(peak).max(exhausted.unwrap_or(0));
+            memory.records += 1;
+            memory.exhausted |= exhausted.is_some();
+            memory.peak = memory.peak.max(peak).max(exhausted.unwrap_or(0));
         }
     }
 
@@ -156,10 +157,10 @@ impl GpuHistory {
 
     /// Estimate for jobs of this shape.
     pub fn estimate(&self, shape: Shape) -> Estimate {
-        let Some(known) = self.0.get(&shape) else { return Estimate::Unknown };
-        let seen = if known.shared.records > 0 { known.shared } else { known.other };
-        match seen {
-            _ if known.exhausted => Estimate::Whole,
+        let Some(shape_memory) = self.0.get(&shape) else { return Estimate::Unknown };
+        let memory = if shape_memory.shared.records > 0 { shape_memory.shared } else { shape_memory.other };
+        match memory {
+            _ if shape_memory.exhausted => Estimate::Whole,
             Seen { records: 0, .. } => Estimate::Unknown,
             Seen { records, peak, exhausted } => {
                 let bytes = peak.saturating_add((peak / MARGIN).max(MIN_MARGIN));

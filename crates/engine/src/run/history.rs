@@ -28,9 +28,9 @@ impl History {
     pub fn new(entries: &[Entry]) -> Self {
         let mut latest: HashMap<&str, &Entry> = HashMap::new();
         for entry in entries {
-            let known = latest.entry(&entry.label).or_insert(entry);
-            if known.started < entry.started {
-                *known = entry;
+            let newest = latest.entry(&entry.label).or_insert(entry);
+            if newest.started < entry.started {
+                *newest = entry;
             }
         }
         let seconds = latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect();
@@ -95,7 +95,7 @@ impl History {
         let of_all = mean(&sums).unwrap_or(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating, and a hint")]
         let milliseconds = |seconds: f64| ((seconds * 1e3) as u64).max(1);
-        self.known(plan).into_iter().map(|known| milliseconds(known.unwrap_or(of_all))).collect()
+        self.known(plan).into_iter().map(|duration| milliseconds(duration.unwrap_or(of_all))).collect()
     }
 
     /// Returns the known durations in seconds; `None` for jobs of steps without a known duration.

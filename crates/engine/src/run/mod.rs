@@ -296,18 +296,20 @@ fn gpus(job: &Job) -> usize {
 /// Thousandths of a GPU that a job uses, `None` for whole GPUs, and bytes of memory on each, 0 if that is not known.
 /// Durations measured while another job uses the same GPU would not be valid, so a measured job gets whole GPUs.
 fn part_of_gpu(job: &Job, history: &GpuHistory) -> (Option<u16>, u64) {
-    let declared = match job.resources.gpu_memory {
+    let declared_memory = match job.resources.gpu_memory {
         Some(GpuMemory::Bytes(bytes)) => Some(bytes),
         Some(GpuMemory::Measured) | None => None,
     };
     if !job.shares_gpu() {
-        return (None, declared.unwrap_or(0));
+        return (None, declared_memory.unwrap_or(0));
     }
     let share = job.resources.gpus.and_then(ResourceCount::share).unwrap_or(0);
-    match (declared, history.estimate(shape(&job.identity))) {
-        (_, Estimate::Whole) => (None, declared.unwrap_or(0)),
-        (Some(declared), Estimate::Bytes { bytes, exhausted: true, .. }) => (Some(share), declared.max(bytes)),
-        (Some(declared), _) => (Some(share), declared),
+    match (declared_memory, history.estimate(shape(&job.identity))) {
+        (_, Estimate::Whole) => (None, declared_memory.unwrap_or(0)),
+        (Some(declared_memory), Estimate::Bytes { bytes, exhausted: true, .. }) => {
+            (Some(share), declared_memory.max(bytes))
+        }
+        (Some(declared_memory), _) => (Some(share), declared_memory),
         (None, Estimate::Bytes { bytes, .. }) => (Some(share), bytes),
         // Without a share and without an estimate, the memory that other jobs may use is unknown.
         (None, Estimate::Unknown) if share == 0 => (None, 0),

@@ -76,14 +76,14 @@ impl RunProvenance {
         let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
         let state = git::state(&files, MAX_DIFF_LENGTH, Instant::now() + TIMEOUT);
         let (git, diff) = state.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
-        let own = Self {
+        let provenance = Self {
             sweep: env!("CARGO_PKG_VERSION").to_owned(),
             program: program_id().ok(),
             user: host::user(),
             git,
             arguments: masked(std::env::args_os().skip(1)),
         };
-        FoundProvenance { own, diff }
+        FoundProvenance { own: provenance, diff }
     }
 
     fn write(&self, folder: &Path, diff: &[u8]) -> io::Result<()> {

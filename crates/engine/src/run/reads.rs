@@ -382,12 +382,12 @@ fn own(
     digests: &mut Digests,
 ) -> Own {
     let mut own = Own::default();
-    let mut listed = BTreeSet::new();
+    let mut names_listed = BTreeSet::new();
     for name in written {
         let folder = text_path(name).parent().map(path_text).unwrap_or_default();
         let is_listed = facts.get(&folder).is_some_and(|fact| fact::is_names(fact));
         if is_listed {
-            listed.insert(folder);
+            names_listed.insert(folder);
         }
         if is_listed || files.contains_key(name) || facts.contains_key(name) {
             own.left.insert(name.clone(), state_now(digests, &code.real_path(name)));
@@ -395,7 +395,7 @@ fn own(
     }
     own.made = made.into_iter().filter(|name| own.left.contains_key(name)).collect();
     digests.add_own(&own);
-    for folder in listed {
+    for folder in names_listed {
         let path = code.path(&folder);
         let now =
             fact::now(&facts[&folder], &path, &code.site.layer, &mut |entry| digests.is_made_in(&code.project, entry));

@@ -73,9 +73,14 @@ impl Saving {
             let configuration = configuration(&plan.job(stretch.job).identity);
             times.seconds(&configuration, stretch.from, stretch.end)
         };
-        let alone = self.jobs().map(|stretch| seconds(&Stretch { from: 0, ..*stretch })).sum();
+        let seconds_alone = self.jobs().map(|stretch| seconds(&Stretch { from: 0, ..*stretch })).sum();
         let of_jobs: BTreeMap<JobId, f64> = self.stretches().iter().map(|own| (own.job, seconds(own))).collect();
-        Ok(Some(TimeSaving { alone, shared: of_jobs.values().sum(), records: times.timed.len(), of_jobs }))
+        Ok(Some(TimeSaving {
+            alone: seconds_alone,
+            shared: of_jobs.values().sum(),
+            records: times.timed.len(),
+            of_jobs,
+        }))
     }
 }
 
@@ -136,21 +141,21 @@ impl Timed {
         }
         let configuration = configuration(&record.identity);
         let inside = |milestone: &Milestone| (from..=end).contains(&milestone.step) && milestone.seconds <= seconds;
-        let known: Vec<Milestone> = provenance.milestones.sound().filter(inside).collect();
+        let milestones: Vec<Milestone> = provenance.milestones.sound().filter(inside).collect();
         let timed = |points: Vec<Milestone>, start| Some(Self { configuration, start, points });
-        let [first, second, ..] = known[..] else {
+        let [first, second, ..] = milestones[..] else {
             let points = [(from, 0.0), (end, seconds)].map(|(step, seconds)| Milestone { step, seconds });
             return timed(points.into(), None);
         };
         let before = (first.seconds - (first.step - from) as f64 * pace(first, second)).max(0.0);
         let mut points = vec![Milestone { step: from, seconds: 0.0 }];
-        let later = known.iter().filter(|milestone| milestone.step > from);
+        let later = milestones.iter().filter(|milestone| milestone.step > from);
         points.extend(later.map(|milestone| Milestone { seconds: milestone.seconds - before, ..*milestone }));
         if let [.., before_last, last] = points[..]
             && last.step < end
         {
-            let rest = (end - last.step) as f64 * pace(before_last, last);
-            points.push(Milestone { step: end, seconds: (last.seconds + rest).min(seconds - before) });
+            let remaining_seconds = (end - last.step) as f64 * pace(before_last, last);
+            points.push(Milestone { step: end, seconds: (last.seconds + remaining_seconds).min(seconds - before) });
         }
         let in_steps = points.last().map_or(0.0, |last| last.seconds);
         timed(points, Some(seconds - in_steps))
@@ -288,11 +293,11 @@ mod tests {
     fn parts_and_rests_are_those_of_jobs_that_made_them() {
         // The shared part: a start of 1 s, and 4 s. The rest of one configuration: a start of 3 s, and 20 s.
         let part = record(0.0, 0, 10, 5.0, &[(0, 1.0), (10, 5.0)]);
-        let rest = record(1.0, 10, 60, 23.0, &[(10, 3.0), (60, 23.0)]);
+        let record_of_rest = record(1.0, 10, 60, 23.0, &[(10, 3.0), (60, 23.0)]);
         let other = record(2.0, 10, 60, 43.0, &[(10, 3.0), (60, 43.0)]);
-        let times = times(&[part, rest.clone(), other]);
-        near(times.seconds(&configuration(&rest.identity), 0, 60), 1.0 + 4.0 + 20.0);
-        near(times.seconds(&configuration(&rest.identity), 10, 60), 3.0 + 20.0);
+        let times = times(&[part, record_of_rest.clone(), other]);
+        near(times.seconds(&configuration(&record_of_rest.identity), 0, 60), 1.0 + 4.0 + 20.0);
+        near(times.seconds(&configuration(&record_of_rest.identity), 10, 60), 3.0 + 20.0);
         near(times.seconds(&Configuration::new(), 10, 60), 3.0 + 30.0);
     }
 

@@ -113,9 +113,9 @@ impl Standing {
                     continue;
                 }
                 let Some(artifact) = Artifact::new(store, key, name) else { continue };
-                if let Err(changed) = artifact.check(&mut digests) {
+                if let Err(change) = artifact.check(&mut digests) {
                     let label = &plan.job(*need).label;
-                    let text = changed.to_string();
+                    let text = change.to_string();
                     let text = text.strip_suffix("; run again").unwrap_or(&text);
                     self.warnings.push(format!("{text}, so {label} runs again"));
                     self.cached[need.index()] = false;

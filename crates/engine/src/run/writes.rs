@@ -60,10 +60,10 @@ impl Writes {
     pub(crate) fn known(&self) -> HashSet<PathBuf> {
         let state = self.state();
         let reports: Vec<PathBuf> = state.running.values().map(|running| running.report.clone()).collect();
-        let mut known = state.written.clone();
+        let mut paths = state.written.clone();
         drop(state);
-        known.extend(reports.iter().flat_map(|report| reported(report)));
-        known
+        paths.extend(reports.iter().flat_map(|report| reported(report)));
+        paths
     }
 
     /// True if another job that runs reads a folder.
@@ -122,10 +122,10 @@ fn reported(report: &Path) -> HashSet<PathBuf> {
 /// A field of a report.
 pub(crate) fn unescaped(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.iter();
-    while let Some(byte) = rest.next() {
+    let mut remaining_bytes = field.iter();
+    while let Some(byte) = remaining_bytes.next() {
         bytes.push(match byte {
-            b'\\' => match rest.next() {
+            b'\\' => match remaining_bytes.next() {
                 Some(b'n') => b'\n',
                 Some(b't') => b'\t',
                 Some(b'r') => b'\r',

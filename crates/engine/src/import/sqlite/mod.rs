@@ -131,7 +131,7 @@ impl Database {
 
     /// True if a table of the database has this column.
     pub(crate) fn has_column(&self, table: &str, column: &str) -> bool {
-        let has = |table: &Table| table.columns.iter().any(|known| known == column);
+        let has = |table: &Table| table.columns.iter().any(|name| name == column);
         self.tables.iter().any(|(name, found)| name == table && has(found))
     }
 
@@ -141,7 +141,7 @@ impl Database {
         let (_, definition) =
             self.tables.iter().find(|(name, _)| name == table).ok_or_else(|| absent(format!("table `{table}`")))?;
         let place = |column: &&str| {
-            let place = definition.columns.iter().position(|known| known == column);
+            let place = definition.columns.iter().position(|name| name == column);
             place.ok_or_else(|| absent(format!("column `{column}` in table `{table}`")))
         };
         let places: Vec<usize> = columns.iter().map(place).collect::<Result<_, _>>()?;
@@ -150,10 +150,11 @@ impl Database {
 
     fn scan(&self, table: &Table, places: &[usize], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
         // A damaged file may lead in circles; a table has no more pages than the file.
-        let mut left = self.pages.count();
-        let mut open = vec![(table.root, 0)];
-        while let Some((number, level)) = open.pop() {
-            left = left.checked_sub(1).ok_or_else(|| self.pages.damaged("its pages lead in circles"))?;
+        let mut remaining_pages = self.pages.count();
+        let mut stack = vec![(table.root, 0)];
+        while let Some((number, level)) = stack.pop() {
+            remaining_pages =
+                remaining_pages.checked_sub(1).ok_or_else(|| self.pages.damaged("its pages lead in circles"))?;
             if level > MAX_LEVELS {
                 return Err(self.pages.damaged("a table has too many levels of pages"));
             }
@@ -175,9 +176,9 @@ impl Database {
                 }
                 INNER => {
                     // The last page that is pushed is read first.
-                    open.push((self.long(&page, header + 8)?, level + 1));
+                    stack.push((self.long(&page, header + 8)?, level + 1));
                     for offset in offsets.into_iter().rev() {
-                        open.push((self.long(&page, offset)?, level + 1));
+                        stack.push((self.long(&page, offset)?, level + 1));
                     }
                 }
                 _ => return Err(self.pages.damaged(&format!("page {number} is not a page of a table"))),
@@ -199,23 +200,23 @@ impl Database {
     /// The identifier and the content of the row at an offset of a page, with its overflow pages.
     fn row(&self, page: &[u8], offset: usize) -> Result<(i64, Vec<u8>), SqliteError> {
         let damaged = || self.pages.damaged("a row is cut");
-        let mut rest = page.get(offset..).ok_or_else(damaged)?;
-        let length = usize::try_from(varint(&mut rest).ok_or_else(damaged)?).map_err(|_| damaged())?;
-        let rowid = varint(&mut rest).ok_or_else(damaged)?.cast_signed();
+        let mut remaining_bytes = page.get(offset..).ok_or_else(damaged)?;
+        let length = usize::try_from(varint(&mut remaining_bytes).ok_or_else(damaged)?).map_err(|_| damaged())?;
+        let rowid = varint(&mut remaining_bytes).ok_or_else(damaged)?.cast_signed();
         if length > MAX_ROW_BYTES {
             return Err(self.pages.damaged(&format!("a row has {length} bytes, of at most {MAX_ROW_BYTES}")));
         }
         let usable = self.pages.usable();
         let max_local = usable - 35;
-        let own = if length <= max_local {
+        let local_length = if length <= max_local {
             length
         } else {
             let least = (usable - 12) * 32 / 255 - 23;
             let fitting = least + (length - least) % (usable - 4);
             if fitting <= max_local { fitting } else { least }
         };
-        let mut content = rest.get(..own).ok_or_else(damaged)?.to_vec();
-        let mut next = if own < length { self.long(rest, own)? } else { 0 };
+        let mut content = remaining_bytes.get(..local_length).ok_or_else(damaged)?.to_vec();
+        let mut next = if local_length < length { self.long(remaining_bytes, local_length)? } else { 0 };
         while content.len() < length {
             if next == 0 {
                 return Err(damaged());

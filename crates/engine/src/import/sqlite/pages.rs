@@ -98,7 +98,7 @@ impl Pages {
         if word(&header, 8) as usize != self.size || sum != [word(&header, 24), word(&header, 28)] {
             return Ok(None);
         }
-        let (mut places, mut open) = (HashMap::new(), Vec::new());
+        let (mut places, mut uncommitted_places) = (HashMap::new(), Vec::new());
         let mut frame = vec![0; FRAME_HEADER + self.size];
         let mut at = LOG_HEADER as u64;
         // The first frame that is torn or of an earlier log ends it.
@@ -107,10 +107,10 @@ impl Pages {
             if frame[8..16] != header[16..24] || sum != [word(&frame, 16), word(&frame, 20)] {
                 break;
             }
-            open.push((word(&frame, 0), at + FRAME_HEADER as u64));
+            uncommitted_places.push((word(&frame, 0), at + FRAME_HEADER as u64));
             // The last frame of a change has the size of the database.
             if word(&frame, 4) != 0 {
-                places.extend(open.drain(..));
+                places.extend(uncommitted_places.drain(..));
             }
             at += frame.len() as u64;
         }

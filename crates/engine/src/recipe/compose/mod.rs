@@ -146,8 +146,8 @@ impl Loader {
             }
             for step in &mut recipe.steps {
                 let own = |axes: &[(String, String)]| {
-                    let own = axes.iter().filter(|(name, _)| *name == step.name.value);
-                    own.map(|(_, axis)| axis.clone()).collect()
+                    let axes_of_step = axes.iter().filter(|(name, _)| *name == step.name.value);
+                    axes_of_step.map(|(_, axis)| axis.clone()).collect()
                 };
                 (step.matrix.narrowed, step.matrix.added) = (own(&narrowed), own(&added));
             }
@@ -315,10 +315,10 @@ impl Loader {
 /// Gives distinct names, those of their reports, to recipes that several sweep files run, or that are also run
 /// directly.
 fn apart(recipes: &mut [(Recipe, Span)]) {
-    let known: Vec<(String, PathBuf)> =
+    let reports: Vec<(String, PathBuf)> =
         recipes.iter().map(|(recipe, _)| (recipe.name.clone(), recipe.report.clone())).collect();
     for (recipe, _) in recipes {
-        let same_names = known.iter().filter(|(name, report)| *name == recipe.name && *report != recipe.report);
+        let same_names = reports.iter().filter(|(name, report)| *name == recipe.name && *report != recipe.report);
         if same_names.count() > 0 {
             let parts: Vec<String> = recipe.report.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             recipe.name = parts.join("-");
@@ -355,9 +355,9 @@ fn in_a_name(flags: &[String]) -> String {
 pub(super) fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
     let mut parts = report.iter();
     let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut changed = PathBuf::from(format!("{first}{suffix}"));
-    changed.extend(parts);
-    changed
+    let mut path_with_suffix = PathBuf::from(format!("{first}{suffix}"));
+    path_with_suffix.extend(parts);
+    path_with_suffix
 }
 
 /// True if a file is a sweep file instead of a recipe.

@@ -102,9 +102,9 @@ fn set_axis(
             if only.is_some_and(|only| only != key.value) {
                 continue;
             }
-            let own = axis_names(step);
-            let is_new = !own.iter().any(|name| name == axis);
-            axes.extend(own);
+            let axes_of_step = axis_names(step);
+            let is_new = !axes_of_step.iter().any(|name| name == axis);
+            axes.extend(axes_of_step);
             if replace_axis(step, &Spanned::new(axis, name.span), values, only.is_some()) {
                 is_found = true;
                 narrowed.push((key.value.clone(), axis.to_owned()));
@@ -120,8 +120,8 @@ fn set_axis(
             _ => {
                 axes.sort_unstable();
                 axes.dedup();
-                let known = suggest(axis, "axes", axes.iter().map(String::as_str));
-                let help = known.map(|known| format!("{known}; `STEP.{axis}` gives a step a new axis"));
+                let suggestion = suggest(axis, "axes", axes.iter().map(String::as_str));
+                let help = suggestion.map(|suggestion| format!("{suggestion}; `STEP.{axis}` gives a step a new axis"));
                 (format!("no step has an axis `{axis}` that can be given other values"), help)
             }
         };
@@ -160,13 +160,13 @@ fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool)
     {
         with.retain(|entry| seeds || entry.key.value != axis);
     }
-    let added = Entry { key: Spanned::new(axis.to_owned(), name.span), value: values.clone() };
+    let entry_of_axis = Entry { key: Spanned::new(axis.to_owned(), name.span), value: values.clone() };
     match entries.iter_mut().find(|entry| entry.key.value == "matrix") {
-        Some(Entry { value: Node { kind: NodeKind::Map(axes), .. }, .. }) => axes.push(added),
+        Some(Entry { value: Node { kind: NodeKind::Map(axes), .. }, .. }) => axes.push(entry_of_axis),
         Some(_) => return false,
         None => entries.push(Entry {
             key: Spanned::new("matrix".to_owned(), name.span),
-            value: Node { kind: NodeKind::Map(vec![added]), span: values.span },
+            value: Node { kind: NodeKind::Map(vec![entry_of_axis]), span: values.span },
         }),
     }
     true
@@ -232,18 +232,18 @@ fn typed(
 
 /// Moves the places in a separate text to `offset` in `target`, minus the `less` characters that were prepended to it.
 fn move_to(node: &mut Node, target: Span, offset: usize, less: usize) {
-    let moved = |span: Span| {
+    let move_span = |span: Span| {
         let start = (offset + span.start as usize).saturating_sub(less);
         let end = (start + span.len as usize).min(target.len as usize);
         target.part(start, end.saturating_sub(start))
     };
-    node.span = moved(node.span);
+    node.span = move_span(node.span);
     match &mut node.kind {
         NodeKind::Scalar(_) => {}
         NodeKind::List(items) => items.iter_mut().for_each(|item| move_to(item, target, offset, less)),
         NodeKind::Map(entries) => {
             for entry in entries {
-                entry.key.span = moved(entry.key.span);
+                entry.key.span = move_span(entry.key.span);
                 move_to(&mut entry.value, target, offset, less);
             }
         }

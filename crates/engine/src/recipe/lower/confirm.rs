@@ -137,9 +137,9 @@ impl Lower<'_> {
             }
             Some(AxisValues::Of { .. }) => None,
             None => {
-                let given = step.with.iter().find(|(name, _)| name.value == "seed");
+                let seed = step.with.iter().find(|(name, _)| name.value == "seed");
                 let default = step.task.param("seed").and_then(|param| (param.default)().as_f64());
-                match given {
+                match seed {
                     Some((_, template)) => number(template),
                     None => default,
                 }

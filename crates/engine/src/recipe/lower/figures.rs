@@ -167,9 +167,9 @@ pub(in crate::recipe) fn kinds() -> Declaration {
         let declaration = kind.declaration();
         let names = [("x", declaration.x), ("y", declaration.y), ("value", declaration.value)];
         let names = names.iter().filter_map(|(key, role)| Some(format!("`{key}`: {}", (*role)?.name())));
-        let own = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.has_effects())];
-        let own = own.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
-        let accepts = names.chain(own).collect::<Vec<_>>().join(", ");
+        let keys = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.has_effects())];
+        let key_names = keys.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
+        let accepts = names.chain(key_names).collect::<Vec<_>>().join(", ");
         Key {
             name: word,
             doc: declaration.doc.to_owned(),

@@ -166,9 +166,9 @@ impl Lower<'_> {
         matrix.exclude = assignments(self, &own.exclude, "`exclude`");
         let is = |given: &Given<'_, ()>, entry: &Entry| given.entry.is_some_and(|given| std::ptr::eq(given, entry));
         // Dimensions keep the order of the text.
-        let mut left = entries;
-        while let [entry, following @ ..] = left {
-            left = following.get(self.unbracketed(entry, following)..).unwrap_or_default();
+        let mut remaining_entries = entries;
+        while let [entry, following @ ..] = remaining_entries {
+            remaining_entries = following.get(self.unbracketed(entry, following)..).unwrap_or_default();
             if is(&own.zip, entry) {
                 let axes = self.entries(&entry.value, "`zip`");
                 if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {

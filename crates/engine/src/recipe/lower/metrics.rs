@@ -151,8 +151,8 @@ impl Lower<'_> {
             let name = &entry.key;
             let open = steps.is_empty() || steps.iter().any(|step| step.task.open_metrics);
             if !open && !steps.iter().any(|step| step.task.metric(&name.value).is_some()) {
-                let known = steps.iter().flat_map(|step| step.task.metrics()).map(|metric| metric.name);
-                let help = suggest(&name.value, "metrics", known).unwrap_or_default();
+                let names = steps.iter().flat_map(|step| step.task.metrics()).map(|metric| metric.name);
+                let help = suggest(&name.value, "metrics", names).unwrap_or_default();
                 self.problem(name.span, format!("no step measures `{}`", name.value), "unknown metric", help);
             }
             let Some(keys) = MetricKeys::read(self, &entry.value, "a metric") else { continue };

@@ -84,7 +84,7 @@ impl Lower<'_> {
         let value = match &node.kind {
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
             NodeKind::Scalar(Value::Text(text)) => {
-                let quantity = parse_quantity(text).ok().and_then(|(value, own)| Some(Metric { value, unit: own? }));
+                let quantity = parse_quantity(text).ok().and_then(|(value, unit)| Some(Metric { value, unit: unit? }));
                 quantity.and_then(|metric| metric.value_in(unit)).or_else(|| match unit.base() {
                     Unit::Bytes => Some(Unit::Bytes.convert(parse_bytes(text).ok()? as f64, unit)),
                     Unit::Seconds => Some(Unit::Seconds.convert(parse_seconds(text).ok()?, unit)),

@@ -212,14 +212,14 @@ impl Lower<'_> {
         let names: Vec<&str> = entries.iter().map(|entry| entry.key.value.as_str()).collect();
         let steps: Vec<Option<Step>> = entries.iter().map(|entry| self.step(entry, &names, params)).collect();
         // A step that a mistake makes unreadable is dropped, so the indices of the following steps decrease.
-        let mut moved = vec![None; steps.len()];
+        let mut new_places = vec![None; steps.len()];
         let present = steps.iter().enumerate().filter(|(_, step)| step.is_some());
         for (to, (from, _)) in present.enumerate() {
-            moved[from] = Some(to);
+            new_places[from] = Some(to);
         }
         let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
         for step in &mut steps {
-            step.needs.retain_mut(|need| moved[need.step].map(|to| need.step = to).is_some());
+            step.needs.retain_mut(|need| new_places[need.step].map(|to| need.step = to).is_some());
         }
         self.check_not_searched(&steps);
         steps.extend(self.confirming(&steps, params));
@@ -329,7 +329,7 @@ impl Lower<'_> {
     /// needed jobs of another step.
     fn check_axes_used(&mut self, step: &Step, steps: &[Step]) {
         let joins = |axis: &str| step.needs.iter().any(|need| steps[need.step].axes().contains(&axis));
-        let given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
+        let is_given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
         let condition = step.matrix.condition.iter().flat_map(Condition::references);
         let with = step.with.iter().flat_map(|(_, template)| template.references());
         let references: Vec<&Reference> = with.chain(condition).collect();
@@ -337,15 +337,15 @@ impl Lower<'_> {
             |axis: &str| references.iter().any(|reference| reference.scope == Scope::Matrix && reference.name == axis);
         let declared = step.matrix.dimensions.iter().flat_map(Dimension::axes);
         let further = step.matrix.include.iter().flat_map(|entry| entry.values.iter().map(|(name, _)| name));
-        let mut seen = Vec::new();
+        let mut names = Vec::new();
         for axis in declared.chain(further) {
             let name = axis.value.as_str();
             let is_meant = self.meant.contains(&(step.name.span, name.to_owned()));
-            if seen.contains(&name) || is_meant || referenced(name) || (joins(name) && !given(name)) {
+            if names.contains(&name) || is_meant || referenced(name) || (joins(name) && !is_given(name)) {
                 continue;
             }
-            seen.push(name);
-            if given(name) {
+            names.push(name);
+            if is_given(name) {
                 let help = format!("write `{name}: ${{{{ matrix.{name} }}}}` in `with`, or remove it there");
                 let message = format!("axis `{name}` is not used: `with` gives `{name}` another value");
                 self.problem(axis.span, message, "unused axis", help);

@@ -328,8 +328,8 @@ impl Lower<'_> {
     /// Adds the axes of a step's `suggest` to its matrix, and checks what it names.
     pub(super) fn place_suggest(&mut self, suggest: &Suggest, step: &mut Step) {
         self.check_metric(&suggest.by, step);
-        let own = step.matrix.axes();
-        for axis in suggest.axes.iter().filter(|axis| own.contains(&axis.value.as_str()) || axis.value == "seed") {
+        let axes = step.matrix.axes();
+        for axis in suggest.axes.iter().filter(|axis| axes.contains(&axis.value.as_str()) || axis.value == "seed") {
             let message = format!("axis `{}` is there twice, in `space` and in the matrix", axis.value);
             let help = "an axis is searched or varied, not both; seeds are what a value is averaged over";
             self.problem(axis.span, message, "again", help);

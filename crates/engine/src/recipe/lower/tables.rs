@@ -214,7 +214,7 @@ fn cells() -> Json {
     for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics().map(move |metric| (task, metric))) {
         let doc = format!("{}: {}", task.name, metric.doc);
         match metrics.iter().position(|known| *known == metric.name) {
-            Some(known) => docs[known] = format!("{} {doc}", docs[known]),
+            Some(place) => docs[place] = format!("{} {doc}", docs[place]),
             None => {
                 metrics.push(metric.name);
                 docs.push(doc);

@@ -43,10 +43,10 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
         return Err(invalid(format!("the specification of {} is that of {}", key.short(), spec.key.short())));
     }
     if let Some(project) = &mut spec.project {
-        let own = std::mem::replace(project, std::env::current_dir()?);
+        let project_there = std::mem::replace(project, std::env::current_dir()?);
         let folder_here = project.clone();
         each_folder(&mut spec, |folder| {
-            let inner = Path::new(&*folder).strip_prefix(&own).ok().filter(|_| !Path::new(&*folder).is_dir());
+            let inner = Path::new(&*folder).strip_prefix(&project_there).ok().filter(|_| !Path::new(&*folder).is_dir());
             if let Some(path) = inner.and_then(|inner| folder_here.join(inner).to_str().map(str::to_owned)) {
                 *folder = path;
             }

@@ -142,7 +142,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
 
     /// Compares the queue with the known states of the jobs.
     fn reconcile(&mut self, queue: &[QueuedJob]) {
-        let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|seen| (&seen.id, seen)).collect();
+        let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|queued| (&queued.id, queued)).collect();
         for job in 0..self.jobs.len() {
             let Stage::Sent(sent) = &self.jobs[job].stage else { continue };
             let key = self.session.state.key(job);
@@ -322,21 +322,21 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
 
     /// Cancels batch jobs that are no longer needed; pending ones first, so that none of them starts meanwhile.
     fn cancel(&mut self) {
-        let mut pending = std::mem::take(&mut self.to_cancel);
-        let mut running = Vec::new();
+        let mut pending_ids = std::mem::take(&mut self.to_cancel);
+        let mut running_ids = Vec::new();
         if self.session.stopping {
             for sent in self.jobs.sent() {
-                if sent.running { &mut running } else { &mut pending }.push(sent.id.clone());
+                if sent.running { &mut running_ids } else { &mut pending_ids }.push(sent.id.clone());
             }
         }
-        let mut canceled = self.session.cancel(&pending, CancelScope::Pending);
+        let mut canceled = self.session.cancel(&pending_ids, CancelScope::Pending);
         if self.session.ending {
-            canceled = canceled.and_then(|()| self.session.cancel(&pending, CancelScope::All));
-            canceled = canceled.and_then(|()| self.session.cancel(&running, CancelScope::All));
+            canceled = canceled.and_then(|()| self.session.cancel(&pending_ids, CancelScope::All));
+            canceled = canceled.and_then(|()| self.session.cancel(&running_ids, CancelScope::All));
         }
         match canceled {
             Err(error) => {
-                self.to_cancel.extend(pending);
+                self.to_cancel.extend(pending_ids);
                 self.session.trouble(&error);
             }
             Ok(()) if self.session.stopping => {
@@ -453,9 +453,9 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
             let (system, name) = (self.session.cluster.system(), self.session.cluster.jobs_name());
             self.session.state.notice(format!("{system}: {}, as {name}", parts.join(", ")));
         }
-        let held = self.jobs.held();
-        if self.session.options.detach && held > 0 {
-            let jobs = crate::format::count(held, "job");
+        let held_jobs = self.jobs.held();
+        if self.session.options.detach && held_jobs > 0 {
+            let jobs = crate::format::count(held_jobs, "job");
             self.session.state.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
         }
     }

@@ -144,8 +144,8 @@ impl Jobs {
         for (index, job) in jobs.iter().enumerate() {
             job.needs.iter().for_each(|list| lists[*list].dependents.push(index));
         }
-        let open = jobs.iter().filter(|job| job.stage.is_held()).count();
-        Self { all: jobs, lists, open }
+        let held_jobs = jobs.iter().filter(|job| job.stage.is_held()).count();
+        Self { all: jobs, lists, open: held_jobs }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -169,9 +169,9 @@ impl Jobs {
         self.all[job].stage = Stage::Held;
         self.open += 1;
         for list in &self.all[job].of {
-            let open = &mut self.lists[*list].open;
-            if !open.contains(&job) {
-                open.push(job);
+            let open_needs = &mut self.lists[*list].open;
+            if !open_needs.contains(&job) {
+                open_needs.push(job);
             }
         }
     }
@@ -180,13 +180,13 @@ impl Jobs {
     pub(super) fn dependents(&self, lost: usize) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
-        let mut open = vec![lost];
-        while let Some(job) = open.pop() {
+        let mut stack = vec![lost];
+        while let Some(job) = stack.pop() {
             let new = self.all[job].of.iter().filter(|list| lists.insert(**list));
             for dependent in new.flat_map(|list| &self.lists[*list].dependents) {
                 if !matches!(self.all[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
                     pairs.push((*dependent, job));
-                    open.push(*dependent);
+                    stack.push(*dependent);
                 }
             }
         }
@@ -198,13 +198,13 @@ impl Jobs {
     pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<BatchId>> {
         let mut ids = Vec::new();
         for list in &self.all[job].needs {
-            let open = &mut self.lists[*list].open;
+            let open_needs = &mut self.lists[*list].open;
             // An ended one is never a dependency: a batch system forgets its outcome. Nor does it start again.
-            open.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
-            if open.len() > most {
+            open_needs.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
+            if open_needs.len() > most {
                 return None;
             }
-            for need in open {
+            for need in open_needs {
                 match &self.all[*need].stage {
                     Stage::Over => {}
                     Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id.clone()),

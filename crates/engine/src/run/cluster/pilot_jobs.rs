@@ -126,8 +126,8 @@ impl<'a, 'o> PilotExecutor<'a, 'o> {
 
     /// Submits the missing pilots.
     fn submit(&mut self) {
-        let live = self.pilots.values().filter(|pilot| !pilot.over).count();
-        let mut missing_pilots = self.most.saturating_sub(live);
+        let live_pilots = self.pilots.values().filter(|pilot| !pilot.over).count();
+        let mut missing_pilots = self.most.saturating_sub(live_pilots);
         while missing_pilots > 0 {
             if self.session.stopping || self.open.is_empty() || self.fruitless >= self.patience() {
                 return;

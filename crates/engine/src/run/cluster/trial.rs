@@ -92,8 +92,8 @@ pub fn examine(cluster: &dyn Cluster, results: &Path, gpus: usize, patience: Dur
     let start = Instant::now();
     let mut findings = match cluster.poll() {
         Ok(jobs) => {
-            let live = jobs.iter().filter(|job| job.state.is_live()).count();
-            let jobs = crate::format::count(live, "job");
+            let live_jobs = jobs.iter().filter(|job| job.state.is_live()).count();
+            let jobs = crate::format::count(live_jobs, "job");
             let took = start.elapsed().as_secs_f64() * 1e3;
             vec![Finding::good("queue", format!("{system} answers in {took:.0} ms; it has {jobs} of this store"))]
         }
@@ -214,8 +214,8 @@ impl Trial<'_> {
             if last_look.elapsed() >= POLL && ending.is_none() {
                 last_look = Instant::now();
                 let queue = self.cluster.poll().unwrap_or_default();
-                let seen = queue.into_iter().find(|job| job.id == *id);
-                ending = seen.and_then(|job| self.ending(&job)).map(|how| (Instant::now(), how));
+                let queued = queue.into_iter().find(|job| job.id == *id);
+                ending = queued.and_then(|job| self.ending(&job)).map(|how| (Instant::now(), how));
             }
             thread::sleep(POLL_INTERVAL);
         }
@@ -240,9 +240,9 @@ impl Trial<'_> {
         let says =
             format!("it ran on {host} ({cores}, {memory}), and its file was here after {:.1} s", took.as_secs_f64());
         let mut findings = vec![Finding::good("trial job", says)];
-        let own = env!("CARGO_PKG_VERSION");
-        if note.version != own {
-            let says = format!("{host} runs version {}, this is {own}", note.version);
+        let own_version = env!("CARGO_PKG_VERSION");
+        if note.version != own_version {
+            let says = format!("{host} runs version {}, this is {own_version}", note.version);
             findings.push(Finding::failed("program", says, "use the same file on all machines"));
         }
         let (early, late) = (start - SKEW, Timestamp::now() + SKEW);
@@ -258,17 +258,17 @@ impl Trial<'_> {
         } else {
             findings.push(Finding::good("clock", format!("that of {host} agrees with that of this machine")));
         }
-        let seen = note.gpus.len();
+        let gpus_seen = note.gpus.len();
         match self.gpus {
             0 => {}
-            expected if seen >= expected => {
+            expected if gpus_seen >= expected => {
                 findings.push(Finding::good(
                     "GPUs",
-                    format!("{host} shows {} to the job", crate::format::count(seen, "GPU")),
+                    format!("{host} shows {} to the job", crate::format::count(gpus_seen, "GPU")),
                 ));
             }
             expected => {
-                let says = format!("the job asked for {} and sees {seen}", crate::format::count(expected, "GPU"));
+                let says = format!("the job asked for {} and sees {gpus_seen}", crate::format::count(expected, "GPU"));
                 let help = "the system must set CUDA_VISIBLE_DEVICES, and a driver must be on the machine";
                 findings.push(Finding::failed("GPUs", says, help));
             }

@@ -253,7 +253,7 @@ impl LocalExecutor<'_, '_> {
         let agreed = attempt.comparing.filter(|comparing| comparing.is_agreed());
         // A program that was ended has left no state of its end.
         let stateful = Stateful::of(self.state.plan, JobId::new(job)).filter(|_| agreed.is_none());
-        let own = self.state.store.clone();
+        let results_store = self.state.store.clone();
         let is_program = planned_job.task.name == "command";
         let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
         self.state.tell(&RunEvent::Storing { job });
@@ -267,7 +267,7 @@ impl LocalExecutor<'_, '_> {
             let mut notes = Vec::new();
             if !reads.is_empty() {
                 let check = Check { digests: &digests, writes: &writes, job, written: Some(paths) };
-                notes = reads.check(&check).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+                notes = reads.check(&check).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
             }
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
@@ -282,7 +282,7 @@ impl LocalExecutor<'_, '_> {
             }
             // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
-                stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
+                stateful.keep(&results_store, record.key, &pending.scratch(), record.read.clone());
             }
             trial::commit(agreed.as_deref(), pending, record, notes)
         };
@@ -382,7 +382,7 @@ fn keep(
     let environment = environment.map(|environment| pending.add_environment(&environment)).transpose();
     let environment = environment.map_err(|error| NotStored::Store(error.into()))?;
     let tool = observed.tool;
-    let set = reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+    let set = reads.observed(observed, digests).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
     let set = set.with_environment(environment.clone());
     // What the program reads after its first steps is known from the earlier run only.
     let set = match agreed {

@@ -114,9 +114,9 @@ impl LocalExecutor<'_, '_> {
 
     /// True if a job was run by another engine of this run: in a batch system, each allocation has one.
     fn is_of_this_run(&self, need: Key) -> bool {
-        let stored = fs::metadata(self.state.store.record_file(need)).and_then(|record| record.modified());
+        let time_stored = fs::metadata(self.state.store.record_file(need)).and_then(|record| record.modified());
         // Both are times of the file system, which the machines share.
-        stored.ok().zip(self.planned).is_some_and(|(stored, time_planned)| stored > time_planned)
+        time_stored.ok().zip(self.planned).is_some_and(|(time_stored, time_planned)| time_stored > time_planned)
     }
 
     /// True if the record of a job is not that of its present code.

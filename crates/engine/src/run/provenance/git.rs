@@ -53,10 +53,10 @@ const DIFF: [&str; 9] = [
 fn untracked(folder: &Path, files: &[PathBuf], until: Instant) -> Option<bool> {
     let files = files.iter().filter_map(|file| std::path::absolute(file).ok());
     // Files outside of the folder belong to another repository, or to none.
-    let own: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
-    let answer = ask(git(folder).args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(&own), 1 << 20, until)?;
+    let paths: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
+    let answer = ask(git(folder).args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(&paths), 1 << 20, until)?;
     let tracked = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty()).count();
-    Some(tracked < own.len())
+    Some(tracked < paths.len())
 }
 
 #[cfg(test)]

@@ -95,8 +95,8 @@ impl Check<'_> {
             };
             let (folders, foreign_differences): (Vec<_>, Vec<_>) = foreign_differences.into_iter().partition(is_around);
             let Some(first) = foreign_differences.first() else {
-                let added = by_jobs.iter().chain(&folders).filter(|own| own.kind == Kind::Added);
-                let entries = added.filter_map(|own| {
+                let added_differences = by_jobs.iter().chain(&folders).filter(|own| own.kind == Kind::Added);
+                let entries = added_differences.filter_map(|own| {
                     let digest = now.get(&own.inner)?.clone().unwrap_or_else(|| Made::FOLDER.to_owned());
                     Some((path.join(&own.inner), digest))
                 });

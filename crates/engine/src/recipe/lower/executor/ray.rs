@@ -30,8 +30,8 @@ pub struct Ray {
 impl Ray {
     /// Custom resources of a step's jobs; without a step, those of every job.
     pub fn of_step(&self, step: Option<&str>) -> BTreeMap<String, f64> {
-        let own = self.steps.iter().filter(|(name, _)| Some(name.as_str()) == step);
-        self.resources.clone().into_iter().chain(own.flat_map(|(_, own)| own.clone())).collect()
+        let step_resources = self.steps.iter().filter(|(name, _)| Some(name.as_str()) == step);
+        self.resources.clone().into_iter().chain(step_resources.flat_map(|(_, amounts)| amounts.clone())).collect()
     }
 }
 

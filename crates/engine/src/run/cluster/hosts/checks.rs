@@ -72,14 +72,14 @@ fn clock(probe: &Probe) -> Finding {
 }
 
 fn of_gpus(host: &SshHost, probe: &Probe, gpus: usize) -> Finding {
-    let seen = probe.gpus.len();
+    let gpus_seen = probe.gpus.len();
     let names = if probe.gpu_names.is_empty() { String::new() } else { format!(": {}", probe.gpu_names.join(", ")) };
-    let says = format!("it shows {}{names}", count(seen, "GPU"));
-    let declared = host.gpus.unwrap_or(0);
-    if declared > seen {
+    let says = format!("it shows {}{names}", count(gpus_seen, "GPU"));
+    let gpus_declared = host.gpus.unwrap_or(0);
+    if gpus_declared > gpus_seen {
         let help = "correct `gpus` of the host, or install the driver there (`ssh HOST nvidia-smi`)";
-        Finding::failed("GPUs", format!("{says}, and {declared} are declared"), help)
-    } else if gpus > seen {
+        Finding::failed("GPUs", format!("{says}, and {gpus_declared} are declared"), help)
+    } else if gpus > gpus_seen {
         let help = "jobs with more GPUs run on other hosts; the driver must be installed (`ssh HOST nvidia-smi`)";
         Finding::doubtful("GPUs", format!("{says}, and {gpus} were asked for"), help)
     } else {

@@ -48,8 +48,8 @@ impl Agent {
             }
         }
         for host in hosts {
-            let known = |place: &PlaceId| matches!(&state.links[*place], Link::Host(link) if link.host == host && link.connection.is_some());
-            let place = (0..state.links.len()).find(known);
+            let is_known = |place: &PlaceId| matches!(&state.links[*place], Link::Host(link) if link.host == host && link.connection.is_some());
+            let place = (0..state.links.len()).find(is_known);
             match place {
                 Some(place) => state.queue.places[place].leaving = false,
                 None => {

@@ -309,9 +309,9 @@ fn is_elsewhere(shared: &Shared, state: &State, key: Key) -> bool {
 fn take_over(shared: &Arc<Shared>, state: &mut State) {
     for placement in Placement::all(&shared.opening.results) {
         let (key, name) = (placement.key, placement.place.name());
-        let known = state.place(name).is_some_and(|place| state.queue.is_on(key, place));
+        let is_known = state.place(name).is_some_and(|place| state.queue.is_on(key, place));
         let over = state.tasks.contains_key(&key) && !state.queue.has(key);
-        if known || over || state.queue.has(key) && !state.queue.is_free(key) {
+        if is_known || over || state.queue.has(key) && !state.queue.is_free(key) {
             continue;
         }
         if let Err(error) = take_over_one(shared, state, &placement) {

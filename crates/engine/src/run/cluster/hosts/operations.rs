@@ -200,8 +200,8 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
     let site = Site::of(spec.place.clone(), &spec.values, folder);
-    let known = Code::of_project(folder.clone(), site);
-    let (is_planned, planned_code) = shared.store.manifests().is_planned(base, &known, Some(code), &mut digests);
+    let code_there = Code::of_project(folder.clone(), site);
+    let (is_planned, planned_code) = shared.store.manifests().is_planned(base, &code_there, Some(code), &mut digests);
     let is_sent = |file: &CodeFile| {
         let digest = project.file(&text_path(&file.path));
         digest.is_none_or(|digest| digest == file.digest)

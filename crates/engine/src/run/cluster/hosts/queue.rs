@@ -308,9 +308,9 @@ impl Queue {
                     let again = self.jobs[job].canceled && scope == CancelScope::All;
                     self.jobs[job].canceled |= scope == CancelScope::All;
                     let key = self.jobs[job].key;
-                    let running = |copy: &&Copy| copy.phase == Phase::Running && self.places[copy.place].is_up();
+                    let is_running = |copy: &&Copy| copy.phase == Phase::Running && self.places[copy.place].is_up();
                     let places: Vec<PlaceId> =
-                        self.jobs[job].copies.iter().filter(running).map(|copy| copy.place).collect();
+                        self.jobs[job].copies.iter().filter(is_running).map(|copy| copy.place).collect();
                     let reachable = |copy: &Copy| self.places[copy.place].is_up();
                     if !again {
                         self.orders.extend(places.into_iter().map(|place| Order::Stop { key, place, scope }));

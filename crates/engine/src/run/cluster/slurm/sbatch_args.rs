@@ -47,9 +47,9 @@ fn resources(job: &BatchJob<'_>, slurm_request: &SlurmRequest) -> Vec<String> {
     if let Some(time) = slurm_request.time.or(request.time) {
         arguments.push(format!("--time={}", time.as_secs().div_ceil(60).max(1)));
     }
-    let given =
+    let options =
         [("partition", &slurm_request.partition), ("account", &slurm_request.account), ("qos", &slurm_request.qos)];
-    let given = given.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
-    arguments.extend(given.chain(slurm_request.options.iter().cloned()));
+    let options = options.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
+    arguments.extend(options.chain(slurm_request.options.iter().cloned()));
     arguments
 }

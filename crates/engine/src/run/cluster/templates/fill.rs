@@ -10,36 +10,36 @@ pub(super) type Fields = BTreeMap<String, String>;
 /// Fills a template; `None` if one of its fields has no value. A part in `[[` and `]]` is left out instead.
 pub(super) fn fill(template: &str, fields: &Fields) -> Option<String> {
     let mut text = String::with_capacity(template.len());
-    let mut rest = template;
+    let mut tail = template;
     while let Some((before, (part, after))) =
-        rest.split_once("[[").and_then(|(before, after)| Some((before, after.split_once("]]")?)))
+        tail.split_once("[[").and_then(|(before, after)| Some((before, after.split_once("]]")?)))
     {
         text += &plain(before, fields)?;
         text += &plain(part, fields).unwrap_or_default();
-        rest = after;
+        tail = after;
     }
-    text += &plain(rest, fields)?;
+    text += &plain(tail, fields)?;
     Some(text)
 }
 
 /// Fills a text without optional parts. `${` without an end is text.
 fn plain(template: &str, fields: &Fields) -> Option<String> {
     let mut text = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("${") {
+    let mut tail = template;
+    while let Some((before, after)) = tail.split_once("${") {
         text.push_str(before);
         let Some((name, after)) = after.split_once('}') else {
             text.push_str("${");
-            rest = after;
+            tail = after;
             continue;
         };
         text.push_str(match name.split_once('?') {
             Some((name, text)) => fields.get(name).map(|_| text)?,
             None => fields.get(name)?,
         });
-        rest = after;
+        tail = after;
     }
-    text.push_str(rest);
+    text.push_str(tail);
     Some(text)
 }
 
