@@ -29,12 +29,12 @@ const SECRETS: &[&str] = &[
 /// Returns the arguments as text. Values after a name that looks like the name of a secret are masked, and so are the
 /// passwords and the queries of addresses.
 pub(crate) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
-    let mut kept = Vec::new();
+    let mut words = Vec::new();
     let mut secret = false;
     for argument in arguments.take(MAX_ARGUMENTS) {
         let argument = argument.to_string_lossy();
         if secret && !argument.starts_with('-') {
-            kept.push(MASK.to_owned());
+            words.push(MASK.to_owned());
             secret = false;
             continue;
         }
@@ -42,9 +42,9 @@ pub(crate) fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
         secret = argument.strip_prefix("--").is_some_and(|name| !name.contains('=') && is_secret(name));
         let argument = without_queries(&without_values(&argument));
         let end = argument.floor_char_boundary(MAX_ARGUMENT_LENGTH);
-        kept.push(clean(&argument[..end]).into_owned());
+        words.push(clean(&argument[..end]).into_owned());
     }
-    kept
+    words
 }
 
 /// True if a name looks like that of a secret: it contains one of the words, whole.
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_looks_like_a_secret_is_masked_and_all_else_stays() {
         let masked = |arguments: &[&str]| masked(arguments.iter().map(OsString::from)).join(" ");
-        for (given, kept) in [
+        for (words, expected) in [
             (&["run", "a.yaml", "--jobs", "2"][..], "run a.yaml --jobs 2"),
             (&["--set", "lr=0.1", "--set", "max_tokens=5"], "--set lr=0.1 --set max_tokens=5"),
             (&["--set", "hf-token=abc", "--set", "n=1"], "--set hf-token=*** --set n=1"),
@@ -113,7 +113,7 @@ mod tests {
             (&["--remote", "file:///a@b/c"], "--remote file:///a@b/c"),
             (&["token", "credentials.yaml"], "token credentials.yaml"),
         ] {
-            assert_eq!(masked(given), kept);
+            assert_eq!(masked(words), expected);
         }
         assert!(masked(&["x".repeat(5000).as_str()]).len() == MAX_ARGUMENT_LENGTH);
     }

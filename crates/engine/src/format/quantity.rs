@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn units_fit_the_size() {
-        let shown = [
+        let texts = [
             quantity(18.42, Unit::Seconds),
             quantity(0.046_2, Unit::Seconds),
             quantity(0.0, Unit::Seconds),
@@ -173,31 +173,31 @@ mod tests {
             "1.00e300",
             "0.00",
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(texts, expected);
     }
 
     #[test]
     fn metrics_of_programs_are_shown_in_their_unit() {
-        let shown = |name: &str, value, unit| measured(name, Metric { value, unit });
-        assert_eq!(shown("step_ms", 12.6, Unit::Milliseconds), "12.6 ms");
-        assert_eq!(shown("step_ms", 0.002, Unit::Milliseconds), "0.002000 ms");
-        assert_eq!(shown("wall_s", 0.0126, Unit::Seconds), "0.0126 s");
-        assert_eq!(shown("peak_mib", 2048.0, Unit::Mebibytes), "2048 MiB");
-        assert_eq!(shown("acc", 0.5, Unit::Fraction), "0.500 fraction");
-        assert_eq!(shown("tokens_per_s", 11_234.0, Unit::TokensPerSecond), "11234 tokens/s");
+        let text = |name: &str, value, unit| measured(name, Metric { value, unit });
+        assert_eq!(text("step_ms", 12.6, Unit::Milliseconds), "12.6 ms");
+        assert_eq!(text("step_ms", 0.002, Unit::Milliseconds), "0.002000 ms");
+        assert_eq!(text("wall_s", 0.0126, Unit::Seconds), "0.0126 s");
+        assert_eq!(text("peak_mib", 2048.0, Unit::Mebibytes), "2048 MiB");
+        assert_eq!(text("acc", 0.5, Unit::Fraction), "0.500 fraction");
+        assert_eq!(text("tokens_per_s", 11_234.0, Unit::TokensPerSecond), "11234 tokens/s");
         // A task declares it.
-        assert_eq!(shown("memory.peak", 2048.0, Unit::Bytes), "2.00 KiB");
+        assert_eq!(text("memory.peak", 2048.0, Unit::Bytes), "2.00 KiB");
     }
 
     #[test]
     fn spans_of_time() {
-        let shown = [duration(0.04), duration(59.96), duration(250.0), duration(7500.0)];
-        assert_eq!(shown, ["0.0 s", "1 min 0 s", "4 min 10 s", "2 h 5 min"]);
+        let texts = [duration(0.04), duration(59.96), duration(250.0), duration(7500.0)];
+        assert_eq!(texts, ["0.0 s", "1 min 0 s", "4 min 10 s", "2 h 5 min"]);
     }
 
     #[test]
     fn compute_is_shown_in_the_unit_that_fits() {
-        let shown =
+        let texts =
             [0.0, 0.56, 2.016, 59.0, 250.0, 3599.0, 7200.0, 3_600_000.0].map(|seconds| compute(seconds, "core"));
         let expected = [
             "0.00 core-seconds",
@@ -209,7 +209,7 @@ mod tests {
             "2.0 core-hours",
             "1000 core-hours",
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(texts, expected);
         assert_eq!(compute(1800.0, "GPU"), "30 GPU-minutes");
     }
 }

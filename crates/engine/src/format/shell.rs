@@ -47,8 +47,8 @@ mod tests {
         ];
         let typed = words.map(quoted).join(" ");
         let output = Command::new("sh").args(["-c", &format!("printf '%s\\0' {typed}")]).output().unwrap();
-        let read = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(read.split_terminator('\0').collect::<Vec<_>>(), words);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.split_terminator('\0').collect::<Vec<_>>(), words);
         assert_eq!(quoted_path(Path::new("/a b/it's; rm")), r"'/a b/it'\''s; rm'");
         assert_eq!(quoted("/plain/path-1.0"), "/plain/path-1.0");
     }

@@ -26,15 +26,15 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 /// overwrite a line, becomes a line break.
 pub fn clean_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut cleaned = String::with_capacity(text.len());
+    let mut clean_text = String::with_capacity(text.len());
     for char in text.chars() {
         if is_hostile(char) && !matches!(char, '\n' | '\t') {
-            cleaned.extend(char.escape_default());
+            clean_text.extend(char.escape_default());
         } else {
-            cleaned.push(char);
+            clean_text.push(char);
         }
     }
-    cleaned
+    clean_text
 }
 
 /// Cleans `text` like [`clean`], but preserves its length in bytes, so that byte offsets stay valid; line breaks and tabs
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn a_long_text_keeps_its_beginning() {
-        let shown = [6, 5, 4, 1, 0].map(|most| shortened("größe", most));
-        assert_eq!(shown, ["größe", "größe", "grö…", "…", ""]);
+        let texts = [6, 5, 4, 1, 0].map(|max_length| shortened("größe", max_length));
+        assert_eq!(texts, ["größe", "größe", "grö…", "…", ""]);
     }
 
     #[test]
     fn names_of_metrics_are_words() {
-        let shown = ["loss", "memory.peak", "throughput.tokens_per_s", "tokens_per_s", "val.top_1", "mAP", ""];
+        let names = ["loss", "memory.peak", "throughput.tokens_per_s", "tokens_per_s", "val.top_1", "mAP", ""];
         let words = ["Loss", "Memory: peak", "Throughput", "Tokens", "Val: top 1", "mAP", ""];
-        assert_eq!(shown.map(readable), words);
+        assert_eq!(names.map(readable), words);
     }
 
     #[test]
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn places_stay_right() {
         let text = "a\u{1b}b\u{85}c\u{202e}d\n";
-        let cleaned = clean_in_place(text);
-        assert_eq!(cleaned, "a?b¿c\u{fffd}d\n");
-        assert_eq!(cleaned.len(), text.len());
+        let clean_text = clean_in_place(text);
+        assert_eq!(clean_text, "a?b¿c\u{fffd}d\n");
+        assert_eq!(clean_text.len(), text.len());
     }
 }

@@ -61,15 +61,15 @@ fn seeds(groups: &Groups<'_>, study: &Study) -> String {
         let number = if has_seed { seeds.len() } else { seeds.values().map(Vec::len).sum() };
         *numbers.entry(number).or_default() += 1;
     }
-    let what = if has_seed { "seed" } else { "run" };
+    let noun = if has_seed { "seed" } else { "run" };
     let part = |(number, configurations): (&usize, &usize)| {
-        format!("{} in {}", count(*number, what), count(*configurations, "configuration"))
+        format!("{} in {}", count(*number, noun), count(*configurations, "configuration"))
     };
     let mut parts: Vec<String> = numbers.iter().map(part).collect();
     if parts.len() > MAX_PARTS {
-        let most = numbers.keys().last().copied().unwrap_or_default();
+        let max_seeds = numbers.keys().last().copied().unwrap_or_default();
         parts.truncate(MAX_PARTS - 1);
-        parts.push(format!("up to {} in the others", count(most, what)));
+        parts.push(format!("up to {} in the others", count(max_seeds, noun)));
     }
     let unknown =
         if has_seed { "" } else { "; no parameter is a seed, so runs of a configuration are its repetitions" };
@@ -155,7 +155,7 @@ fn comparison(groups: &Groups<'_>, study: &Study) -> Option<String> {
 fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64], seed: &str) -> String {
     let aim = format!("{:.0} % power at a level of {:.0} %", WANTED * 100.0, LEVEL * 100.0);
     let paired = Sample::new(differences).and_then(|sample| Some((sample, sample.sd.filter(|sd| *sd > 0.0)?)));
-    let (needed, now, what) = match paired {
+    let (needed, now, noun) = match paired {
         Some((sample, sd)) => (seeds_needed(sample.mean.abs() / sd, WANTED, LEVEL, MAX_SEEDS), sample.n, "common seed"),
         None => {
             let samples = [best, second].map(|side| Sample::new(&side.values()));
@@ -173,7 +173,7 @@ fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64], seed: &
             (seeds_needed_unpaired(effect, WANTED, LEVEL, MAX_SEEDS), one.n.min(other.n), seed)
         }
     };
-    let have = count(now, what);
+    let have = count(now, noun);
     match needed {
         None => {
             format!("They have {have}. More than {MAX_SEEDS} are needed to tell a difference of this size from chance")
@@ -229,10 +229,11 @@ mod tests {
         // The differences are −0.1, −0.2, −0.6: mean −0.3, standard deviation 0.26458, effect 1.13389. The fewest n with a power
         // of 0.8 is 9: with SciPy 1.17.1, `c = t.ppf(0.975, n - 1); d = 1.1338934 * sqrt(n); nct.sf(c, n - 1, d) + nct.cdf(-c, n - 1, d)`
         // is 0.78495 for 8 and 0.84483 for 9.
-        let found = study(&[("a", 0, 1.0), ("a", 1, 1.1), ("a", 2, 0.9), ("b", 0, 1.1), ("b", 1, 1.3), ("b", 2, 1.5)]);
-        assert_eq!(found[0], "2 configurations: 3 seeds in 2 configurations");
+        let sentences =
+            study(&[("a", 0, 1.0), ("a", 1, 1.1), ("a", 2, 0.9), ("b", 0, 1.1), ("b", 1, 1.3), ("b", 2, 1.5)]);
+        assert_eq!(sentences[0], "2 configurations: 3 seeds in 2 configurations");
         assert_eq!(
-            found[1],
+            sentences[1],
             "the two best configurations by loss: method=a (1) and method=b (1.3). They have 3 common seeds; for a difference of \
              this size 9 are needed, 6 further on each side (80 % power at a level of 95 %)"
         );
@@ -240,17 +241,20 @@ mod tests {
 
     #[test]
     fn runs_with_equal_parameters_and_seeds_are_named_and_averaged() {
-        let found = study(&[("a", 0, 1.0), ("a", 0, 3.0), ("a", 1, 2.5), ("b", 0, 2.0), ("b", 1, 9.0)]);
+        let sentences = study(&[("a", 0, 1.0), ("a", 0, 3.0), ("a", 1, 2.5), ("b", 0, 2.0), ("b", 1, 9.0)]);
         assert!(
-            found[1].starts_with("1 run has the parameters and the seed of another one (run-0, run-1)"),
-            "{found:?}"
+            sentences[1].starts_with("1 run has the parameters and the seed of another one (run-0, run-1)"),
+            "{sentences:?}"
         );
-        assert!(found[2].contains("method=a (2.25)"), "the mean of 2 and 2.5: {found:?}");
+        assert!(sentences[2].contains("method=a (2.25)"), "the mean of 2 and 2.5: {sentences:?}");
     }
 
     #[test]
     fn one_seed_each_decides_nothing() {
-        let found = study(&[("a", 0, 1.0), ("b", 0, 2.0)]);
-        assert!(found[1].ends_with("at least two seeds of a configuration that differ are needed"), "{found:?}");
+        let sentences = study(&[("a", 0, 1.0), ("b", 0, 2.0)]);
+        assert!(
+            sentences[1].ends_with("at least two seeds of a configuration that differ are needed"),
+            "{sentences:?}"
+        );
     }
 }

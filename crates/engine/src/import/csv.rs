@@ -67,7 +67,9 @@ pub(super) fn is_step(name: &str) -> bool {
 /// True for a file of delimited text.
 pub(super) fn detects(path: &Path) -> bool {
     path.is_file()
-        && path.extension().is_some_and(|end| ["csv", "tsv"].iter().any(|known| end.eq_ignore_ascii_case(known)))
+        && path
+            .extension()
+            .is_some_and(|end| ["csv", "tsv"].iter().any(|extension| end.eq_ignore_ascii_case(extension)))
 }
 
 /// The meaning of the columns, as their places.
@@ -97,9 +99,9 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
         let known = columns.step.and_then(|_| places.get(&group).copied());
         let place = known.unwrap_or(runs.runs.len());
         if known.is_none() {
-            let own = columns.id.map_or_else(|| digest(&group), |id| row[id].trim().to_owned());
-            let copy = copies.entry(own.clone()).and_modify(|copy| *copy += 1).or_insert(1);
-            let id = if *copy == 1 { own } else { format!("{own}-{copy}") };
+            let id = columns.id.map_or_else(|| digest(&group), |id| row[id].trim().to_owned());
+            let copy = copies.entry(id.clone()).and_modify(|copy| *copy += 1).or_insert(1);
+            let id = if *copy == 1 { id } else { format!("{id}-{copy}") };
             places.insert(group, place);
             runs.runs.push(begun(id, row, &table, &columns));
         }
@@ -155,7 +157,7 @@ impl Table {
 }
 
 /// The columns with metrics.
-fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, ImportError> {
+fn metrics(path: &Path, table: &Table, names: &[String]) -> Result<Vec<usize>, ImportError> {
     let listed = || table.columns.iter().map(|name| format!("`{}`", clean(name))).collect::<Vec<_>>().join(", ");
     let place = |name: &String| {
         table.columns.iter().position(|column| column == name).ok_or_else(|| ImportError::NoName {
@@ -165,35 +167,35 @@ fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, 
         })
     };
     let usual = |place: &usize| Better::of_name(&table.columns[*place]).is_some() && table.has_numbers(*place);
-    let found: Vec<usize> = if wanted.is_empty() {
+    let places: Vec<usize> = if names.is_empty() {
         (0..table.columns.len()).filter(usual).collect()
     } else {
-        wanted.iter().map(place).collect::<Result<_, _>>()?
+        names.iter().map(place).collect::<Result<_, _>>()?
     };
-    if found.is_empty() {
+    if places.is_empty() {
         let reason =
             format!("no column of numbers has a usual name of a metric; name them with `--metric`: {}", listed());
         return Err(ImportError::format(path, reason));
     }
-    Ok(found)
+    Ok(places)
 }
 
-fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, ImportError> {
-    let metrics = metrics(path, table, wanted)?;
+fn columns(path: &Path, table: &Table, metric_names: &[String]) -> Result<Columns, ImportError> {
+    let metrics = metrics(path, table, metric_names)?;
     let all = || 0..table.columns.len();
     let is_metric = |place: &usize| metrics.contains(place);
     let state = table.place(&STATES).filter(|place| !is_metric(place) && !table.has_numbers(*place));
     let step = all().find(|place| is_step(&table.columns[*place]) && !is_metric(place));
-    let rest = |place: &usize| !is_metric(place) && Some(*place) != state;
-    let without_step: Vec<usize> = all().filter(|place| rest(place) && Some(*place) != step).collect();
+    let is_param = |place: &usize| !is_metric(place) && Some(*place) != state;
+    let without_step: Vec<usize> = all().filter(|place| is_param(place) && Some(*place) != step).collect();
     // A column of steps whose rows are all of different runs is a parameter.
     let step = step
         .filter(|step| table.distinct(&without_step) < table.distinct(&[without_step.as_slice(), &[*step]].concat()));
     let id = table.place(&IDENTIFIERS).filter(|place| {
         let runs = if step.is_some() { table.distinct(&without_step) } else { table.rows.len() };
-        rest(place) && Some(*place) != step && runs > 1 && table.distinct(&[*place]) == runs
+        is_param(place) && Some(*place) != step && runs > 1 && table.distinct(&[*place]) == runs
     });
-    let params = all().filter(|place| rest(place) && Some(*place) != step && Some(*place) != id).collect();
+    let params = all().filter(|place| is_param(place) && Some(*place) != step && Some(*place) != id).collect();
     Ok(Columns { metrics, params, step, id, state })
 }
 

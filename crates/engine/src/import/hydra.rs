@@ -18,20 +18,20 @@ pub(super) fn detects(path: &Path) -> bool {
 }
 
 fn jobs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+    fn find(folder: &Path, level: usize, folders: &mut Vec<PathBuf>) -> Result<(), ImportError> {
         if folder.join(".hydra/config.yaml").is_file() {
-            found.push(folder.to_owned());
+            folders.push(folder.to_owned());
         }
         for path in entries(folder)? {
             if path.is_dir() && level < MAX_LEVELS && name_of(&path) != ".hydra" {
-                find(&path, level + 1, found)?;
+                find(&path, level + 1, folders)?;
             }
         }
         Ok(())
     }
-    let mut found = Vec::new();
-    find(path, 1, &mut found)?;
-    Ok(found)
+    let mut folders = Vec::new();
+    find(path, 1, &mut folders)?;
+    Ok(folders)
 }
 
 /// Reads the jobs below a folder.
@@ -66,7 +66,7 @@ fn run(folder: &Path, id: String) -> Result<Run, ImportError> {
         }
     }
     for path in entries(folder)?.into_iter().filter(|path| path.is_file()) {
-        if std::fs::metadata(&path).map_or(0, |found| found.len()) <= MAX_BYTES {
+        if std::fs::metadata(&path).map_or(0, |metadata| metadata.len()) <= MAX_BYTES {
             metrics(&mut run, &path)?;
         }
     }
@@ -87,9 +87,9 @@ fn flat(config: &Json) -> Vec<(String, Json)> {
             _ => found.push((prefix.to_owned(), value.clone())),
         }
     }
-    let mut found = Vec::new();
-    below("", config, &mut found);
-    found
+    let mut entries = Vec::new();
+    below("", config, &mut entries);
+    entries
 }
 
 /// Adds the metrics of a file, if it is of a kind that has some.

@@ -15,22 +15,23 @@ pub(super) fn json(text: &str) -> Option<Json> {
         return strict.ok();
     }
     let mut quoted = String::with_capacity(text.len() + 16);
-    let (mut rest, mut inside) = (text, false);
-    while let Some(char) = rest.chars().next() {
-        let word = ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| !inside && rest.starts_with(word));
+    let (mut remaining_text, mut inside) = (text, false);
+    while let Some(char) = remaining_text.chars().next() {
+        let word =
+            ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| !inside && remaining_text.starts_with(word));
         if let Some(word) = word {
             quoted.extend(["\"", word, "\""]);
-            rest = &rest[word.len()..];
+            remaining_text = &remaining_text[word.len()..];
             continue;
         }
         let mut length = char.len_utf8();
         match char {
             '"' => inside = !inside,
-            '\\' if inside => length += rest[length..].chars().next().map_or(0, char::len_utf8),
+            '\\' if inside => length += remaining_text[length..].chars().next().map_or(0, char::len_utf8),
             _ => {}
         }
-        quoted.push_str(&rest[..length]);
-        rest = &rest[length..];
+        quoted.push_str(&remaining_text[..length]);
+        remaining_text = &remaining_text[length..];
     }
     serde_json::from_str(&quoted).ok()
 }

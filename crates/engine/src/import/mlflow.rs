@@ -66,13 +66,13 @@ fn run(folder: &Path, experiment: &str) -> Result<Option<Run>, ImportError> {
     if meta.get("lifecycle_stage").and_then(Json::as_str) == Some("deleted") {
         return Ok(None);
     }
-    let whole = |name: &str| meta.get(name).and_then(Json::as_i64);
+    let integer = |name: &str| meta.get(name).and_then(Json::as_i64);
     let status = match meta.get("status") {
         Some(Json::String(word)) => word.clone(),
         Some(number) => word(number.as_i64().unwrap_or_default()).to_owned(),
         None => String::new(),
     };
-    let mut run = begun(&name_of(folder), experiment, &status, whole("start_time"), whole("end_time"));
+    let mut run = begun(&name_of(folder), experiment, &status, integer("start_time"), integer("end_time"));
     meta.get("run_name").and_then(Json::as_str).unwrap_or_default().clone_into(&mut run.name);
     each_file(&folder.join("params"), "", 0, &mut |name, path| {
         run.params.extend(lenient::scalar(&text(path)?).map(|value| (name.to_owned(), value)));
@@ -125,7 +125,8 @@ fn begun(id: &str, experiment: &str, status: &str, started: Option<i64>, ended: 
         "RUNNING" | "SCHEDULED" => End::Running,
         other => End::Failed(other.to_owned()),
     };
-    let seconds = started.zip(ended).map_or(0.0, |(started, ended)| (ended - started).max(0) as f64 / 1000.0);
+    let seconds =
+        started.zip(ended).map_or(0.0, |(start_time, end_time)| (end_time - start_time).max(0) as f64 / 1000.0);
     let mut run = Run { id: id.to_owned(), end, started, seconds, ..Run::default() };
     run.params.extend(lenient::scalar(experiment).map(|name| ("experiment".to_owned(), name)));
     run

@@ -229,15 +229,15 @@ fn text(path: &Path) -> Result<String, ImportError> {
 /// The entries of a folder that are no links, by name: links may lead in circles, or out of the store.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let failed = |source| ImportError::Io { path: folder.to_owned(), source };
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if !entry.file_type().map_err(failed)?.is_symlink() {
-            found.push(entry.path());
+            paths.push(entry.path());
         }
     }
-    found.sort();
-    Ok(found)
+    paths.sort();
+    Ok(paths)
 }
 
 /// The name of a file or folder.

@@ -31,16 +31,16 @@ fn direct(runs: &mut Runs, index: i64, is_maximized: bool) {
 }
 
 /// A trial without values; `None` for one that has not begun. The study is a parameter, because trials of different studies differ.
-fn begun(study: &str, number: i64, state: &str, started: Option<i64>, ended: Option<i64>) -> Option<Run> {
+fn begun(study: &str, number: i64, state: &str, start_time: Option<i64>, end_time: Option<i64>) -> Option<Run> {
     let end = match state {
         "WAITING" => return None,
         "COMPLETE" => End::Finished,
         "RUNNING" => End::Running,
         other => End::Failed(other.to_owned()),
     };
-    let seconds = started.zip(ended).map_or(0.0, |(started, ended)| (ended - started).max(0) as f64 / 1000.0);
+    let seconds = start_time.zip(end_time).map_or(0.0, |(start, end)| (end - start).max(0) as f64 / 1000.0);
     let params = BTreeMap::from([("study".to_owned(), Value::Text(study.to_owned()))]);
-    Some(Run { id: format!("{study}-{number}"), params, end, started, seconds, ..Run::default() })
+    Some(Run { id: format!("{study}-{number}"), params, end, started: start_time, seconds, ..Run::default() })
 }
 
 /// A number and the word for its kind, which databases have beside it.
@@ -110,8 +110,9 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
             "trial_intermediate_values",
             &["trial_id", "step", "intermediate_value", kind],
             &mut |cells| {
-                let found = value(cells[2].number(), cells[3].text());
-                if let (Some(place), Some(step), Some(value)) = (places.get(&cells[0].int()), cells[1].number(), found)
+                let content = value(cells[2].number(), cells[3].text());
+                if let (Some(place), Some(step), Some(value)) =
+                    (places.get(&cells[0].int()), cells[1].number(), content)
                 {
                     runs.runs[*place].log(VALUE, lenient::step(step), value);
                 }
@@ -120,8 +121,8 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     }
     let kind = if database.has_column("trial_values", "value_type") { "value_type" } else { "objective" };
     database.rows("trial_values", &["trial_id", "objective", "value", kind], &mut |cells| {
-        let found = value(cells[2].number(), cells[3].text());
-        if let (Some(place), Some(index), Some(value)) = (places.get(&cells[0].int()), cells[1].int(), found) {
+        let content = value(cells[2].number(), cells[3].text());
+        if let (Some(place), Some(index), Some(value)) = (places.get(&cells[0].int()), cells[1].int(), content) {
             runs.runs[*place].conclude(&objective(index), value);
         }
     })?;
@@ -134,8 +135,8 @@ pub(super) fn detects_journal(path: &Path) -> bool {
     const MAX_FIRST_LINE: u64 = 1 << 20;
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut line = String::new();
-    let read = BufReader::new(file.take(MAX_FIRST_LINE)).read_line(&mut line);
-    read.is_ok() && lenient::json(&line).is_some_and(|first| first.get("op_code").is_some())
+    let result = BufReader::new(file.take(MAX_FIRST_LINE)).read_line(&mut line);
+    result.is_ok() && lenient::json(&line).is_some_and(|first| first.get("op_code").is_some())
 }
 
 /// A journal that is being read.
@@ -211,10 +212,10 @@ impl Journal {
         const SET_PARAM: i64 = 5;
         const SET_STATE: i64 = 6;
         const SET_INTERMEDIATE: i64 = 7;
-        let whole = |name: &str| operation.get(name).and_then(Json::as_i64);
+        let integer = |name: &str| operation.get(name).and_then(Json::as_i64);
         let time = |name: &str| operation.get(name).and_then(Json::as_str).and_then(lenient::milliseconds);
-        let trial = whole("trial_id").and_then(|id| usize::try_from(id).ok());
-        match (whole("op_code"), trial.and_then(|id| self.trials.get_mut(id))) {
+        let trial = integer("trial_id").and_then(|id| usize::try_from(id).ok());
+        match (integer("op_code"), trial.and_then(|id| self.trials.get_mut(id))) {
             (Some(CREATE_STUDY), _) => {
                 let name = operation.get("study_name").and_then(Json::as_str).unwrap_or_default();
                 self.studies.push(Some(name.to_owned()));
@@ -223,18 +224,18 @@ impl Journal {
                 self.directions.extend((0..).zip(directions));
             }
             (Some(DELETE_STUDY), _) => {
-                let study = whole("study_id").and_then(|id| usize::try_from(id).ok());
+                let study = integer("study_id").and_then(|id| usize::try_from(id).ok());
                 if let Some(study) = study.and_then(|id| self.studies.get_mut(id)) {
                     *study = None;
                 }
             }
             (Some(CREATE_TRIAL), _) => {
-                let study = whole("study_id").and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
+                let study = integer("study_id").and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
                 let number = self.trials.iter().filter(|trial| trial.study == study).count();
                 let mut trial = Trial {
                     study,
                     number: i64::try_from(number).unwrap_or(i64::MAX),
-                    state: whole("state").unwrap_or(0),
+                    state: integer("state").unwrap_or(0),
                     started: time("datetime_start"),
                     ended: time("datetime_complete"),
                     run: Run::default(),
@@ -250,7 +251,7 @@ impl Journal {
                 trial.run.params.extend(value.map(|value| (name.to_owned(), value)));
             }
             (Some(SET_STATE), Some(trial)) => {
-                trial.state = whole("state").unwrap_or(trial.state);
+                trial.state = integer("state").unwrap_or(trial.state);
                 trial.started = time("datetime_start").or(trial.started);
                 trial.ended = time("datetime_complete").or(trial.ended);
                 trial.finish(operation);

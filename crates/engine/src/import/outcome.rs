@@ -61,13 +61,13 @@ fn curve(name: &str, points: &Points, notices: &mut Vec<String>) -> Option<Curve
         notices.push(format!("{dropped} values of `{name}` are not finite, and not in its curve"));
     }
     let last = finite.len().checked_sub(1).filter(|last| *last > 0)?;
-    let kept: Vec<(u64, f64)> = if finite.len() <= MAX_POINTS {
+    let points: Vec<(u64, f64)> = if finite.len() <= MAX_POINTS {
         finite
     } else {
         notices.push(format!("the curve of `{name}` has {MAX_POINTS} of {} values", finite.len()));
         (0..MAX_POINTS).map(|index| finite[index * last / (MAX_POINTS - 1)]).collect()
     };
-    let (at, values) = kept.into_iter().unzip();
+    let (at, values) = points.into_iter().unzip();
     Some(Curve { unit: Unit::One, at, values }.named(name))
 }
 

@@ -41,7 +41,7 @@ impl Kind {
 
     /// The kind of a word.
     pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, ..)| *known == word).map(|(.., kind)| *kind)
+        Self::ALL.iter().find(|(name, ..)| *name == word).map(|(.., kind)| *kind)
     }
 
     /// The word on the command line.
@@ -110,13 +110,13 @@ pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
         }
     }
     // Jobs of Hydra and runs of other programs may have event files, too.
-    let others: [Detector; 4] = [
+    let detectors: [Detector; 4] = [
         (Kind::Csv, csv::detects),
         (Kind::Hydra, hydra::detects),
         (Kind::Tensorboard, tensorboard::detects),
         (Kind::Optuna, |path| path.is_file() && !is_database(path) && optuna::detects_journal(path)),
     ];
-    if let Some((kind, _)) = others.iter().find(|(_, detects)| detects(path)) {
+    if let Some((kind, _)) = detectors.iter().find(|(_, detects)| detects(path)) {
         return Ok(*kind);
     }
     Err(ImportError::Unknown(path.to_owned()))

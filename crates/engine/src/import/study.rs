@@ -192,8 +192,8 @@ fn unique_ids(runs: &mut [Run], notices: &mut Vec<String>) {
     }
 }
 
-fn having(number: usize, what: &str) -> String {
-    format!("{} {}", count(number, what), if number == 1 { "has" } else { "have" })
+fn having(number: usize, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "has" } else { "have" })
 }
 
 /// A text that a recipe can have, and true if it is another one.
@@ -283,8 +283,8 @@ fn split(
 
 /// The parameters with names of axes, the seed last.
 fn named(params: &[String], seed: Option<&String>) -> Vec<(String, String)> {
-    let mut used: BTreeSet<String> = TAKEN.iter().map(|name| (*name).to_owned()).collect();
-    used.insert(SEED.to_owned());
+    let mut names: BTreeSet<String> = TAKEN.iter().map(|name| (*name).to_owned()).collect();
+    names.insert(SEED.to_owned());
     let mut axes = Vec::new();
     for name in params.iter().filter(|name| seed != Some(name)) {
         let valid = |char: char| if char.is_ascii_alphanumeric() || "_-".contains(char) { char } else { '_' };
@@ -292,7 +292,7 @@ fn named(params: &[String], seed: Option<&String>) -> Vec<(String, String)> {
         if !is_name(&axis) {
             axis.insert(0, '_');
         }
-        while !used.insert(axis.clone()) {
+        while !names.insert(axis.clone()) {
             axis.push('_');
         }
         axes.push((name.clone(), axis));

@@ -30,12 +30,12 @@ fn is_event_file(path: &Path) -> bool {
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+    fn find(folder: &Path, level: usize, paths: &mut Vec<PathBuf>) -> Result<(), ImportError> {
         for path in entries(folder)? {
             if is_event_file(&path) {
-                found.push(path);
+                paths.push(path);
             } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, found)?;
+                find(&path, level + 1, paths)?;
             }
         }
         Ok(())
@@ -43,9 +43,9 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     if is_event_file(path) {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
-    find(path, 1, &mut found)?;
-    Ok(found)
+    let mut paths = Vec::new();
+    find(path, 1, &mut paths)?;
+    Ok(paths)
 }
 
 /// Reads the runs below a folder. Event files do not say how a run ended, so all of them count as finished.
@@ -67,14 +67,14 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
             run.params.extend(names.iter().flat_map(|name| named(name)));
         }
     }
-    let mut found = Runs { runs: runs.into_values().collect(), ..Runs::default() };
+    let mut result = Runs { runs: runs.into_values().collect(), ..Runs::default() };
     if damaged > 0 {
-        found.notices.push(format!(
+        result.notices.push(format!(
             "the end of {} is torn or damaged: the records before it are read",
             count(damaged, "event file")
         ));
     }
-    Ok(found)
+    Ok(result)
 }
 
 /// Adds the values of the event files below a folder to a run.
@@ -99,9 +99,9 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
         return Err(ImportError::format(path, format!("it has {length} bytes, of at most {MAX_BYTES}")));
     }
     let bytes = std::fs::read(path).map_err(failed)?;
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        let Some((header, inner)) = rest.split_first_chunk::<HEADER>() else { return Ok(false) };
+    let mut remaining_bytes = bytes.as_slice();
+    while !remaining_bytes.is_empty() {
+        let Some((header, inner)) = remaining_bytes.split_first_chunk::<HEADER>() else { return Ok(false) };
         let size = content_length(*header).and_then(|size| usize::try_from(size).ok());
         let Some((event, after)) = size.and_then(|size| inner.split_at_checked(size)) else { return Ok(false) };
         let Some((footer, after)) = after.split_at_checked(FOOTER) else { return Ok(false) };
@@ -113,15 +113,15 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
             run.log(&format!("{prefix}{}", scalar.tag), step, scalar.value);
         }
         hparams(run, event);
-        rest = after;
+        remaining_bytes = after;
     }
     Ok(true)
 }
 
 /// The message in a field of another one, the first there is.
-fn inner(message: &[u8], wanted: u64) -> Option<&[u8]> {
+fn inner(message: &[u8], number: u64) -> Option<&[u8]> {
     Fields(message).find_map(|(field, value)| match value {
-        Field::Bytes(content) if field == wanted => Some(content),
+        Field::Bytes(content) if field == number => Some(content),
         _ => None,
     })
 }

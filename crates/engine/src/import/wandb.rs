@@ -36,12 +36,12 @@ fn is_log(path: &Path) -> bool {
 }
 
 fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+    fn find(folder: &Path, level: usize, paths: &mut Vec<PathBuf>) -> Result<(), ImportError> {
         for path in entries(folder)? {
             if is_log(&path) {
-                found.push(path);
+                paths.push(path);
             } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, found)?;
+                find(&path, level + 1, paths)?;
             }
         }
         Ok(())
@@ -49,9 +49,9 @@ fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     if is_log(path) {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
-    find(path, 1, &mut found)?;
-    Ok(found)
+    let mut paths = Vec::new();
+    find(path, 1, &mut paths)?;
+    Ok(paths)
 }
 
 /// Reads the runs of a folder. Several logs of one run, which a resumed run has, are put together in the order of their folders' names.
@@ -65,9 +65,9 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
         };
         torn += usize::from(log.is_torn);
         match runs.runs.iter_mut().find(|known| known.id == log.run.id) {
-            Some(known) => {
+            Some(existing_run) => {
                 parts += 1;
-                merge(known, log.run);
+                merge(existing_run, log.run);
             }
             None => runs.runs.push(log.run),
         }
@@ -84,9 +84,9 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
 fn merge(run: &mut Run, later: Run) {
     run.params.extend(later.params);
     for (name, points) in later.series {
-        let known = run.series.entry(name).or_default();
-        known.by_step.extend(points.by_step);
-        known.last = points.last.or(known.last);
+        let series = run.series.entry(name).or_default();
+        series.by_step.extend(points.by_step);
+        series.last = points.last.or(series.last);
     }
     run.end = later.end;
     run.seconds += later.seconds;
@@ -133,9 +133,9 @@ fn records(bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
     const LAST: u8 = 4;
     let (mut at, mut open) = (MAGIC.len(), Vec::new());
     while at < bytes.len() {
-        let left = BLOCK - at % BLOCK;
-        if left < HEADER {
-            at += left;
+        let remaining = BLOCK - at % BLOCK;
+        if remaining < HEADER {
+            at += remaining;
             continue;
         }
         let Some(header) = bytes.get(at..at + HEADER) else { return false };
@@ -229,8 +229,8 @@ impl Log {
 
     fn history(&mut self, content: &[u8]) {
         let all: Vec<(String, Json)> = items(content).collect();
-        let own = all.iter().find(|(name, _)| name == "_step").and_then(|(_, value)| value.as_u64());
-        let step = own.unwrap_or_else(|| self.step.saturating_add(1));
+        let step = all.iter().find(|(name, _)| name == "_step").and_then(|(_, value)| value.as_u64());
+        let step = step.unwrap_or_else(|| self.step.saturating_add(1));
         self.step = step;
         for (name, value) in all.iter().filter(|(name, _)| !name.starts_with('_')) {
             numbers(name, value, &mut |name, number| self.run.log(name, step, number));

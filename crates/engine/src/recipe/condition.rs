@@ -109,15 +109,15 @@ impl Condition {
         };
         let condition = Self { span, root };
         for reference in condition.references() {
-            let (what, known): (_, Vec<&str>) = if reference.scope == Scope::Params {
+            let (kind, names): (_, Vec<&str>) = if reference.scope == Scope::Params {
                 ("params", params.keys().map(String::as_str).collect())
             } else {
                 ("axes of this step", axes.to_vec())
             };
-            if !known.contains(&reference.name.as_str()) {
+            if !names.contains(&reference.name.as_str()) {
                 let message = format!("unknown name `{}`", reference.name);
-                let problem = Problem::new(sources, reference.span, message, format!("not one of the {what}"))
-                    .maybe_help(suggest(&reference.name, what, known));
+                let problem = Problem::new(sources, reference.span, message, format!("not one of the {kind}"))
+                    .maybe_help(suggest(&reference.name, kind, names));
                 problems.push(reference.span, problem);
                 return None;
             }
@@ -127,9 +127,9 @@ impl Condition {
 
     /// Every name in it.
     pub fn references(&self) -> Vec<&Reference> {
-        let mut found = Vec::new();
-        self.root.references(&mut found);
-        found
+        let mut references = Vec::new();
+        self.root.references(&mut references);
+        references
     }
 
     /// True if it holds; an error if it compares values that cannot be compared. An axis that a point does not have is
@@ -163,9 +163,9 @@ impl Filter {
 
     /// The columns that it refers to.
     pub fn names(&self) -> Vec<&str> {
-        let mut found = Vec::new();
-        self.root.references(&mut found);
-        found.into_iter().map(|reference| reference.name.as_str()).collect()
+        let mut references = Vec::new();
+        self.root.references(&mut references);
+        references.into_iter().map(|reference| reference.name.as_str()).collect()
     }
 
     /// True if it holds for these values of the columns; a missing value is null, which equals nothing else and has no
@@ -184,14 +184,14 @@ fn truth(root: &Node, look: &Look<'_>) -> Result<bool, String> {
 }
 
 impl Node {
-    fn references<'a>(&'a self, found: &mut Vec<&'a Reference>) {
+    fn references<'a>(&'a self, references: &mut Vec<&'a Reference>) {
         match self {
             Self::Or(left, right) | Self::And(left, right) | Self::Compare(left, _, right) => {
-                left.references(found);
-                right.references(found);
+                left.references(references);
+                right.references(references);
             }
-            Self::Not(inner) => inner.references(found),
-            Self::Reference(reference) => found.push(reference),
+            Self::Not(inner) => inner.references(references),
+            Self::Reference(reference) => references.push(reference),
             Self::Literal(_) => {}
         }
     }
@@ -241,23 +241,23 @@ fn tokens(text: &str) -> Result<Vec<(Token, usize, usize)>, Mistake> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {
-        let rest = &text[at..];
+        let tail = &text[at..];
         if first.is_whitespace() {
             at += first.len_utf8();
             continue;
         }
-        let (token, len) = if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+        let (token, len) = if let Some(symbol) = SYMBOLS.iter().find(|symbol| tail.starts_with(**symbol)) {
             (Token::Symbol(symbol), symbol.len())
         } else if first == '\'' || first == '"' {
-            let end = rest[1..].find(first).ok_or_else(|| ("text without an end".to_owned(), at, rest.len()))?;
-            (Token::Literal(Value::Text(rest[1..=end].to_owned())), end + 2)
+            let end = tail[1..].find(first).ok_or_else(|| ("text without an end".to_owned(), at, tail.len()))?;
+            (Token::Literal(Value::Text(tail[1..=end].to_owned())), end + 2)
         } else {
             let stop = |char: char| char.is_whitespace() || "&|=!<>()'\"".contains(char);
-            let len = rest.find(stop).unwrap_or(rest.len());
+            let len = tail.find(stop).unwrap_or(tail.len());
             if len == 0 {
                 return Err((format!("`{first}` means nothing here"), at, first.len_utf8()));
             }
-            (word(&rest[..len]), len)
+            (word(&tail[..len]), len)
         };
         tokens.push((token, at, len));
         at += len;

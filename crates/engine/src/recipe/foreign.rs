@@ -159,7 +159,7 @@ pub(super) struct ForeignReference<'t> {
 /// Finds `{{ params.x }}`, `${ params.x }`, `$params.x` and `$(params.x)` in a text.
 pub(super) fn references(text: &str) -> Vec<ForeignReference<'_>> {
     const FORMS: [(&str, &str); 4] = [("{{", "}}"), ("${", "}"), ("$(", ")"), ("$", "")];
-    let mut found = Vec::new();
+    let mut references = Vec::new();
     for scope in ["params", "matrix"] {
         for (at, _) in text.match_indices(scope) {
             let rest = &text[at + scope.len()..];
@@ -167,20 +167,20 @@ pub(super) fn references(text: &str) -> Vec<ForeignReference<'_>> {
             let end = rest.find(|char: char| !char.is_ascii_alphanumeric() && char != '_' && char != '-');
             let name = &rest[..end.unwrap_or(rest.len())];
             let before = text[..at].trim_end();
-            let behind = at + scope.len() + 1 + name.len();
+            let end_of_name = at + scope.len() + 1 + name.len();
             let form = FORMS.iter().find(|(open, _)| before.ends_with(open));
             // A `$` belongs to the name behind it; braces may stand apart.
             let Some((open, close)) = form.filter(|(open, _)| *open != "$" || before.len() == at) else { continue };
-            let after = text[behind..].trim_start();
+            let after = text[end_of_name..].trim_start();
             if name.is_empty() || !after.starts_with(close) {
                 continue;
             }
             let start = before.len() - open.len();
-            let end = if close.is_empty() { behind } else { text.len() - after.len() + close.len() };
-            found.push(ForeignReference { start, len: end - start, scope, name });
+            let end = if close.is_empty() { end_of_name } else { text.len() - after.len() + close.len() };
+            references.push(ForeignReference { start, len: end - start, scope, name });
         }
     }
-    found
+    references
 }
 
 /// A text that is nothing but `params.x` or `matrix.x`.

@@ -312,8 +312,8 @@ impl Recipe {
 
     /// The names of all metrics and curves that it uses: those that it shows, declares, decides by and passes on to other jobs.
     pub(crate) fn used(&self) -> BTreeSet<String> {
-        let passed = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());
-        let passed = passed.filter(|reference| matches!(reference.scope, Scope::Needs(..)));
+        let references = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());
+        let passed_references = references.filter(|reference| matches!(reference.scope, Scope::Needs(..)));
         let decided = self.steps.iter().filter_map(|step| step.search.as_ref());
         let decided = decided.flat_map(|search| {
             let by = search.rungs.as_ref().map(|rungs| &rungs.by);
@@ -321,7 +321,7 @@ impl Recipe {
                 .chain(search.racing.as_ref().map(|racing| &racing.by))
                 .chain(search.suggest.iter().map(|suggest| &suggest.by))
         });
-        let names = self.metrics().chain(passed.map(|reference| reference.name.as_str()));
+        let names = self.metrics().chain(passed_references.map(|reference| reference.name.as_str()));
         let names =
             names.chain(decided.chain(self.rules.iter().map(|rule| &rule.name)).map(|name| name.value.as_str()));
         // The step of a series' best value is a metric, too.
@@ -365,11 +365,11 @@ impl Step {
     pub(crate) fn scales(&self) -> Vec<(String, bool)> {
         let space =
             self.search.iter().filter_map(|search| search.suggest.as_ref()).flat_map(|suggest| &suggest.space.axes);
-        let chosen = space.filter_map(|axis| match axis.domain {
+        let searched = space.filter_map(|axis| match axis.domain {
             Domain::Float { log, .. } | Domain::Int { log, .. } => Some((axis.name.clone(), log)),
             Domain::Choice { .. } => None,
         });
-        self.matrix.scales().chain(chosen).collect()
+        self.matrix.scales().chain(searched).collect()
     }
 
     /// True for an axis that repeats jobs: `seed`, and the axes that `replicates` declares as seeds or repetitions.

@@ -299,8 +299,8 @@ fn place(sources: &Sources, source: u16, location: serde_saphyr::Location) -> Sp
     let text = sources.text(source);
     let start = start.min(text.len());
     let rest = text.get(start..(start + len).min(text.len())).unwrap_or("");
-    let shown = rest.lines().next().unwrap_or("").trim_end().len();
-    Span { source, start: u32::try_from(start).unwrap_or(u32::MAX), len: u32::try_from(shown).unwrap_or(u32::MAX) }
+    let length = rest.lines().next().unwrap_or("").trim_end().len();
+    Span { source, start: u32::try_from(start).unwrap_or(u32::MAX), len: u32::try_from(length).unwrap_or(u32::MAX) }
 }
 
 fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, problems: &mut Collector) {

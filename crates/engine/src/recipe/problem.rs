@@ -232,8 +232,8 @@ pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a
             return Some(format!("did you mean `{candidate}`?"));
         }
         allowed.sort_by_key(|candidate| std::cmp::Reverse(kinship(word, candidate)));
-        let others = allowed.len() - MAX_LISTED_WORDS;
-        return Some(format!("{what}: {} and {others} more", list(&allowed[..MAX_LISTED_WORDS])));
+        let rest_count = allowed.len() - MAX_LISTED_WORDS;
+        return Some(format!("{what}: {} and {rest_count} more", list(&allowed[..MAX_LISTED_WORDS])));
     }
     Some(match nearest {
         Some(candidate) => format!("did you mean `{candidate}`? {what}: {}", list(&allowed)),
@@ -247,8 +247,8 @@ pub(crate) fn near_file(base: &Path, path: &str) -> String {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let (inner, wanted) = path.rsplit_once('/').map_or(("", path), |(_, name)| path.split_at(path.len() - name.len()));
-    match nearest(wanted, names.iter().map(String::as_str)) {
+    let (inner, name) = path.rsplit_once('/').map_or(("", path), |(_, name)| path.split_at(path.len() - name.len()));
+    match nearest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{inner}{near}`?"),
         None => format!(
             "it was looked for in `{}`",
@@ -277,12 +277,12 @@ fn kinship(word: &str, candidate: &str) -> (usize, usize, u64) {
             .collect()
     };
     let (wanted, has) = (parts(word), parts(candidate));
-    let shared = has.iter().filter(|part| wanted.contains(part)).count();
+    let shared_parts = has.iter().filter(|part| wanted.contains(part)).count();
     let beginnings = has.iter().filter(|part| wanted.iter().any(|word| starts_alike(word, part))).count();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
     let similarity = (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()) * 1000.0) as u64;
     // Of two names with the same number of shared parts, the one with fewer other parts is closer.
-    (shared * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
+    (shared_parts * 100 / (has.len() + wanted.len()).max(1), beginnings, similarity)
 }
 
 fn starts_alike(word: &str, part: &str) -> bool {

@@ -15,13 +15,15 @@ const FILE: &str = "store/reports.json";
 /// Gives a recipe a report folder of its own if its folder is that of another recipe file, which is still there.
 pub(crate) fn tell_apart(recipes: &mut [Recipe], results: &Path) {
     let Ok(root) = results.canonicalize() else { return };
-    let known = read(&root);
+    let entries = read(&root);
     for recipe in recipes {
-        let Some(own) = from(&root, &recipe.file) else { continue };
-        let other = known.get(&text(&recipe.report)).filter(|other| **other != own && root.join(other).is_file());
+        let Some(recipe_path) = from(&root, &recipe.file) else { continue };
+        let other =
+            entries.get(&text(&recipe.report)).filter(|other| **other != recipe_path && root.join(other).is_file());
         if let Some(other) = other {
-            let apart = with_suffix(&recipe.report, &format!(".{}", &blake3::hash(own.as_bytes()).to_hex()[..8]));
-            recipe.taken = Some((std::mem::replace(&mut recipe.report, apart), other.clone()));
+            let report =
+                with_suffix(&recipe.report, &format!(".{}", &blake3::hash(recipe_path.as_bytes()).to_hex()[..8]));
+            recipe.taken = Some((std::mem::replace(&mut recipe.report, report), other.clone()));
         }
     }
 }
@@ -29,15 +31,15 @@ pub(crate) fn tell_apart(recipes: &mut [Recipe], results: &Path) {
 /// Notes that the report of a recipe is in its folder.
 pub(crate) fn register(recipe: &Recipe, results: &Path) -> io::Result<()> {
     let root = results.canonicalize()?;
-    let Some(own) = from(&root, &recipe.file) else { return Ok(()) };
-    let mut known = read(&root);
-    if known.insert(text(&recipe.report), own.clone()).is_some_and(|before| before == own) {
+    let Some(recipe_path) = from(&root, &recipe.file) else { return Ok(()) };
+    let mut entries = read(&root);
+    if entries.insert(text(&recipe.report), recipe_path.clone()).is_some_and(|before| before == recipe_path) {
         return Ok(());
     }
     let path = root.join(FILE);
     let folder = path.parent().unwrap_or(&root);
     fs_err::create_dir_all(folder)?;
-    replace(&path, &serde_json::to_vec_pretty(&known)?, Readers::All, Outlives::Process)
+    replace(&path, &serde_json::to_vec_pretty(&entries)?, Readers::All, Outlives::Process)
 }
 
 /// Reads the known reports; empty if the file is missing or damaged. A later report writes the file anew.

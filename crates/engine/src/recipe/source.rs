@@ -107,14 +107,21 @@ impl Sources {
     fn add_in(&mut self, name: impl AsRef<str>, path: Option<&Path>, text: impl Into<Arc<str>>) -> u16 {
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let text: Arc<str> = text.into();
-        let shown = match clean_in_place(&text) {
+        let shown_text = match clean_in_place(&text) {
             Cow::Borrowed(_) => Arc::clone(&text),
-            Cow::Owned(shown) => shown.into(),
+            Cow::Owned(text) => text.into(),
         };
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
         let name = clean(name.as_ref()).into_owned();
-        self.texts.push(Text { name, path: path.map(Into::into), folder: folder.into(), whole: text, shown, lines });
+        self.texts.push(Text {
+            name,
+            path: path.map(Into::into),
+            folder: folder.into(),
+            whole: text,
+            shown: shown_text,
+            lines,
+        });
         u16::try_from(self.texts.len() - 1).unwrap_or(u16::MAX)
     }
 
@@ -183,16 +190,16 @@ impl Sources {
 
 /// Name of a file in messages: the given path, without components such as `sweeps/..`.
 fn display_name(path: &Path) -> String {
-    let mut shown = PathBuf::new();
+    let mut name = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir if shown.file_name().is_some() => {
-                shown.pop();
+            Component::ParentDir if name.file_name().is_some() => {
+                name.pop();
             }
-            other => shown.push(other),
+            other => name.push(other),
         }
     }
-    shown.display().to_string()
+    name.display().to_string()
 }
 
 fn to_u32(number: usize) -> u32 {

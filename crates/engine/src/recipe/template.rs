@@ -332,8 +332,8 @@ fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collecto
     let mark = |start: usize, len: usize| shift.map_or(span, |shift| span.part(shift + start, len));
     let mut pieces = Vec::new();
     let mut rest = 0;
-    while let Some(found) = text[rest..].find("${{") {
-        let start = rest + found;
+    while let Some(offset) = text[rest..].find("${{") {
+        let start = rest + offset;
         if start > rest {
             pieces.push(Piece::Text(text[rest..start].to_owned()));
         }

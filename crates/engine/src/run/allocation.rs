@@ -69,25 +69,25 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
     let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(spec.index))?;
     // Dependencies in Slurm only decide the time: Slurm runs a job even if it has forgotten the dependency.
-    let missing = spec
+    let missing_key = spec
         .identity
         .needs
         .iter()
         .find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
     let manifests = if hosted {
         let base = spec.identity.base_key().map_err(io::Error::from)?;
-        let sent = hosts::sent_files(&std::env::current_dir()?);
-        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect(), sent)
+        let files = hosts::sent_files(&std::env::current_dir()?);
+        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect(), files)
     } else {
         store.manifests()
     };
     let resources = if spec.is_program() { whole(spec.resources) } else { spec.resources };
     let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), resources, ..spec };
     let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() }, &store, manifests)?;
-    if let Some(missing) = missing {
-        let text = format!("it does not run: {} has no record, which it needs", missing.short());
+    if let Some(missing_key) = missing_key {
+        let text = format!("it does not run: {} has no record, which it needs", missing_key.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
-        return Ok(Ended::Blocked(missing));
+        return Ok(Ended::Blocked(missing_key));
     }
     let device = match device_of(&plan) {
         Ok(device) => device,
@@ -97,8 +97,8 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
             return Ok(Ended::Ran(Summary { failed: 1, ..Summary::default() }));
         }
     };
-    let here = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
-    here.run(&[Disposition::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
+    let allocation_run = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
+    allocation_run.run(&[Disposition::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
 }
 
 /// Resources of a program that has its allocation for itself: the whole allocation, unless the recipe declares less.
@@ -125,22 +125,22 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let done = store.look(&keys).map_err(io::Error::other)?.whole;
     let added = folder.added()?;
     let jobs = manifest.jobs.iter().zip(done);
-    let wanted: Vec<Disposition> = jobs
+    let dispositions: Vec<Disposition> = jobs
         .enumerate()
         .map(|(index, (job, done))| match job.wanted {
             Disposition::Yes if done => Disposition::Cached,
             // Released since the run began.
             Disposition::Reserve if added.contains(&index) && done => Disposition::Cached,
             Disposition::Reserve if added.contains(&index) => Disposition::Yes,
-            wanted => wanted,
+            disposition => disposition,
         })
         .collect();
     let device = device_of(&plan).map_err(io::Error::other)?;
     let history = History::read(&store, &plan)?;
     let mut journal = Journal::part(&folder.pilot(number), None)?;
     let failures = Failures::of_run(folder.path());
-    let here = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
-    here.run(&wanted, &history, None, Some(failures), &mut journal)
+    let allocation_run = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
+    allocation_run.run(&dispositions, &history, None, Some(failures), &mut journal)
 }
 
 /// Runner of jobs in an allocation.
@@ -156,7 +156,7 @@ impl AllocationRun<'_> {
     /// Runs the wanted jobs, at most `jobs` at once.
     fn run(
         self,
-        wanted: &[Disposition],
+        dispositions: &[Disposition],
         history: &History,
         jobs: Option<usize>,
         failures: Option<Failures>,
@@ -171,7 +171,7 @@ impl AllocationRun<'_> {
         let arriving = Arriving::default();
         let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
         let control = Control { signals: Some(signals), rounds: None };
-        super::run(plan, store, wanted, &options, history, control, &mut [journal])
+        super::run(plan, store, dispositions, &options, history, control, &mut [journal])
     }
 }
 
@@ -189,19 +189,19 @@ fn from_serialized(specs: JobSpecs, store: &Store, manifests: Manifests) -> io::
 /// True if a needed job has a record, or gets one within the delay of a file system. A job that is known to
 /// have failed is not waited for.
 fn arrives(store: &Store, folder: &RunFolder, need: Key, lag: Duration) -> bool {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut pause = Duration::from_millis(50);
     loop {
         if matches!(store.get(need), Ok(Some(_))) {
             return true;
         }
-        let said = journal::more(&folder.part(need), &mut 0);
-        let failed = said.iter().rev().find_map(|line| match line.event {
+        let lines = journal::more(&folder.part(need), &mut 0);
+        let failed = lines.iter().rev().find_map(|line| match line.event {
             RunEvent::Failed { .. } => Some(true),
             RunEvent::Started { .. } | RunEvent::Done { .. } => Some(false),
             _ => None,
         });
-        if failed == Some(true) || begun.elapsed() >= lag {
+        if failed == Some(true) || start.elapsed() >= lag {
             return false;
         }
         thread::sleep(pause);

@@ -86,13 +86,13 @@ fn bound(demand: &Demand, limits: &Limits, measures: bool) -> (usize, String) {
     if demand.gpus > 0 {
         let share = estimate::share_of_gpus(demand, limits);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as many as there are parts")]
-        let most = ((1.0 / share.max(1e-6)) + 1e-9) as usize;
+        let max_parts = ((1.0 / share.max(1e-6)) + 1e-9) as usize;
         let gpus = demand.part().map_or_else(|| count(demand.gpus, "GPU"), |part| format!("{part} of a GPU"));
-        bounds.push((most, format!("{gpus} each")));
+        bounds.push((max_parts, format!("{gpus} each")));
     }
-    if let Some(most) = limits.memory.checked_div(demand.memory) {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        bounds.push((most, format!("{} of memory each", quantity(demand.memory as f64, Unit::Bytes))));
+    if let Some(max_jobs) = limits.memory.checked_div(demand.memory) {
+        let max_jobs = usize::try_from(max_jobs).unwrap_or(usize::MAX);
+        bounds.push((max_jobs, format!("{} of memory each", quantity(demand.memory as f64, Unit::Bytes))));
     }
     bounds.push((limits.jobs, format!("`--jobs {0}` or `SWEEP_JOBS={0}`", limits.jobs)));
     let (most, because) = bounds.into_iter().min_by_key(|(most, _)| *most).unwrap_or_default();

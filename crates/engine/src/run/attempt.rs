@@ -217,15 +217,15 @@ impl Attempt {
     }
 
     /// The kind of end of an attempt without a result.
-    pub(super) fn unfinished(&mut self, status: ExitStatus, strays: usize, policy: &Policy) -> Unfinished {
-        let kept = self.kept();
-        let with_kept = |message: String| match &kept {
-            Some(kept) => format!("{message}; {kept}"),
+    pub(super) fn unfinished(&mut self, status: ExitStatus, stray_lines: usize, policy: &Policy) -> Unfinished {
+        let note = self.kept();
+        let with_kept = |message: String| match &note {
+            Some(note) => format!("{message}; {note}"),
             None => message,
         };
-        let said = self.outcome.take().and_then(Result::err);
+        let job_failure = self.outcome.take().and_then(Result::err);
         let span = |limit: Option<Duration>| duration(limit.unwrap_or_default().as_secs_f64());
-        let mut failure = match (self.ending.map(|end| end.why), said) {
+        let mut failure = match (self.ending.map(|end| end.why), job_failure) {
             (Some(Ending::Timeout), _) => {
                 let message = format!("it took longer than its timeout of {}", span(policy.timeout));
                 Failure { kind: FailureKind::Timeout, message }
@@ -235,15 +235,15 @@ impl Attempt {
                 let message = format!("it stalled: no sign of life for {silence}, its heartbeat");
                 Failure { kind: FailureKind::Stalled, message }
             }
-            (_, Some(said)) if said.kind == FailureKind::Stopped && self.asked.is_some() => {
-                return Unfinished::Stopped(with_kept(said.message));
+            (_, Some(job_failure)) if job_failure.kind == FailureKind::Stopped && self.asked.is_some() => {
+                return Unfinished::Stopped(with_kept(job_failure.message));
             }
-            (Some(Ending::Stopped), _) if kept.is_some() => {
+            (Some(Ending::Stopped), _) if note.is_some() => {
                 return Unfinished::Stopped(with_kept("it was ended".into()));
             }
             (Some(Ending::Stopped), _) => return Unfinished::GivenUp,
-            (None, Some(said)) => self.with_memory(said.recognized()),
-            (None, None) => self.with_memory(self.silent_end(status, strays)),
+            (None, Some(job_failure)) => self.with_memory(job_failure.recognized()),
+            (None, None) => self.with_memory(self.silent_end(status, stray_lines)),
         };
         failure.message = with_kept(failure.message);
         Unfinished::Failed(failure)
@@ -259,7 +259,7 @@ impl Attempt {
     }
 
     /// Returns the failure of a worker that ended without a message.
-    fn silent_end(&self, status: ExitStatus, strays: usize) -> Failure {
+    fn silent_end(&self, status: ExitStatus, stray_lines: usize) -> Failure {
         let (kind, mut message) = match status.signal() {
             Some(9) => killed("the worker", OutOfMemory::now().since(self.memory)),
             Some(6) => match last_line(&self.log, "memory allocation of") {
@@ -268,8 +268,8 @@ impl Attempt {
             },
             _ => (FailureKind::Crash, describe_exit(status)),
         };
-        if strays > 0 {
-            message = format!("{message}; it wrote {} where only messages should go", count(strays, "line"));
+        if stray_lines > 0 {
+            message = format!("{message}; it wrote {} where only messages should go", count(stray_lines, "line"));
         }
         Failure { kind, message }
     }

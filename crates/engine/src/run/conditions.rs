@@ -44,7 +44,7 @@ impl Surroundings {
     /// The conditions of a job whose worker has ended, without its program. `after` is the load at its end.
     pub(super) fn of(&self, job: &Job, attempt: &Attempt, after: Load, options: &Options) -> Conditions {
         let driver = options.device.as_ref().filter(|_| job.task.on_device).map(|device| device.driver.clone());
-        let usage = attempt.worker.cpu_seconds().and_then(|own| after.since(attempt.load, own));
+        let usage = attempt.worker.cpu_seconds().and_then(|seconds| after.since(attempt.load, seconds));
         Conditions {
             machine: Machine { driver: driver.filter(|driver| !driver.is_empty()), ..self.machine.clone() },
             exclusive: Exclusivity { asked: job.resources.exclusive, held: attempt.lease.alone },

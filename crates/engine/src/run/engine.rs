@@ -154,13 +154,13 @@ impl<'a, 'o> Executor<'a, 'o> for LocalExecutor<'a, 'o> {
                 self.message(job, message);
                 false
             }
-            Ok(Input::Closed(job, strays)) => self.closed(job, strays)?,
-            Ok(Input::Checked(job, found)) => {
-                let events = self.prepared(job, found);
+            Ok(Input::Closed(job, stray_lines)) => self.closed(job, stray_lines)?,
+            Ok(Input::Checked(job, check)) => {
+                let events = self.prepared(job, check);
                 self.steps(events)
             }
-            Ok(Input::Stored(job, begun, stored)) => {
-                let events = self.stored(job, begun, stored);
+            Ok(Input::Stored(job, start, stored)) => {
+                let events = self.stored(job, start, stored);
                 self.steps(events)
             }
             Ok(Input::Sampled(sample)) => {
@@ -283,34 +283,34 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
     }
 
     fn message(&mut self, job: usize, message: Message) {
-        let Some(running) = self.running.get_mut(&job) else { return };
+        let Some(attempt) = self.running.get_mut(&job) else { return };
         match message {
             Message::Progress(progress) => {
                 if progress.done > 0 || progress.total > 0 {
-                    running.milestones.reach(progress.done, running.begun.elapsed().as_secs_f64());
+                    attempt.milestones.reach(progress.done, attempt.begun.elapsed().as_secs_f64());
                 }
                 self.state.tell(&RunEvent::Progress { job, progress });
             }
             Message::Note(text) => {
-                if running.notices.len() < MAX_NOTICES {
-                    running.notices.push(shortened(&text, MAX_NOTICE_LENGTH));
+                if attempt.notices.len() < MAX_NOTICES {
+                    attempt.notices.push(shortened(&text, MAX_NOTICE_LENGTH));
                 }
                 self.state.tell(&RunEvent::Note { job, text });
             }
             Message::Alive | Message::Idle => {}
-            Message::Observed(observed) => running.observed = Some(observed),
+            Message::Observed(observed) => attempt.observed = Some(observed),
             Message::Agreed(agreement) => {
-                if let Some(comparing) = &mut running.comparing {
+                if let Some(comparing) = &mut attempt.comparing {
                     comparing.agree(agreement);
                 }
             }
-            Message::Done(outcome) => running.outcome = Some(Ok(outcome)),
-            Message::Failed(failure) => running.outcome = Some(Err(failure)),
+            Message::Done(outcome) => attempt.outcome = Some(Ok(outcome)),
+            Message::Failed(failure) => attempt.outcome = Some(Err(failure)),
         }
     }
 
     /// A worker has closed its output: it has ended or is about to.
-    fn closed(&mut self, job: usize, strays: usize) -> io::Result<bool> {
+    fn closed(&mut self, job: usize, stray_lines: usize) -> io::Result<bool> {
         let Some(mut attempt) = self.running.remove(&job) else { return Ok(false) };
         let status = attempt.worker.wait(GRACE)?;
         let after = Load::lately();
@@ -320,7 +320,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             Some(Ok(outcome)) => self.commit(job, attempt, outcome, (seconds, after)),
             outcome => {
                 attempt.outcome = outcome;
-                let end = attempt.unfinished(status, strays, &self.state.policy(job));
+                let end = attempt.unfinished(status, stray_lines, &self.state.policy(job));
                 attempt.scratch.clear();
                 match end {
                     Unfinished::Failed(failure) => {
@@ -476,9 +476,9 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             }
         }
         let now = self.ticked;
-        let due = self.retrying.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now));
-        let due: Vec<usize> = due.map(|(job, retry)| (*job, retry.at.take()).0).collect();
-        for job in due {
+        let retries = self.retrying.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now));
+        let jobs: Vec<usize> = retries.map(|(job, retry)| (*job, retry.at.take()).0).collect();
+        for job in jobs {
             self.refresh(job);
             over = self.step(Event::Free(job)) || over;
         }

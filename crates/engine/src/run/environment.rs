@@ -23,13 +23,13 @@ pub(super) fn of(
     digests: &mut Digests,
 ) -> Option<Environment> {
     let mut environment = Environment::new();
-    for (path, used) in observed.outside.as_ref()? {
+    for (path, file) in observed.outside.as_ref()? {
         let part = match digests.part(&text_path(path)) {
-            Ok((stamp, part)) if stamp == used.stamp => part,
+            Ok((stamp, part)) if stamp == file.stamp => part,
             // Replaced since: the present file is not the one that was used.
             _ => Part::unknown(),
         };
-        let kind = if used.is_started { &mut environment.programs } else { &mut environment.libraries };
+        let kind = if file.is_started { &mut environment.programs } else { &mut environment.libraries };
         kind.insert(path.clone(), part);
     }
     let versions = observed.packages.iter().map(|(name, package)| (name.clone(), package.version.clone()));

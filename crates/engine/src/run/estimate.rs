@@ -48,8 +48,8 @@ impl Pace {
                 if let Some(heard @ Heard::Running { .. }) = self.jobs.get_mut(job)
                     && let Heard::Running { since, .. } = *heard
                 {
-                    let rest = progress.total.saturating_sub(progress.done) as f64;
-                    let left = Some(seconds(at, since) / progress.done as f64 * rest);
+                    let remaining = progress.total.saturating_sub(progress.done) as f64;
+                    let left = Some(seconds(at, since) / progress.done as f64 * remaining);
                     *heard = Heard::Running { since, at, left };
                 }
             }

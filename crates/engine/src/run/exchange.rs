@@ -66,7 +66,7 @@ impl SentJob {
 
 /// The jobs of which a job needs the records.
 pub(super) fn needed(spec: &SerializedJob) -> BTreeSet<Key> {
-    let mut needed: BTreeSet<Key> = spec.identity.needs.iter().collect();
-    needed.extend(record::taken(&spec.values).into_iter().map(|(key, _)| key));
-    needed
+    let mut keys: BTreeSet<Key> = spec.identity.needs.iter().collect();
+    keys.extend(record::taken(&spec.values).into_iter().map(|(key, _)| key));
+    keys
 }

@@ -42,7 +42,7 @@ pub(super) trait Executor<'a, 'o: 'a> {
 
 /// Runs the jobs of an executor, and those that the planner of further jobs adds, until no more follow.
 pub(super) fn drive<'a, 'o: 'a>(executor: &mut dyn Executor<'a, 'o>, control: Control<'_>) -> io::Result<Summary> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let Control { signals, rounds } = control;
     if let Some(signals) = signals {
         signals.forward(executor.state().sender.clone())?;
@@ -56,7 +56,7 @@ pub(super) fn drive<'a, 'o: 'a>(executor: &mut dyn Executor<'a, 'o>, control: Co
         over = decisions.is_over(over)?;
     }
     let state = decisions.executor.state();
-    state.summary.seconds = begun.elapsed().as_secs_f64();
+    state.summary.seconds = start.elapsed().as_secs_f64();
     let summary = state.summary.clone();
     // A run whose jobs continue in a batch system has not ended.
     if !summary.detached {
@@ -106,12 +106,12 @@ impl<'a, 'o: 'a> Decisions<'_, '_, 'a, 'o> {
     /// Carries out the decisions that follow from the jobs that have ended; returns whether the run is over then.
     fn decide(&mut self, mut over: bool) -> io::Result<bool> {
         loop {
-            let ended = self.executor.state().take_ended();
+            let ended_jobs = self.executor.state().take_ended();
             if self.is_ending() {
                 return Ok(over);
             }
             let Some(planner) = &mut self.planner else { return Ok(over) };
-            match planner.ended(&ended, &self.executor.state().lost) {
+            match planner.ended(&ended_jobs, &self.executor.state().lost) {
                 Ok(released) => {
                     for (decision, text) in released.decided {
                         self.executor.state().tell(&RunEvent::Decided { decision, text });

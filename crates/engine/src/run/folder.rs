@@ -139,13 +139,13 @@ pub struct RunFolder(PathBuf);
 
 /// Returns the names in their order, each once.
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut distinct_names: Vec<String> = Vec::new();
     for name in names {
-        if !found.contains(&name) {
-            found.push(name);
+        if !distinct_names.contains(&name) {
+            distinct_names.push(name);
         }
     }
-    found
+    distinct_names
 }
 
 impl Manifest {
@@ -187,10 +187,10 @@ impl Manifest {
 
     /// True if every needed job is done.
     fn is_whole(&self) -> bool {
-        let there = |needs: &Vec<usize>| needs.iter().all(|need| *need < self.jobs.len());
+        let are_jobs = |needs: &Vec<usize>| needs.iter().all(|need| *need < self.jobs.len());
         let mut jobs = self.jobs.iter();
-        self.lists.iter().all(there)
-            && jobs.all(|job| there(&job.needs) && job.lists.iter().all(|list| *list < self.lists.len()))
+        self.lists.iter().all(are_jobs)
+            && jobs.all(|job| are_jobs(&job.needs) && job.lists.iter().all(|list| *list < self.lists.len()))
     }
 }
 

@@ -116,36 +116,37 @@ impl Estimate {
 impl GpuHistory {
     /// Measurements in records.
     pub fn new(entries: &[Entry], measured: &[Measured]) -> Self {
-        let mut found = Self::default();
+        let mut history = Self::default();
         let identities: HashMap<Key, &Identity> = entries.iter().map(|entry| (entry.key, &entry.identity)).collect();
-        let mut measured: Vec<&Measured> = measured.iter().collect();
-        measured.sort_by_key(|line| line.started);
-        for line in measured {
+        let mut lines: Vec<&Measured> = measured.iter().collect();
+        lines.sort_by_key(|line| line.started);
+        for line in lines {
             let use_ = line.under.as_ref().and_then(|under| under.gpu);
             let allocated = allocated(&line.metrics);
             if let Some(identity) = identities.get(&line.key)
                 && (use_.is_some() || allocated.is_some())
             {
-                found.add(shape(identity), use_, allocated);
+                history.add(shape(identity), use_, allocated);
             }
         }
-        found
+        history
     }
 
     /// Adds a record.
     pub(super) fn add(&mut self, shape: Shape, used: Option<GpuUse>, allocated: Option<f64>) {
-        let known = self.0.entry(shape).or_default();
+        let shape_memory = self.0.entry(shape).or_default();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating")]
         let allocated = allocated.map(|bytes| (bytes as u64).saturating_add(CONTEXT));
-        let peak = used.and_then(|used| used.peak).or(allocated);
+        let peak = used.and_then(|gpu_use| gpu_use.peak).or(allocated);
         // The reserved memory did not suffice, even if the sampled peak is lower.
-        let exhausted = used.and_then(|used| used.exhausted);
-        known.exhausted = exhausted.is_some() && peak.is_none();
-        let seen = if used.is_some_and(|used| used.shares) { &mut known.shared } else { &mut known.other };
+        let exhausted = used.and_then(|gpu_use| gpu_use.exhausted);
+        shape_memory.exhausted = exhausted.is_some() && peak.is_none();
+        let memory =
+            if used.is_some_and(|used| used.shares) { &mut shape_memory.shared } else { &mut shape_memory.other };
         if let Some(peak) = peak {
-            seen.records += 1;
-            seen.exhausted |= exhausted.is_some();
-            seen.peak = seen.peak.max(peak).max(exhausted.unwrap_or(0));
+            memory.records += 1;
+            memory.exhausted |= exhausted.is_some();
+            memory.peak = memory.peak.max(peak).max(exhausted.unwrap_or(0));
         }
     }
 
@@ -156,10 +157,10 @@ impl GpuHistory {
 
     /// Estimate for jobs of this shape.
     pub fn estimate(&self, shape: Shape) -> Estimate {
-        let Some(known) = self.0.get(&shape) else { return Estimate::Unknown };
-        let seen = if known.shared.records > 0 { known.shared } else { known.other };
-        match seen {
-            _ if known.exhausted => Estimate::Whole,
+        let Some(shape_memory) = self.0.get(&shape) else { return Estimate::Unknown };
+        let memory = if shape_memory.shared.records > 0 { shape_memory.shared } else { shape_memory.other };
+        match memory {
+            _ if shape_memory.exhausted => Estimate::Whole,
             Seen { records: 0, .. } => Estimate::Unknown,
             Seen { records, peak, exhausted } => {
                 let bytes = peak.saturating_add((peak / MARGIN).max(MIN_MARGIN));
@@ -215,8 +216,8 @@ fn of_shape(value: &Value) -> Value {
             None => Value::List(items.iter().map(of_shape).collect()),
         },
         Value::Map(map) => {
-            let kept = map.iter().filter(|(name, _)| !is_neutral(name));
-            Value::Map(kept.map(|(name, value)| (name.clone(), of_shape(value))).collect())
+            let entries = map.iter().filter(|(name, _)| !is_neutral(name));
+            Value::Map(entries.map(|(name, value)| (name.clone(), of_shape(value))).collect())
         }
         other => other.clone(),
     }
@@ -224,17 +225,17 @@ fn of_shape(value: &Value) -> Value {
 
 /// Words without `seed=1`, `--seed=1` and `--seed 1`.
 fn of_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+    let mut words_of_shape: Vec<&str> = Vec::new();
     let mut is_value = false;
     for word in words {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         let neutral = is_neutral(name);
         if !std::mem::take(&mut is_value) && !(neutral && (value.is_some() || name.starts_with('-'))) {
-            kept.push(word);
+            words_of_shape.push(word);
         }
         is_value = neutral && value.is_none() && name.starts_with('-');
     }
-    kept.join(" ")
+    words_of_shape.join(" ")
 }
 
 #[cfg(test)]
@@ -284,21 +285,21 @@ mod tests {
     fn estimates_have_a_margin_and_follow_what_was_seen() {
         let (shape, mut history) = (run("x"), GpuHistory::default());
         assert_eq!(history.estimate(shape), Estimate::Unknown);
-        let used =
+        let gpu_use =
             |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
         let bytes = |history: &GpuHistory| match history.estimate(shape) {
             Estimate::Bytes { bytes, .. } => bytes,
             other => panic!("{other:?}"),
         };
-        history.add(shape, used(false, Some(70 << 30), None), None);
+        history.add(shape, gpu_use(false, Some(70 << 30), None), None);
         assert_eq!(bytes(&history), 77 << 30, "a tenth more");
-        history.add(shape, used(true, Some(1 << 30), None), None);
+        history.add(shape, gpu_use(true, Some(1 << 30), None), None);
         assert_eq!(bytes(&history), (1 << 30) + (256 << 20), "of those that were to share, and at least 256 MiB more");
         history.exhaust(shape);
         assert_eq!(history.estimate(shape), Estimate::Whole);
-        history.add(shape, used(true, Some(1 << 30), Some(5 << 30)), None);
+        history.add(shape, gpu_use(true, Some(1 << 30), Some(5 << 30)), None);
         assert_eq!(bytes(&history), (5 << 30) + (512 << 20), "5 GiB did not suffice, whatever was sampled");
-        history.add(shape, used(true, None, Some(6 << 30)), None);
+        history.add(shape, gpu_use(true, None, Some(6 << 30)), None);
         assert_eq!(history.estimate(shape), Estimate::Whole, "how much suffices was not seen");
         // The lab reports the memory that it has allocated.
         let mut lab = GpuHistory::default();

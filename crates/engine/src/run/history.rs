@@ -28,9 +28,9 @@ impl History {
     pub fn new(entries: &[Entry]) -> Self {
         let mut latest: HashMap<&str, &Entry> = HashMap::new();
         for entry in entries {
-            let known = latest.entry(&entry.label).or_insert(entry);
-            if known.started < entry.started {
-                *known = entry;
+            let newest = latest.entry(&entry.label).or_insert(entry);
+            if newest.started < entry.started {
+                *newest = entry;
             }
         }
         let seconds = latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect();
@@ -66,13 +66,13 @@ impl History {
             return None;
         }
         let seconds: Vec<f64> = self.expect(plan).into_iter().map(|milliseconds| milliseconds as f64 / 1e3).collect();
-        let mut wanted = vec![false; plan.len()];
+        let mut is_wanted = vec![false; plan.len()];
         for id in jobs {
-            wanted[id.index()] = true;
+            is_wanted[id.index()] = true;
         }
         let (mut ends, mut work) = (vec![0.0_f64; plan.len()], 0.0);
         let mut ends_of: HashMap<ListId, f64> = HashMap::new();
-        for (id, job) in plan.jobs().filter(|(id, _)| wanted[id.index()]) {
+        for (id, job) in plan.jobs().filter(|(id, _)| is_wanted[id.index()]) {
             let end = |list: &ListId| plan.list(*list).iter().map(|need| ends[need.index()]).fold(0.0, f64::max);
             let lists = plan.lists_of(id).iter().map(|list| *ends_of.entry(*list).or_insert_with(|| end(list)));
             let begins = lists.fold(0.0, f64::max);
@@ -95,7 +95,7 @@ impl History {
         let of_all = mean(&sums).unwrap_or(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating, and a hint")]
         let milliseconds = |seconds: f64| ((seconds * 1e3) as u64).max(1);
-        self.known(plan).into_iter().map(|known| milliseconds(known.unwrap_or(of_all))).collect()
+        self.known(plan).into_iter().map(|duration| milliseconds(duration.unwrap_or(of_all))).collect()
     }
 
     /// Returns the known durations in seconds; `None` for jobs of steps without a known duration.

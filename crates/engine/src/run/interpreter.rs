@@ -51,13 +51,13 @@ impl Interpreters {
 
 fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let shown = real.display().to_string();
+    let shown_path = real.display().to_string();
     if !started::is_python(path) && !started::is_python(&real) {
-        return Interpreter { path: shown, ..Interpreter::default() };
+        return Interpreter { path: shown_path, ..Interpreter::default() };
     }
     let environment = Environment::declared(path).or_else(|| Environment::asked(path, dir));
-    let Some(environment) = environment else { return Interpreter { path: shown, ..Interpreter::default() } };
-    let shown = environment.executable.as_ref().map_or(shown, |real| real.display().to_string());
+    let Some(environment) = environment else { return Interpreter { path: shown_path, ..Interpreter::default() } };
+    let shown_path = environment.executable.as_ref().map_or(shown_path, |real| real.display().to_string());
     let packages = environment.packages();
     let packages = (!packages.is_empty()).then(|| {
         let mut list = packages.into_iter().collect::<Vec<_>>().join("\n");
@@ -70,7 +70,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         }
         digest
     });
-    Interpreter { path: shown, python: Some(environment.version), packages }
+    Interpreter { path: shown_path, python: Some(environment.version), packages }
 }
 
 /// An environment of Python.
@@ -120,7 +120,7 @@ impl Environment {
 
     /// Names and versions of the installed packages, as their folders are called: `numpy-2.1.0`.
     fn packages(&self) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
+        let mut packages_found = BTreeSet::new();
         let minor = self.version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
         for prefix in &self.prefixes {
             let mut roots = vec![prefix.clone()];
@@ -131,23 +131,27 @@ impl Environment {
             for (root, lib) in roots.iter().flat_map(|root| [(root, "lib"), (root, "lib64")]) {
                 for name in [format!("python{minor}"), "python3".to_owned()] {
                     for packages in ["site-packages", "dist-packages"] {
-                        names(&root.join(lib).join(&name).join(packages), &[".dist-info", ".egg-info"], &mut found);
+                        names(
+                            &root.join(lib).join(&name).join(packages),
+                            &[".dist-info", ".egg-info"],
+                            &mut packages_found,
+                        );
                     }
                 }
             }
-            names(&prefix.join("conda-meta"), &[".json"], &mut found);
+            names(&prefix.join("conda-meta"), &[".json"], &mut packages_found);
         }
-        found
+        packages_found
     }
 }
 
 /// Adds the names in a folder that have one of these endings, without it.
-fn names(folder: &Path, ends: &[&str], found: &mut BTreeSet<String>) {
+fn names(folder: &Path, ends: &[&str], packages: &mut BTreeSet<String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.filter_map(Result::ok).take(MAX_PACKAGES.saturating_sub(found.len())) {
+    for entry in entries.filter_map(Result::ok).take(MAX_PACKAGES.saturating_sub(packages.len())) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        found.extend(ends.iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned));
+        packages.extend(ends.iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned));
     }
 }
 
@@ -191,13 +195,14 @@ mod tests {
                 &run,
             )
         };
-        let found = of().unwrap();
-        assert_eq!(found.python.as_deref(), Some("3.12.3"));
+        let interpreter = of().unwrap();
+        assert_eq!(interpreter.python.as_deref(), Some("3.12.3"));
         let list =
-            fs::read_to_string(run.join(format!("packages-{}.txt", &found.packages.clone().unwrap()[..12]))).unwrap();
+            fs::read_to_string(run.join(format!("packages-{}.txt", &interpreter.packages.clone().unwrap()[..12])))
+                .unwrap();
         assert_eq!(list, "numpy-2.1.0\nold-1\n");
         fs::create_dir_all(root.join("lib/python3.12/site-packages/more-3.dist-info")).unwrap();
-        assert_ne!(of().unwrap().packages, found.packages, "a further package is another environment");
+        assert_ne!(of().unwrap().packages, interpreter.packages, "a further package is another environment");
     }
 
     #[test]
@@ -208,9 +213,9 @@ mod tests {
         fs::create_dir_all(dir.join("base/conda-meta")).unwrap();
         fs::write(dir.join("base/conda-meta/torch-2.5-0.json"), "").unwrap();
         fake(&python, &format!("echo 3.11.9; echo /bin/sh; echo {0}/base; echo {0}/base", dir.display()));
-        let found = look(&python, dir, dir);
-        assert_eq!(found.python.as_deref(), Some("3.11.9"));
-        assert!(found.packages.is_some());
+        let interpreter = look(&python, dir, dir);
+        assert_eq!(interpreter.python.as_deref(), Some("3.11.9"));
+        assert!(interpreter.packages.is_some());
         fake(&python, "exit 2");
         assert_eq!(look(&python, dir, dir).python, None);
         fake(&python, "true");

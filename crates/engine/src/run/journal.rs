@@ -101,7 +101,7 @@ impl Observer for Journal {
             self.late.remove(&job);
         }
         if let RunEvent::Progress { job, .. } = event {
-            if self.said.get(job).is_some_and(|said| said.elapsed() < PROGRESS_INTERVAL) {
+            if self.said.get(job).is_some_and(|time| time.elapsed() < PROGRESS_INTERVAL) {
                 self.late.insert(*job, (host::clock::now(), event.clone()));
                 return;
             }
@@ -113,9 +113,9 @@ impl Observer for Journal {
     }
 
     fn tick(&mut self, plan: &Plan) {
-        let due = |job: &usize| self.said.get(job).is_none_or(|said| said.elapsed() >= PROGRESS_INTERVAL);
-        let due: Vec<usize> = self.late.keys().copied().filter(due).collect();
-        for job in due {
+        let is_due = |job: &usize| self.said.get(job).is_none_or(|time| time.elapsed() >= PROGRESS_INTERVAL);
+        let jobs: Vec<usize> = self.late.keys().copied().filter(is_due).collect();
+        for job in jobs {
             let Some((at, event)) = self.late.remove(&job) else { continue };
             self.said.insert(job, Instant::now());
             if self.error.is_none() {
@@ -129,17 +129,17 @@ impl Observer for Journal {
 /// for the next time.
 pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
     let mut text = Vec::new();
-    let read = || -> io::Result<()> {
+    let read_text = || -> io::Result<()> {
         let mut file = std::fs::File::open(path)?;
         file.seek(SeekFrom::Start(*from))?;
         file.read_to_end(&mut text)?;
         Ok(())
     };
     // The next call reads the remaining lines after a failed read.
-    let _ = { read }();
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    *from += whole as u64;
-    text[..whole].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    let _ = { read_text }();
+    let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    *from += length as u64;
+    text[..length].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 /// Events in a run's journal; incomplete lines are omitted.
@@ -153,7 +153,7 @@ pub(super) fn read_from(folder: &Path, begin: u64) -> io::Result<(Vec<Line>, u64
     file.seek(SeekFrom::Start(begin))?;
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let lines = text[..whole].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    Ok((lines.collect(), begin + whole as u64))
+    let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let lines = text[..length].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    Ok((lines.collect(), begin + length as u64))
 }

@@ -11,21 +11,21 @@ pub const MAX_LINE_LENGTH: usize = 64 << 20;
 /// and counted: the worker wrote them to the stream of the messages.
 pub fn messages(mut from: impl BufRead, mut on_message: impl FnMut(Message) -> bool) -> usize {
     let mut line = Vec::new();
-    let mut strays = 0;
+    let mut stray_lines = 0;
     loop {
         line.clear();
-        let whole = match read_line(&mut from, &mut line) {
-            Ok(Line::End) | Err(_) => return strays,
+        let is_whole = match read_line(&mut from, &mut line) {
+            Ok(Line::End) | Err(_) => return stray_lines,
             Ok(Line::Whole) => true,
             Ok(Line::TooLong) => false,
         };
         match serde_json::from_slice(&line) {
-            Ok(message) if whole => {
+            Ok(message) if is_whole => {
                 if !on_message(message) {
-                    return strays;
+                    return stray_lines;
                 }
             }
-            _ => strays += 1,
+            _ => stray_lines += 1,
         }
     }
 }
@@ -64,8 +64,8 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
         } else if !too_long {
             line.extend_from_slice(part);
         }
-        let used = part.len() + usize::from(end.is_some());
-        from.consume(used);
+        let length = part.len() + usize::from(end.is_some());
+        from.consume(length);
         if end.is_some() {
             return Ok(if too_long { Line::TooLong } else { Line::Whole });
         }
@@ -79,12 +79,12 @@ mod tests {
     use super::*;
 
     fn heard(text: &[u8]) -> (Vec<Message>, usize) {
-        let mut heard = Vec::new();
-        let strays = messages(BufReader::with_capacity(7, text), |message| {
-            heard.push(message);
+        let mut received = Vec::new();
+        let stray_lines = messages(BufReader::with_capacity(7, text), |message| {
+            received.push(message);
             true
         });
-        (heard, strays)
+        (received, stray_lines)
     }
 
     #[test]
@@ -97,11 +97,11 @@ mod tests {
     #[test]
     fn an_endless_line_is_one_stray_and_what_follows_is_heard() {
         let noise = io::repeat(b'x').take(MAX_LINE_LENGTH as u64 + 1);
-        let mut heard = 0;
-        let strays = messages(BufReader::new(noise.chain(&b"\n\"alive\"\n"[..])), |_| {
-            heard += 1;
+        let mut messages_heard = 0;
+        let stray_lines = messages(BufReader::new(noise.chain(&b"\n\"alive\"\n"[..])), |_| {
+            messages_heard += 1;
             true
         });
-        assert_eq!((heard, strays), (1, 1));
+        assert_eq!((messages_heard, stray_lines), (1, 1));
     }
 }

@@ -176,7 +176,7 @@ impl Worker {
         if let Some(stdout) = worker.child.stdout.take() {
             let (heard, hearing) = (Arc::clone(&worker.heard), Arc::clone(&worker.hearing));
             thread::Builder::new().name(format!("worker {}", start.id)).spawn(move || {
-                let strays = messages(BufReader::new(stdout), |message| {
+                let stray_lines = messages(BufReader::new(stdout), |message| {
                     *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                     let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
                     hearing.idle = matches!(message, Message::Idle);
@@ -189,7 +189,7 @@ impl Worker {
                 let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
                 hearing.gone = true;
                 if !hearing.idle {
-                    let _ = inputs.send(Input::Closed(hearing.job, strays));
+                    let _ = inputs.send(Input::Closed(hearing.job, stray_lines));
                 }
             })?;
         }
@@ -204,11 +204,11 @@ impl Worker {
         // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that
         // its end is no job's failure, or with the job.
         let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = !hearing.gone && self.send(start.job)?;
-        if sent {
+        let is_sent = !hearing.gone && self.send(start.job)?;
+        if is_sent {
             (hearing.job, hearing.idle) = (start.id, false);
         }
-        Ok(sent)
+        Ok(is_sent)
     }
 
     /// Writes a job to the worker; `false` if the worker has ended.
@@ -235,8 +235,8 @@ impl Worker {
 
     /// Leaves this much time before now out of its silence.
     pub(super) fn forgive(&self, time: Duration) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        *heard = (*heard + time).min(Instant::now());
+        let mut time_heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        *time_heard = (*time_heard + time).min(Instant::now());
     }
 
     /// Time since its last message.
@@ -259,7 +259,7 @@ impl Worker {
     /// that waits for another job has left no process running, and continues.
     pub(super) fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         if self.is_idle() {
-            self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
+            self.used = own_cpu_seconds(self.id()).map(|seconds| seconds - self.before);
             return Ok(ExitStatus::default());
         }
         let until = Instant::now() + patience;
@@ -268,7 +268,7 @@ impl Worker {
             if self.has_ended()? || Instant::now() >= until {
                 // This precedes the `wait`: until then the worker's process ID, also that of its group, is not reused, and its
                 // times can be read.
-                self.used = own_cpu_seconds(self.id()).map(|used| used - self.before);
+                self.used = own_cpu_seconds(self.id()).map(|seconds| seconds - self.before);
                 self.kill();
                 let status = self.child.wait()?;
                 self.ended = true;

@@ -231,8 +231,8 @@ pub fn run(
 /// Resources that a job uses. By default, a job that computes on GPUs has one GPU and its share of the cores; a job
 /// that computes on the CPU has no GPU and all cores, and a program has one core for each of its processes.
 pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
-    let (wanted, usual) = (&job.resources, Usual::of(job));
-    let gpus = usual.gpus.map_or_else(|| gpus(job), |most| most.min(limits.gpus));
+    let (resources, usual) = (&job.resources, Usual::of(job));
+    let gpus = usual.gpus.map_or_else(|| gpus(job), |max_gpus| max_gpus.min(limits.gpus));
     let (share, gpu_memory) = if gpus > 0 { part_of_gpu(job, history) } else { (None, 0) };
     let demand = Demand {
         cpus: 1,
@@ -240,12 +240,12 @@ pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
         gpus,
         share,
         gpu_memory,
-        memory: wanted.memory.unwrap_or(0),
-        exclusive: wanted.exclusive,
+        memory: resources.memory.unwrap_or(0),
+        exclusive: resources.exclusive,
     };
     let demand = limits.clamp(demand);
-    let cpus = wanted.cpus.map_or_else(|| usual.cores(&demand, limits), ResourceCount::count);
-    limits.clamp(Demand { cpus, core_share: wanted.cpus.and_then(ResourceCount::share), ..demand })
+    let cpus = resources.cpus.map_or_else(|| usual.cores(&demand, limits), ResourceCount::count);
+    limits.clamp(Demand { cpus, core_share: resources.cpus.and_then(ResourceCount::share), ..demand })
 }
 
 /// Default resources of a job.
@@ -284,30 +284,32 @@ impl Usual {
 
 /// Number of GPUs that a job needs.
 fn gpus(job: &Job) -> usize {
-    let wanted = &job.resources;
-    match (job.identity.backend, wanted.gpus) {
+    let resources = &job.resources;
+    match (job.identity.backend, resources.gpus) {
         (Some(Backend::Cpu), _) => 0,
         (_, Some(count)) => count.count(),
         (Some(_), None) => 1,
-        (None, None) => usize::from(wanted.gpu_memory.is_some()),
+        (None, None) => usize::from(resources.gpu_memory.is_some()),
     }
 }
 
 /// Thousandths of a GPU that a job uses, `None` for whole GPUs, and bytes of memory on each, 0 if that is not known.
 /// Durations measured while another job uses the same GPU would not be valid, so a measured job gets whole GPUs.
 fn part_of_gpu(job: &Job, history: &GpuHistory) -> (Option<u16>, u64) {
-    let declared = match job.resources.gpu_memory {
+    let declared_memory = match job.resources.gpu_memory {
         Some(GpuMemory::Bytes(bytes)) => Some(bytes),
         Some(GpuMemory::Measured) | None => None,
     };
     if !job.shares_gpu() {
-        return (None, declared.unwrap_or(0));
+        return (None, declared_memory.unwrap_or(0));
     }
     let share = job.resources.gpus.and_then(ResourceCount::share).unwrap_or(0);
-    match (declared, history.estimate(shape(&job.identity))) {
-        (_, Estimate::Whole) => (None, declared.unwrap_or(0)),
-        (Some(declared), Estimate::Bytes { bytes, exhausted: true, .. }) => (Some(share), declared.max(bytes)),
-        (Some(declared), _) => (Some(share), declared),
+    match (declared_memory, history.estimate(shape(&job.identity))) {
+        (_, Estimate::Whole) => (None, declared_memory.unwrap_or(0)),
+        (Some(declared_memory), Estimate::Bytes { bytes, exhausted: true, .. }) => {
+            (Some(share), declared_memory.max(bytes))
+        }
+        (Some(declared_memory), _) => (Some(share), declared_memory),
         (None, Estimate::Bytes { bytes, .. }) => (Some(share), bytes),
         // Without a share and without an estimate, the memory that other jobs may use is unknown.
         (None, Estimate::Unknown) if share == 0 => (None, 0),
@@ -321,7 +323,12 @@ fn lists(plan: &Plan) -> Vec<Vec<usize>> {
 }
 
 /// Returns the jobs in the form for the scheduler, and the lists of needed jobs.
-fn specs(plan: &Plan, wanted: &[Disposition], limits: &Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
+fn specs(
+    plan: &Plan,
+    dispositions: &[Disposition],
+    limits: &Limits,
+    history: &History,
+) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
     let expected = history.expect(plan);
     let specs = plan
         .jobs()
@@ -331,8 +338,8 @@ fn specs(plan: &Plan, wanted: &[Disposition], limits: &Limits, history: &History
             after: plan.continues(id).map(JobId::index),
             demand: demand(job, limits, &history.gpus),
             expected,
-            cached: wanted[id.index()] != Disposition::Yes,
-            held: wanted[id.index()] == Disposition::Reserve,
+            cached: dispositions[id.index()] != Disposition::Yes,
+            held: dispositions[id.index()] == Disposition::Reserve,
             tolerated: job.policy.tolerated,
             turn: job.turn,
         })

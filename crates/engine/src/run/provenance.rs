@@ -74,16 +74,16 @@ impl RunProvenance {
     /// Determines the provenance of a run of this process. Undeterminable parts are absent.
     pub fn determine(plan: &Plan) -> FoundProvenance {
         let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
-        let found = git::state(&files, MAX_DIFF_LENGTH, Instant::now() + TIMEOUT);
-        let (git, diff) = found.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
-        let own = Self {
+        let state = git::state(&files, MAX_DIFF_LENGTH, Instant::now() + TIMEOUT);
+        let (git, diff) = state.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
+        let provenance = Self {
             sweep: env!("CARGO_PKG_VERSION").to_owned(),
             program: program_id().ok(),
             user: host::user(),
             git,
             arguments: masked(std::env::args_os().skip(1)),
         };
-        FoundProvenance { own, diff }
+        FoundProvenance { own: provenance, diff }
     }
 
     fn write(&self, folder: &Path, diff: &[u8]) -> io::Result<()> {
@@ -131,8 +131,8 @@ mod tests {
         let id = program_id().unwrap();
         assert!(id.len() >= 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
         assert_eq!(program_id().unwrap(), id);
-        if let Some(found) = elf::build_id(&host::program().unwrap()).unwrap() {
-            assert_eq!(id, found);
+        if let Some(build_id) = elf::build_id(&host::program().unwrap()).unwrap() {
+            assert_eq!(id, build_id);
         }
     }
 }

@@ -181,8 +181,8 @@ impl From<Changed> for Failure {
 impl Reads {
     /// Inputs of a job of a plan, whose needed jobs are done. `code` is the code that its program finds.
     pub(crate) fn of(plan: &Plan, store: &Store, id: JobId, code: Option<Arc<Code>>) -> Self {
-        let taken = plan.taken_by(id).into_iter();
-        let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
+        let outputs = plan.taken_by(id).into_iter();
+        let artifacts = outputs.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
         let (inputs, ignored) = (plan.inputs_of(id), plan.ignored_by(id));
         let (moments, has_view) = (Arc::clone(&plan.moments), plan.has_view(id));
         Self { inputs, ignored, artifacts, code, moments, has_view }
@@ -251,18 +251,18 @@ impl Reads {
     pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
         let none = Code::default();
         let code = self.code.as_deref().unwrap_or(&none);
-        let planned: BTreeMap<&str, &str> =
+        let digests_planned: BTreeMap<&str, &str> =
             code.files.iter().map(|file| (file.path.as_str(), file.digest.as_str())).collect();
-        let has_planned = !planned.is_empty();
+        let has_planned = !digests_planned.is_empty();
         digests.forget();
         let place = |text: &String| path_text(text_path(text).strip_prefix(&code.project).unwrap_or(&text_path(text)));
         let written: BTreeSet<String> = observed.written.iter().map(place).collect();
         let ignore = Ignore::only(&code.site.ignore).unwrap_or_default();
         let mut files = BTreeMap::new();
         for (name, file) in observed.files {
-            let (path, planned) = (code.path(&name), planned.get(name.as_str()).copied());
+            let (path, planned_digest) = (code.path(&name), digests_planned.get(name.as_str()).copied());
             let is_own = written.contains(&name);
-            let digest = match self.digest(code, (&name, &file), planned, is_own, digests) {
+            let digest = match self.digest(code, (&name, &file), planned_digest, is_own, digests) {
                 // An ignored file does not count; if the recipe stops ignoring it, its content is unknown.
                 Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
                     UNKNOWN.to_owned()
@@ -270,7 +270,7 @@ impl Reads {
                 digest => digest?,
             };
             let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
-            if code.hosted && has_planned && !is_elsewhere && planned.is_none() {
+            if code.hosted && has_planned && !is_elsewhere && planned_digest.is_none() {
                 // A file that was not sent must be one that an earlier job made, such as downloaded data.
                 if !digests.made().is_made(&path, &digest) {
                     return Err(Changed::NotSent { path });
@@ -292,11 +292,11 @@ impl Reads {
         }
         if code.hosted {
             facts.retain(|_, fact| !fact::is_local(fact));
-            remember(&observed.written, &code.project, &planned, digests);
+            remember(&observed.written, &code.project, &digests_planned, digests);
         }
         for name in observed.rewritten.iter().filter(|_| code.hosted) {
             let path = code.path(name);
-            if planned.get(name.as_str()).is_some_and(|planned| digest_now(digests, &path) != *planned) {
+            if digests_planned.get(name.as_str()).is_some_and(|digest| digest_now(digests, &path) != *digest) {
                 return Err(Changed::Rewritten { path });
             }
         }
@@ -306,8 +306,8 @@ impl Reads {
         let made: BTreeSet<String> = observed.made.iter().map(place).collect();
         let own = own(code, &files, &facts, &written, made, digests);
         for (name, folder, version) in &code.packages {
-            let found = observed.packages.get(name).filter(|package| package.folder == *folder);
-            if let Some(found) = found.filter(|found| found.version != *version) {
+            let package = observed.packages.get(name).filter(|package| package.folder == *folder);
+            if let Some(found) = package.filter(|found| found.version != *version) {
                 let (name, planned, found) = (name.clone(), version.clone(), found.version.clone());
                 return Err(Changed::Package { name, planned, found, during: "" });
             }
@@ -382,12 +382,12 @@ fn own(
     digests: &mut Digests,
 ) -> Own {
     let mut own = Own::default();
-    let mut listed = BTreeSet::new();
+    let mut names_listed = BTreeSet::new();
     for name in written {
         let folder = text_path(name).parent().map(path_text).unwrap_or_default();
         let is_listed = facts.get(&folder).is_some_and(|fact| fact::is_names(fact));
         if is_listed {
-            listed.insert(folder);
+            names_listed.insert(folder);
         }
         if is_listed || files.contains_key(name) || facts.contains_key(name) {
             own.left.insert(name.clone(), state_now(digests, &code.real_path(name)));
@@ -395,7 +395,7 @@ fn own(
     }
     own.made = made.into_iter().filter(|name| own.left.contains_key(name)).collect();
     digests.add_own(&own);
-    for folder in listed {
+    for folder in names_listed {
         let path = code.path(&folder);
         let now =
             fact::now(&facts[&folder], &path, &code.site.layer, &mut |entry| digests.is_made_in(&code.project, entry));
@@ -446,21 +446,21 @@ impl Artifact {
     }
 
     fn compared(&self, digests: &mut Digests) -> io::Result<Vec<Defect>> {
-        let mut found = BTreeSet::new();
-        names(&self.folder, &self.path, &mut found)?;
+        let mut names_found = BTreeSet::new();
+        names(&self.folder, &self.path, &mut names_found)?;
         if self.files.is_empty() {
             return Ok(Vec::new());
         }
-        let mut written: BTreeMap<&str, &Digest> = self.written(&self.path);
-        if written.values().any(|file| matches!(file, Digest::Link { .. })) {
+        let mut files: BTreeMap<&str, &Digest> = self.written(&self.path);
+        if files.values().any(|file| matches!(file, Digest::Link { .. })) {
             // A link leads to another of the job's files, and that may be read, too.
-            written = self.written("");
-            found.clear();
-            names(&self.folder, "", &mut found)?;
+            files = self.written("");
+            names_found.clear();
+            names(&self.folder, "", &mut names_found)?;
         }
         let mut defects = Vec::new();
-        for (name, file) in &written {
-            if !found.remove(*name) {
+        for (name, file) in &files {
+            if !names_found.remove(*name) {
                 defects.push(Defect { file: (*name).to_owned(), how: "is missing" });
                 continue;
             }
@@ -476,7 +476,7 @@ impl Artifact {
                 defects.push(Defect { file: (*name).to_owned(), how: "has another content" });
             }
         }
-        defects.extend(found.into_iter().map(|file| Defect { file, how: STRAY }));
+        defects.extend(names_found.into_iter().map(|file| Defect { file, how: STRAY }));
         Ok(defects)
     }
 
@@ -488,30 +488,30 @@ impl Artifact {
 }
 
 /// Remembers the files that a job made in the copy of its project on a host.
-fn remember(written: &BTreeSet<String>, project: &Path, sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
-    let mut made = Vec::new();
+fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
+    let mut entries = Vec::new();
     let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
     for path in written.iter().map(|path| text_path(path)) {
         let Ok(inner) = path.strip_prefix(&project) else { continue };
-        if !sent.contains_key(path_text(inner).as_str()) {
-            made.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
+        if !digests_sent.contains_key(path_text(inner).as_str()) {
+            entries.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
         }
     }
     // If the list cannot be written, the next job does without it.
-    let _ = digests.made().remember(made);
+    let _ = digests.made().remember(entries);
 }
 
 /// The names of the files and links at a path in a folder and below it. Links are not followed.
-fn names(folder: &Path, inner: &str, found: &mut BTreeSet<String>) -> io::Result<()> {
+fn names(folder: &Path, inner: &str, paths: &mut BTreeSet<String>) -> io::Result<()> {
     let path = folder.join(inner);
     if !fs::symlink_metadata(&path)?.is_dir() {
-        found.insert(inner.to_owned());
+        paths.insert(inner.to_owned());
         return Ok(());
     }
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        names(folder, &if inner.is_empty() { name.into_owned() } else { format!("{inner}/{name}") }, found)?;
+        names(folder, &if inner.is_empty() { name.into_owned() } else { format!("{inner}/{name}") }, paths)?;
     }
     Ok(())
 }

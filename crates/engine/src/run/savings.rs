@@ -63,8 +63,8 @@ impl Saving {
     /// Estimates the time that is saved, from records of the same task with the same values of all parameters that do
     /// not differ among these jobs; `None` if there are no such records.
     pub fn time(&self, plan: &Plan, entries: &[Entry], store: &Store) -> io::Result<Option<TimeSaving>> {
-        let chosen = chosen(plan, self, entries);
-        let records = chosen.iter().filter_map(|entry| store.get(entry.key).ok().flatten());
+        let chosen_entries = chosen(plan, self, entries);
+        let records = chosen_entries.iter().filter_map(|entry| store.get(entry.key).ok().flatten());
         let times = Times::new(records.filter_map(|record| Timed::of(&record)).collect());
         if times.timed.is_empty() {
             return Ok(None);
@@ -73,9 +73,14 @@ impl Saving {
             let configuration = configuration(&plan.job(stretch.job).identity);
             times.seconds(&configuration, stretch.from, stretch.end)
         };
-        let alone = self.jobs().map(|stretch| seconds(&Stretch { from: 0, ..*stretch })).sum();
+        let seconds_alone = self.jobs().map(|stretch| seconds(&Stretch { from: 0, ..*stretch })).sum();
         let of_jobs: BTreeMap<JobId, f64> = self.stretches().iter().map(|own| (own.job, seconds(own))).collect();
-        Ok(Some(TimeSaving { alone, shared: of_jobs.values().sum(), records: times.timed.len(), of_jobs }))
+        Ok(Some(TimeSaving {
+            alone: seconds_alone,
+            shared: of_jobs.values().sum(),
+            records: times.timed.len(),
+            of_jobs,
+        }))
     }
 }
 
@@ -136,24 +141,24 @@ impl Timed {
         }
         let configuration = configuration(&record.identity);
         let inside = |milestone: &Milestone| (from..=end).contains(&milestone.step) && milestone.seconds <= seconds;
-        let known: Vec<Milestone> = provenance.milestones.sound().filter(inside).collect();
-        let whole = |points: Vec<Milestone>, start| Some(Self { configuration, start, points });
-        let [first, second, ..] = known[..] else {
+        let milestones: Vec<Milestone> = provenance.milestones.sound().filter(inside).collect();
+        let timed = |points: Vec<Milestone>, start| Some(Self { configuration, start, points });
+        let [first, second, ..] = milestones[..] else {
             let points = [(from, 0.0), (end, seconds)].map(|(step, seconds)| Milestone { step, seconds });
-            return whole(points.into(), None);
+            return timed(points.into(), None);
         };
         let before = (first.seconds - (first.step - from) as f64 * pace(first, second)).max(0.0);
         let mut points = vec![Milestone { step: from, seconds: 0.0 }];
-        let later = known.iter().filter(|milestone| milestone.step > from);
+        let later = milestones.iter().filter(|milestone| milestone.step > from);
         points.extend(later.map(|milestone| Milestone { seconds: milestone.seconds - before, ..*milestone }));
         if let [.., before_last, last] = points[..]
             && last.step < end
         {
-            let rest = (end - last.step) as f64 * pace(before_last, last);
-            points.push(Milestone { step: end, seconds: (last.seconds + rest).min(seconds - before) });
+            let remaining_seconds = (end - last.step) as f64 * pace(before_last, last);
+            points.push(Milestone { step: end, seconds: (last.seconds + remaining_seconds).min(seconds - before) });
         }
         let in_steps = points.last().map_or(0.0, |last| last.seconds);
-        whole(points, Some(seconds - in_steps))
+        timed(points, Some(seconds - in_steps))
     }
 
     fn from(&self) -> u64 {
@@ -195,8 +200,8 @@ impl Times {
         let start = |continued: bool| {
             mean(timed.iter().filter(|own| (own.from() > 0) == continued).filter_map(|own| own.start))
         };
-        let (begun, continued) = (start(false), start(true));
-        let starts = [begun.or(continued).unwrap_or(0.0), continued.or(begun).unwrap_or(0.0)];
+        let (from_beginning, continued) = (start(false), start(true));
+        let starts = [from_beginning.or(continued).unwrap_or(0.0), continued.or(from_beginning).unwrap_or(0.0)];
         // A record without a separate start gets the start of the other records.
         for own in timed.iter_mut().filter(|own| own.start.is_none()) {
             let start = starts[usize::from(own.from() > 0)];
@@ -220,9 +225,9 @@ impl Times {
     /// all; a part that no job has done is as fast as the rest.
     fn part(&self, configuration: &Configuration, from: u64, to: u64) -> f64 {
         let alike = self.timed.iter().filter(|own| own.configuration == *configuration);
-        let found = mean(alike.filter_map(|own| own.between(from, to)));
-        let found = found.or_else(|| mean(self.timed.iter().filter_map(|own| own.between(from, to))));
-        found.unwrap_or_else(|| {
+        let seconds = mean(alike.filter_map(|own| own.between(from, to)));
+        let seconds = seconds.or_else(|| mean(self.timed.iter().filter_map(|own| own.between(from, to))));
+        seconds.unwrap_or_else(|| {
             let paces = self.timed.iter().map(|own| own.at(own.end()) / (own.end() - own.from()).max(1) as f64);
             mean(paces).unwrap_or(0.0) * (to - from) as f64
         })
@@ -251,11 +256,11 @@ mod tests {
         record.provenance.seconds = seconds;
         let state = record.key;
         record.provenance.continued = (from > 0).then_some(Started { step: from, state, record: state });
-        let mut kept = Milestones::default();
+        let mut result = Milestones::default();
         for (step, seconds) in milestones {
-            kept.reach(*step, *seconds);
+            result.reach(*step, *seconds);
         }
-        record.provenance.milestones = kept;
+        record.provenance.milestones = result;
         record
     }
 
@@ -263,8 +268,8 @@ mod tests {
         Times::new(records.iter().filter_map(Timed::of).collect())
     }
 
-    fn near(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+    fn near(number: f64, expected: f64) {
+        assert!((number - expected).abs() < 1e-9, "{number} is not {expected}");
     }
 
     /// 2 s before the first step, 0.1 s for each of ten steps, 0.5 s for each of fifty, 1 s after the last.
@@ -272,9 +277,9 @@ mod tests {
 
     #[test]
     fn a_record_tells_its_start_and_its_parts_apart() {
-        let whole = record(1.0, 0, 60, 29.0, &COSTLY);
-        let times = times(std::slice::from_ref(&whole));
-        let own = configuration(&whole.identity);
+        let whole_record = record(1.0, 0, 60, 29.0, &COSTLY);
+        let times = times(std::slice::from_ref(&whole_record));
+        let own = configuration(&whole_record.identity);
         near(times.seconds(&own, 0, 60), 29.0);
         near(times.seconds(&own, 0, 10), 3.0 + 1.0);
         near(times.seconds(&own, 10, 60), 3.0 + 25.0);
@@ -288,22 +293,22 @@ mod tests {
     fn parts_and_rests_are_those_of_jobs_that_made_them() {
         // The shared part: a start of 1 s, and 4 s. The rest of one configuration: a start of 3 s, and 20 s.
         let part = record(0.0, 0, 10, 5.0, &[(0, 1.0), (10, 5.0)]);
-        let rest = record(1.0, 10, 60, 23.0, &[(10, 3.0), (60, 23.0)]);
+        let record_of_rest = record(1.0, 10, 60, 23.0, &[(10, 3.0), (60, 23.0)]);
         let other = record(2.0, 10, 60, 43.0, &[(10, 3.0), (60, 43.0)]);
-        let times = times(&[part, rest.clone(), other]);
-        near(times.seconds(&configuration(&rest.identity), 0, 60), 1.0 + 4.0 + 20.0);
-        near(times.seconds(&configuration(&rest.identity), 10, 60), 3.0 + 20.0);
+        let times = times(&[part, record_of_rest.clone(), other]);
+        near(times.seconds(&configuration(&record_of_rest.identity), 0, 60), 1.0 + 4.0 + 20.0);
+        near(times.seconds(&configuration(&record_of_rest.identity), 10, 60), 3.0 + 20.0);
         near(times.seconds(&Configuration::new(), 10, 60), 3.0 + 30.0);
     }
 
     #[test]
     fn without_milestones_all_steps_cost_the_same() {
-        let whole = record(1.0, 0, 60, 30.0, &[]);
-        let own = configuration(&whole.identity);
-        near(times(std::slice::from_ref(&whole)).seconds(&own, 0, 10), 5.0);
+        let whole_record = record(1.0, 0, 60, 30.0, &[]);
+        let own = configuration(&whole_record.identity);
+        near(times(std::slice::from_ref(&whole_record)).seconds(&own, 0, 10), 5.0);
         // The start is known from another record.
         let known = record(2.0, 0, 60, 29.0, &COSTLY);
-        near(times(&[whole, known]).seconds(&own, 0, 10), 3.0 + 27.0 / 6.0);
+        near(times(&[whole_record, known]).seconds(&own, 0, 10), 3.0 + 27.0 / 6.0);
     }
 
     #[test]

@@ -200,8 +200,8 @@ impl Scheduler {
         // The order is from the end, so that a job's own chain is complete before it counts for the jobs that it needs.
         let mut beyond = vec![0_u64; lists.len()];
         for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
-            let rest = jobs[index].before.iter().map(|list| beyond[*list]).max().unwrap_or(0);
-            let way = rest.saturating_add(spec.expected);
+            let max_beyond = jobs[index].before.iter().map(|list| beyond[*list]).max().unwrap_or(0);
+            let way = max_beyond.saturating_add(spec.expected);
             jobs[index].place.way = Reverse(way);
             for list in spec.needs.iter().copied() {
                 // A list whose jobs are all done delays no other job.
@@ -214,24 +214,24 @@ impl Scheduler {
         }
         follow(&mut jobs, specs);
         let heads = group(&mut jobs);
-        let held = held(specs, lists);
+        let held_jobs = held(specs, lists);
         // In the plan's order.
         for barrier in &mut barriers {
             barrier.dependents.reverse();
         }
-        let open = jobs.iter().filter(|job| job.state == State::Waiting).count();
+        let waiting_jobs = jobs.iter().filter(|job| job.state == State::Waiting).count();
         let mut scheduler = Self {
             jobs,
             barriers,
             ready: BTreeMap::new(),
             slots: Slots::new(limits),
-            open,
+            open: waiting_jobs,
             running: 0,
             stopping: false,
             refused: false,
             fail_fast,
             over: false,
-            held,
+            held: held_jobs,
             heads,
         };
         for job in 0..scheduler.jobs.len() {
@@ -402,9 +402,9 @@ impl Scheduler {
         }
         // The memory that a job waits for, and the GPUs.
         let (mut memory, mut gpus) = (false, BTreeSet::new());
-        let mut passed = Vec::new();
+        let mut passed_demands = Vec::new();
         loop {
-            let heads = self.ready.iter().filter(|(demand, _)| !passed.contains(*demand));
+            let heads = self.ready.iter().filter(|(demand, _)| !passed_demands.contains(*demand));
             let Some((place, demand)) = heads.filter_map(|(demand, queue)| Some((*queue.first()?, *demand))).min()
             else {
                 return;
@@ -418,7 +418,7 @@ impl Scheduler {
                     gpus.extend(self.slots.nearest(&demand, &gpus));
                 }
                 memory |= lack.memory;
-                passed.push(demand);
+                passed_demands.push(demand);
                 continue;
             }
             self.unqueue(place.job);

@@ -175,14 +175,14 @@ impl Scratch {
     pub(crate) fn left(&self) -> Option<(Attempts, Vec<PathBuf>)> {
         let attempts = self.attempts();
         let newest = self.newest(&attempts)?;
-        let mut others: Vec<PathBuf> = [STATE, STARTED, STOP, REPORT, PARAMS].map(|name| self.folder.join(name)).into();
+        let mut paths: Vec<PathBuf> = [STATE, STARTED, STOP, REPORT, PARAMS].map(|name| self.folder.join(name)).into();
         for other in attempts.checkpoints.iter().filter(|other| other.path != newest.path) {
             let path = self.path(other);
             let folder = path.parent().filter(|folder| folder.join(ABOUT).is_file());
-            others.push(folder.unwrap_or(&path).to_owned());
+            paths.push(folder.unwrap_or(&path).to_owned());
         }
         let attempts = Attempts { spent: newest.seconds, checkpoints: vec![newest], ..Attempts::default() };
-        Some((attempts, others))
+        Some((attempts, paths))
     }
 
     /// The absolute path of a checkpoint.

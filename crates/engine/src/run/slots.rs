@@ -145,9 +145,10 @@ impl Limits {
         let mut memories: Vec<u64> = self.known_memories().collect();
         memories.sort_unstable_by(|a, b| b.cmp(a));
         // The memory that `gpus` GPUs have each; a GPU whose memory is unknown may have any amount.
-        let unknown = self.gpus - memories.len();
-        let most = gpus.checked_sub(unknown + 1).and_then(|last| memories.get(last)).copied().unwrap_or(u64::MAX);
-        let gpu_memory = if gpus == 0 { 0 } else { demand.gpu_memory.min(most) };
+        let unknown_gpus = self.gpus - memories.len();
+        let max_memory =
+            gpus.checked_sub(unknown_gpus + 1).and_then(|last| memories.get(last)).copied().unwrap_or(u64::MAX);
+        let gpu_memory = if gpus == 0 { 0 } else { demand.gpu_memory.min(max_memory) };
         // Without a share and without memory, it is unknown which other jobs have room.
         let share = demand.share.filter(|share| gpus > 0 && (*share > 0 || gpu_memory > 0));
         Demand {

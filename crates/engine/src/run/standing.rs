@@ -38,10 +38,15 @@ impl Standing {
     /// Checks all jobs of a plan, and artifacts that a selected unfinished job uses.
     pub fn of(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> Result<Self, StoreError> {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-        let looked = store.look(&keys)?;
-        let warnings = looked.damaged.iter().map(ToString::to_string).collect();
-        let mut standing =
-            Self { cached: looked.whole, stamps: looked.stamps, warnings, damaged: Vec::new(), disturbed: Vec::new() };
+        let records = store.look(&keys)?;
+        let warnings = records.damaged.iter().map(ToString::to_string).collect();
+        let mut standing = Self {
+            cached: records.whole,
+            stamps: records.stamps,
+            warnings,
+            damaged: Vec::new(),
+            disturbed: Vec::new(),
+        };
         if selected.iter().any(|id| !standing.cached[id.index()]) {
             standing.look_at_artifacts(plan, store, selected);
         }
@@ -66,12 +71,12 @@ impl Standing {
         let done: HashMap<Key, (JobId, Stamp)> =
             done.filter_map(|(id, job)| Some((job.key, (id, self.stamps[id.index()]?)))).collect();
         let stamps: Vec<(Key, Stamp)> = done.iter().map(|(key, (_, stamp))| (*key, *stamp)).collect();
-        let measured = store.measured_by(&stamps, &HashSet::new())?;
-        let disturbed = measured.iter().filter(|one| one.under.as_ref().is_some_and(|under| under.is_disturbed()));
+        let measurements = store.measured_by(&stamps, &HashSet::new())?;
+        let disturbed = measurements.iter().filter(|one| one.under.as_ref().is_some_and(|under| under.is_disturbed()));
         let mut again: HashSet<Key> = disturbed.map(|one| one.key).collect();
         let disturbed = again.len();
         let mut groups: BTreeMap<usize, BTreeMap<usize, Vec<&Measured>>> = BTreeMap::new();
-        for one in &measured {
+        for one in &measurements {
             if let Some(turn) = done.get(&one.key).and_then(|(id, _)| plan.job(*id).turn) {
                 groups.entry(turn.group).or_default().entry(turn.round).or_default().push(one);
             }
@@ -108,11 +113,11 @@ impl Standing {
                     continue;
                 }
                 let Some(artifact) = Artifact::new(store, key, name) else { continue };
-                if let Err(changed) = artifact.check(&mut digests) {
+                if let Err(change) = artifact.check(&mut digests) {
                     let label = &plan.job(*need).label;
-                    let what = changed.to_string();
-                    let what = what.strip_suffix("; run again").unwrap_or(&what);
-                    self.warnings.push(format!("{what}, so {label} runs again"));
+                    let text = change.to_string();
+                    let text = text.strip_suffix("; run again").unwrap_or(&text);
+                    self.warnings.push(format!("{text}, so {label} runs again"));
                     self.cached[need.index()] = false;
                     self.damaged.push(artifact);
                 }

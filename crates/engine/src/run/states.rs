@@ -96,10 +96,10 @@ impl Stateful {
             else {
                 continue;
             };
-            let beside = scratch.join(BESIDE);
-            if store.take_state(&state, &beside, self.is_training())? {
+            let folder = scratch.join(BESIDE);
+            if store.take_state(&state, &folder, self.is_training())? {
                 let started = Started { step, state: key, record: state.record };
-                Scratch::new(scratch).take_up(&beside, &started)?;
+                Scratch::new(scratch).take_up(&folder, &started)?;
                 return Ok(Some(started));
             }
         }
@@ -142,9 +142,9 @@ impl Stateful {
             return Ok(());
         }
         let own = Scratch::new(scratch);
-        if let Some((attempts, others)) = own.left() {
+        if let Some((attempts, paths)) = own.left() {
             store.keep_state(state, |files| {
-                link(scratch, files, &others)?;
+                link(scratch, files, &paths)?;
                 Scratch::new(files).save(&attempts)
             })?;
         }

@@ -153,11 +153,11 @@ impl Watch {
 
     /// The run as it is now, and what happened since the last look.
     pub fn look(&mut self) -> io::Result<(Snapshot, Vec<Line>)> {
-        let live = self.folder.is_live();
-        let (lines, read) = self.folder.events_from(self.read)?;
-        self.read = read;
+        let is_live = self.folder.is_live();
+        let (lines, end) = self.folder.events_from(self.read)?;
+        self.read = end;
         self.snapshot.extend(&lines);
-        Ok((self.snapshot.clone().beyond(&self.folder, live).finish(live), lines))
+        Ok((self.snapshot.clone().beyond(&self.folder, is_live).finish(is_live), lines))
     }
 }
 
@@ -171,20 +171,20 @@ impl Snapshot {
     /// Reads a run.
     pub fn read(folder: &RunFolder) -> io::Result<Self> {
         // Asked first: a run that ends meanwhile is then read to its end.
-        let live = folder.is_live();
+        let is_live = folder.is_live();
         let mut snapshot = Self::begin(folder.manifest()?);
         snapshot.extend(&folder.events()?);
-        Ok(snapshot.beyond(folder, live).finish(live))
+        Ok(snapshot.beyond(folder, is_live).finish(is_live))
     }
 
     /// Adds the states of a run through Slurm that are missing in its journal.
-    fn beyond(mut self, folder: &RunFolder, live: bool) -> Self {
+    fn beyond(mut self, folder: &RunFolder, is_live: bool) -> Self {
         let through = self.manifest.through.clone();
         if let Some((system, jobs)) = through.batch()
             && self.summary.is_none()
         {
             self.gather(folder, jobs.pilots);
-            if !live {
+            if !is_live {
                 self.ask_cluster(folder, system, jobs);
             }
         }
@@ -218,9 +218,9 @@ impl Snapshot {
         }
     }
 
-    fn finish(mut self, live: bool) -> Self {
-        self.live = live;
-        if live {
+    fn finish(mut self, is_live: bool) -> Self {
+        self.live = is_live;
+        if is_live {
             self.explain();
         } else {
             self.mark_lost();
@@ -249,10 +249,10 @@ impl Snapshot {
 
     /// Reads the messages of the jobs' own processes, which continue without the process that submitted them.
     fn gather(&mut self, folder: &RunFolder, pilots: Option<usize>) {
-        let open: Vec<usize> = (0..self.jobs.len()).filter(|job| self.is_open(*job)).collect();
+        let open_jobs: Vec<usize> = (0..self.jobs.len()).filter(|job| self.is_open(*job)).collect();
         let parts: Vec<_> = match pilots {
             Some(_) => list(&folder.path().join("pilots")),
-            None => open.iter().map(|job| folder.part(self.manifest.jobs[*job].key)).collect(),
+            None => open_jobs.iter().map(|job| folder.part(self.manifest.jobs[*job].key)).collect(),
         };
         for line in parts.iter().flat_map(|part| journal::more(part, &mut 0)) {
             if line.event.job().is_some_and(|job| job < self.jobs.len() && self.is_open(job))
@@ -263,7 +263,7 @@ impl Snapshot {
             }
         }
         let store = Store::new(folder.results());
-        for job in open {
+        for job in open_jobs {
             if !self.is_open(job) {
                 continue;
             }
@@ -382,20 +382,21 @@ impl Snapshot {
     /// The needed jobs that are not done.
     fn open(&self, needs: &[usize]) -> Open {
         let done = |need: &usize| matches!(self.jobs[*need], State::Done { .. } | State::Cached);
-        let mut open = needs.iter().copied().filter(|need| !done(need));
-        let first = open.next();
-        Open { first, others: open.count() }
+        let mut open_needs = needs.iter().copied().filter(|need| !done(need));
+        let first = open_needs.next();
+        Open { first, others: open_needs.count() }
     }
 
     /// Reason why a job waits; `open` has the unfinished jobs of the manifest's lists.
     fn reason(&self, job: usize, open: &[Open], slots: &Slots, alone: Option<usize>) -> String {
         let job = &self.manifest.jobs[job];
-        let own = self.open(&job.needs);
-        let open = || job.lists.iter().map(|list| &open[*list]).chain([&own]).filter(|open| open.first.is_some());
+        let own_needs = self.open(&job.needs);
+        let open = || job.lists.iter().map(|list| &open[*list]).chain([&own_needs]).filter(|open| open.first.is_some());
         if let Some(first) = open().filter_map(|open| open.first).min() {
-            let others = open().map(|open| open.others + 1).sum::<usize>() - 1;
-            let others = if others > 0 { format!(" and {}", count(others, "other job")) } else { String::new() };
-            return format!("needs {}{others}", self.manifest.jobs[first].label);
+            let other_jobs = open().map(|open| open.others + 1).sum::<usize>() - 1;
+            let suffix =
+                if other_jobs > 0 { format!(" and {}", count(other_jobs, "other job")) } else { String::new() };
+            return format!("needs {}{suffix}", self.manifest.jobs[first].label);
         }
         if self.manifest.through != Through::Local {
             return "waits for an allocation".into();

@@ -60,10 +60,10 @@ impl Writes {
     pub(crate) fn known(&self) -> HashSet<PathBuf> {
         let state = self.state();
         let reports: Vec<PathBuf> = state.running.values().map(|running| running.report.clone()).collect();
-        let mut known = state.written.clone();
+        let mut paths = state.written.clone();
         drop(state);
-        known.extend(reports.iter().flat_map(|report| reported(report)));
-        known
+        paths.extend(reports.iter().flat_map(|report| reported(report)));
+        paths
     }
 
     /// True if another job that runs reads a folder.
@@ -86,8 +86,10 @@ impl Writes {
 
 impl State {
     fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
-        let mut others = self.running.iter().filter(|(other, _)| **other != job);
-        others.any(|(_, other)| other.folders.iter().any(|read| read.starts_with(folder) || folder.starts_with(read)))
+        let mut other_jobs = self.running.iter().filter(|(other, _)| **other != job);
+        other_jobs.any(|(_, other)| {
+            other.folders.iter().any(|folder_read| folder_read.starts_with(folder) || folder.starts_with(folder_read))
+        })
     }
 }
 
@@ -120,10 +122,10 @@ fn reported(report: &Path) -> HashSet<PathBuf> {
 /// A field of a report.
 pub(crate) fn unescaped(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.iter();
-    while let Some(byte) = rest.next() {
+    let mut remaining_bytes = field.iter();
+    while let Some(byte) = remaining_bytes.next() {
         bytes.push(match byte {
-            b'\\' => match rest.next() {
+            b'\\' => match remaining_bytes.next() {
                 Some(b'n') => b'\n',
                 Some(b't') => b'\t',
                 Some(b'r') => b'\r',

@@ -131,29 +131,30 @@ impl Database {
 
     /// True if a table of the database has this column.
     pub(crate) fn has_column(&self, table: &str, column: &str) -> bool {
-        let has = |found: &Table| found.columns.iter().any(|known| known == column);
+        let has = |table: &Table| table.columns.iter().any(|name| name == column);
         self.tables.iter().any(|(name, found)| name == table && has(found))
     }
 
     /// Calls `each` with the values of `columns` of every row of a table, in the order of the rows' identifiers.
     pub(crate) fn rows(&self, table: &str, columns: &[&str], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
         let absent = |what: String| SqliteError::Absent { path: self.pages.path().to_owned(), what };
-        let (_, found) =
+        let (_, definition) =
             self.tables.iter().find(|(name, _)| name == table).ok_or_else(|| absent(format!("table `{table}`")))?;
         let place = |column: &&str| {
-            let place = found.columns.iter().position(|known| known == column);
+            let place = definition.columns.iter().position(|name| name == column);
             place.ok_or_else(|| absent(format!("column `{column}` in table `{table}`")))
         };
         let places: Vec<usize> = columns.iter().map(place).collect::<Result<_, _>>()?;
-        self.scan(found, &places, each)
+        self.scan(definition, &places, each)
     }
 
     fn scan(&self, table: &Table, places: &[usize], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
         // A damaged file may lead in circles; a table has no more pages than the file.
-        let mut left = self.pages.count();
-        let mut open = vec![(table.root, 0)];
-        while let Some((number, level)) = open.pop() {
-            left = left.checked_sub(1).ok_or_else(|| self.pages.damaged("its pages lead in circles"))?;
+        let mut remaining_pages = self.pages.count();
+        let mut stack = vec![(table.root, 0)];
+        while let Some((number, level)) = stack.pop() {
+            remaining_pages =
+                remaining_pages.checked_sub(1).ok_or_else(|| self.pages.damaged("its pages lead in circles"))?;
             if level > MAX_LEVELS {
                 return Err(self.pages.damaged("a table has too many levels of pages"));
             }
@@ -175,9 +176,9 @@ impl Database {
                 }
                 INNER => {
                     // The last page that is pushed is read first.
-                    open.push((self.long(&page, header + 8)?, level + 1));
+                    stack.push((self.long(&page, header + 8)?, level + 1));
                     for offset in offsets.into_iter().rev() {
-                        open.push((self.long(&page, offset)?, level + 1));
+                        stack.push((self.long(&page, offset)?, level + 1));
                     }
                 }
                 _ => return Err(self.pages.damaged(&format!("page {number} is not a page of a table"))),
@@ -199,23 +200,23 @@ impl Database {
     /// The identifier and the content of the row at an offset of a page, with its overflow pages.
     fn row(&self, page: &[u8], offset: usize) -> Result<(i64, Vec<u8>), SqliteError> {
         let damaged = || self.pages.damaged("a row is cut");
-        let mut rest = page.get(offset..).ok_or_else(damaged)?;
-        let length = usize::try_from(varint(&mut rest).ok_or_else(damaged)?).map_err(|_| damaged())?;
-        let rowid = varint(&mut rest).ok_or_else(damaged)?.cast_signed();
+        let mut remaining_bytes = page.get(offset..).ok_or_else(damaged)?;
+        let length = usize::try_from(varint(&mut remaining_bytes).ok_or_else(damaged)?).map_err(|_| damaged())?;
+        let rowid = varint(&mut remaining_bytes).ok_or_else(damaged)?.cast_signed();
         if length > MAX_ROW_BYTES {
             return Err(self.pages.damaged(&format!("a row has {length} bytes, of at most {MAX_ROW_BYTES}")));
         }
         let usable = self.pages.usable();
-        let most = usable - 35;
-        let own = if length <= most {
+        let max_local = usable - 35;
+        let local_length = if length <= max_local {
             length
         } else {
             let least = (usable - 12) * 32 / 255 - 23;
             let fitting = least + (length - least) % (usable - 4);
-            if fitting <= most { fitting } else { least }
+            if fitting <= max_local { fitting } else { least }
         };
-        let mut content = rest.get(..own).ok_or_else(damaged)?.to_vec();
-        let mut next = if own < length { self.long(rest, own)? } else { 0 };
+        let mut content = remaining_bytes.get(..local_length).ok_or_else(damaged)?.to_vec();
+        let mut next = if local_length < length { self.long(remaining_bytes, local_length)? } else { 0 };
         while content.len() < length {
             if next == 0 {
                 return Err(damaged());
@@ -233,8 +234,8 @@ impl Database {
         let damaged = || self.pages.damaged("a row is cut");
         let mut header = content;
         let length = usize::try_from(varint(&mut header).ok_or_else(damaged)?).map_err(|_| damaged())?;
-        let read = content.len() - header.len();
-        let mut kinds = content.get(read..length).ok_or_else(damaged)?;
+        let header_length = content.len() - header.len();
+        let mut kinds = content.get(header_length..length).ok_or_else(damaged)?;
         let mut at = length;
         let mut columns = Vec::with_capacity(table.columns.len());
         while !kinds.is_empty() {
@@ -335,7 +336,7 @@ fn columns_of(sql: &str) -> (Vec<String>, Option<usize>) {
 
 /// The parts of a list between commas that are in no parentheses and no quotes.
 fn parts(list: &str) -> Vec<&str> {
-    let (mut depth, mut quote, mut start, mut found) = (0, None, 0, Vec::new());
+    let (mut depth, mut quote, mut start, mut parts) = (0, None, 0, Vec::new());
     for (at, char) in list.char_indices() {
         match (quote, char) {
             (Some(end), char) if char == end => quote = None,
@@ -344,14 +345,14 @@ fn parts(list: &str) -> Vec<&str> {
             (None, '(') => depth += 1,
             (None, ')') => depth -= 1,
             (None, ',') if depth == 0 => {
-                found.push(&list[start..at]);
+                parts.push(&list[start..at]);
                 start = at + 1;
             }
             _ => {}
         }
     }
-    found.push(&list[start..]);
-    found
+    parts.push(&list[start..]);
+    parts
 }
 
 /// The first word of a text, without its quotes, and the rest.

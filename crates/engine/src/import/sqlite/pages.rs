@@ -89,28 +89,28 @@ impl Pages {
         if log.read_exact_at(&mut header, 0).is_err() {
             return Ok(None);
         }
-        let big = match word(&header, 0) ^ LOG_MAGIC {
+        let is_big_endian = match word(&header, 0) ^ LOG_MAGIC {
             0 => false,
             1 => true,
             _ => return Ok(None),
         };
-        let mut sum = sums([0, 0], &header[..24], big);
+        let mut sum = sums([0, 0], &header[..24], is_big_endian);
         if word(&header, 8) as usize != self.size || sum != [word(&header, 24), word(&header, 28)] {
             return Ok(None);
         }
-        let (mut places, mut open) = (HashMap::new(), Vec::new());
+        let (mut places, mut uncommitted_places) = (HashMap::new(), Vec::new());
         let mut frame = vec![0; FRAME_HEADER + self.size];
         let mut at = LOG_HEADER as u64;
         // The first frame that is torn or of an earlier log ends it.
         while log.read_exact_at(&mut frame, at).is_ok() {
-            sum = sums(sums(sum, &frame[..8], big), &frame[FRAME_HEADER..], big);
+            sum = sums(sums(sum, &frame[..8], is_big_endian), &frame[FRAME_HEADER..], is_big_endian);
             if frame[8..16] != header[16..24] || sum != [word(&frame, 16), word(&frame, 20)] {
                 break;
             }
-            open.push((word(&frame, 0), at + FRAME_HEADER as u64));
+            uncommitted_places.push((word(&frame, 0), at + FRAME_HEADER as u64));
             // The last frame of a change has the size of the database.
             if word(&frame, 4) != 0 {
-                places.extend(open.drain(..));
+                places.extend(uncommitted_places.drain(..));
             }
             at += frame.len() as u64;
         }
@@ -121,12 +121,12 @@ impl Pages {
     pub(super) fn read(&self, number: u32) -> Result<Vec<u8>, SqliteError> {
         let mut page = vec![0; self.size];
         let logged = self.log.as_ref().and_then(|(log, places)| Some((log, *places.get(&number)?)));
-        let read = match (logged, number.checked_sub(1)) {
+        let result = match (logged, number.checked_sub(1)) {
             (Some((log, at)), _) => log.read_exact_at(&mut page, at),
             (None, Some(before)) => self.file.read_exact_at(&mut page, u64::from(before) * self.size as u64),
             (None, None) => return Err(self.damaged("it names page 0")),
         };
-        read.map(|()| page).map_err(|_| self.damaged(&format!("page {number} is not there")))
+        result.map(|()| page).map_err(|_| self.damaged(&format!("page {number} is not there")))
     }
 
     /// The number of pages at most.
@@ -153,10 +153,10 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// The sums of a write-ahead log after these bytes, whose number is a multiple of 8.
-fn sums(mut sum: [u32; 2], bytes: &[u8], big: bool) -> [u32; 2] {
+fn sums(mut sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] {
     let read = |bytes: &[u8]| {
         let bytes = bytes.try_into().unwrap_or_default();
-        if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+        if is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     };
     for two in bytes.chunks_exact(8) {
         sum[0] = sum[0].wrapping_add(read(&two[..4])).wrapping_add(sum[1]);

@@ -79,30 +79,30 @@ impl Loader {
         let mut executor = Executor::default();
         let mut executor_steps = Vec::new();
         let mut overlays = Vec::new();
-        let mut wanted = Vec::new();
+        let mut recipes = Vec::new();
         for path in request.paths {
-            let read = self.read(path).map_err(|source| RecipeError::Read { path: path.clone(), source })?;
-            let Some(node) = read else { continue };
+            let node = self.read(path).map_err(|source| RecipeError::Read { path: path.clone(), source })?;
+            let Some(node) = node else { continue };
             if is_sweep(&node) {
                 let sweep = Lower::new(&mut self.sources, &mut self.problems).sweep(&node);
-                let first = wanted.len();
-                self.swept(path, &sweep, &mut wanted);
+                let first = recipes.len();
+                self.swept(path, &sweep, &mut recipes);
                 only.extend(sweep.only);
                 // The last of several executors applies.
                 executor = sweep.executor.unwrap_or(executor);
                 executor_steps.extend(sweep.executor_steps);
-                overlays.push((first..wanted.len(), sweep.changes));
+                overlays.push((first..recipes.len(), sweep.changes));
             } else {
-                wanted.push(Disposition::new(path.clone(), node, None));
+                recipes.push(Disposition::new(path.clone(), node, None));
             }
         }
-        self.want(request, &mut wanted);
+        self.want(request, &mut recipes);
         // All other changes take precedence over those of a scale.
-        self.scale(&mut wanted);
+        self.scale(&mut recipes);
         // Changes on the command line are applied last, so that they take precedence.
-        overlays.push((0..wanted.len(), typed));
+        overlays.push((0..recipes.len(), typed));
         for (range, overlay) in overlays {
-            overlay.apply(&mut wanted[range], &self.sources, &mut self.problems);
+            overlay.apply(&mut recipes[range], &self.sources, &mut self.problems);
         }
         // A selection on the command line replaces those of sweep files.
         if !request.only.is_empty() {
@@ -115,7 +115,7 @@ impl Loader {
                 })
                 .collect();
         }
-        let mut draft = self.finish(wanted, only);
+        let mut draft = self.finish(recipes, only);
         set_apart(&mut draft.recipes, request);
         draft.executor = executor;
         draft.check_executor_steps(&executor_steps);
@@ -127,18 +127,18 @@ impl Loader {
         let source = self.sources.add_file(path, text);
         let Some(node) = Node::parse(&self.sources, source, &mut self.problems) else { return self.problems.fail() };
         let node = self.extended(node, &mut vec![path.to_owned()]);
-        let mut wanted = vec![Disposition::new(path.to_owned(), node, None)];
+        let mut recipes = vec![Disposition::new(path.to_owned(), node, None)];
         let request = Request { paths: &[path.to_owned()], set, ..Request::default() };
         self.typed = request.typed();
         let typed = Overlay::typed(&request, &mut self.sources, &mut self.problems);
-        self.scale(&mut wanted);
-        typed.apply(&mut wanted, &self.sources, &mut self.problems);
-        Ok(self.finish(wanted, Vec::new()))
+        self.scale(&mut recipes);
+        typed.apply(&mut recipes, &self.sources, &mut self.problems);
+        Ok(self.finish(recipes, Vec::new()))
     }
 
-    fn finish(mut self, wanted: Vec<Disposition>, only: Vec<Spanned<String>>) -> Draft {
+    fn finish(mut self, dispositions: Vec<Disposition>, only: Vec<Spanned<String>>) -> Draft {
         let mut recipes: Vec<(Recipe, Span)> = Vec::new();
-        for Disposition { path, node, report, narrowed, added, scale, .. } in wanted {
+        for Disposition { path, node, report, narrowed, added, scale, .. } in dispositions {
             let (mut recipe, name) = Lower::new(&mut self.sources, &mut self.problems).recipe(&node, &path);
             if let Some(scale) = scale {
                 recipe.name = self.at_scale(&recipe.name, &scale);
@@ -146,8 +146,8 @@ impl Loader {
             }
             for step in &mut recipe.steps {
                 let own = |axes: &[(String, String)]| {
-                    let own = axes.iter().filter(|(name, _)| *name == step.name.value);
-                    own.map(|(_, axis)| axis.clone()).collect()
+                    let axes_of_step = axes.iter().filter(|(name, _)| *name == step.name.value);
+                    axes_of_step.map(|(_, axis)| axis.clone()).collect()
                 };
                 (step.matrix.narrowed, step.matrix.added) = (own(&narrowed), own(&added));
             }
@@ -208,7 +208,7 @@ impl Loader {
     }
 
     /// Adds the recipes that a sweep file names.
-    fn swept(&mut self, path: &Path, sweep: &Sweep, wanted: &mut Vec<Disposition>) {
+    fn swept(&mut self, path: &Path, sweep: &Sweep, recipes: &mut Vec<Disposition>) {
         let name = sweep.name.clone().unwrap_or_else(|| stem(path));
         if !is_name(&name) {
             let span = sweep.recipes.first().map_or_else(Span::default, |recipe| recipe.span);
@@ -229,7 +229,7 @@ impl Loader {
                 report.push(stem(&path));
             }
             let wants = sweep.scale.clone();
-            wanted.push(Disposition { wanted: wants, ..Disposition::new(path, node, Some(report)) });
+            recipes.push(Disposition { wanted: wants, ..Disposition::new(path, node, Some(report)) });
         }
     }
 
@@ -315,11 +315,11 @@ impl Loader {
 /// Gives distinct names, those of their reports, to recipes that several sweep files run, or that are also run
 /// directly.
 fn apart(recipes: &mut [(Recipe, Span)]) {
-    let known: Vec<(String, PathBuf)> =
+    let reports: Vec<(String, PathBuf)> =
         recipes.iter().map(|(recipe, _)| (recipe.name.clone(), recipe.report.clone())).collect();
     for (recipe, _) in recipes {
-        let others = known.iter().filter(|(name, report)| *name == recipe.name && *report != recipe.report);
-        if others.count() > 0 {
+        let same_names = reports.iter().filter(|(name, report)| *name == recipe.name && *report != recipe.report);
+        if same_names.count() > 0 {
             let parts: Vec<String> = recipe.report.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             recipe.name = parts.join("-");
         }
@@ -334,12 +334,12 @@ fn set_apart(recipes: &mut [Recipe], request: &Request<'_>) {
         return;
     }
     let digest = blake3::hash(flags.iter().map(|flag| quoted(flag)).collect::<Vec<_>>().join(" ").as_bytes()).to_hex();
-    let shown = masked(flags.into_iter().map(OsString::from));
-    let suffix = format!(".{}.{}", in_a_name(&shown), &digest[..8]);
-    let shown = shown.iter().map(|flag| quoted(flag)).collect::<Vec<_>>().join(" ");
+    let masked_flags = masked(flags.into_iter().map(OsString::from));
+    let suffix = format!(".{}.{}", in_a_name(&masked_flags), &digest[..8]);
+    let text = masked_flags.iter().map(|flag| quoted(flag)).collect::<Vec<_>>().join(" ");
     for recipe in recipes {
         recipe.report = with_suffix(&recipe.report, &suffix);
-        recipe.flags.clone_from(&shown);
+        recipe.flags.clone_from(&text);
     }
 }
 
@@ -355,9 +355,9 @@ fn in_a_name(flags: &[String]) -> String {
 pub(super) fn with_suffix(report: &Path, suffix: &str) -> PathBuf {
     let mut parts = report.iter();
     let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut changed = PathBuf::from(format!("{first}{suffix}"));
-    changed.extend(parts);
-    changed
+    let mut path_with_suffix = PathBuf::from(format!("{first}{suffix}"));
+    path_with_suffix.extend(parts);
+    path_with_suffix
 }
 
 /// True if a file is a sweep file instead of a recipe.
@@ -369,17 +369,17 @@ fn is_sweep(node: &Node) -> bool {
 
 /// Reads the text of a recipe's file. Devices and pipes, which may have no end, are rejected.
 fn read_text(path: &Path) -> io::Result<String> {
-    let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    let refusal = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     // Checked first: opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        let what = if metadata.is_dir() { "a folder" } else { "a device or a pipe" };
-        return Err(refused(format!("it is {what}, and a recipe is a file")));
+        let kind = if metadata.is_dir() { "a folder" } else { "a device or a pipe" };
+        return Err(refusal(format!("it is {kind}, and a recipe is a file")));
     }
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(refused(format!("it is larger than {} MiB, which no recipe is", MAX_FILE_BYTES >> 20)));
+        return Err(refusal(format!("it is larger than {} MiB, which no recipe is", MAX_FILE_BYTES >> 20)));
     }
     Ok(text)
 }

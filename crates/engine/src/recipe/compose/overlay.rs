@@ -38,14 +38,14 @@ impl Overlay {
             return;
         }
         for (name, value) in self.set {
-            let mut found = false;
+            let mut is_found = false;
             for Disposition { node, .. } in &mut *recipes {
                 if let Some(param) = entry(node, "params").and_then(|params| entry(params, &name.value)) {
                     param.clone_from(&value);
-                    found = true;
+                    is_found = true;
                 }
             }
-            if !found {
+            if !is_found {
                 let names: Vec<String> =
                     recipes.iter_mut().flat_map(|recipe| names(entry(&mut recipe.node, "params").as_deref())).collect();
                 let help = elsewhere(recipes, &name.value, sources.slice(value.span))
@@ -93,7 +93,7 @@ fn set_axis(
         Some((step, axis)) => (Some(step), axis),
         None => (None, name.value.as_str()),
     };
-    let mut found = false;
+    let mut is_found = false;
     let (mut axes, mut steps) = (Vec::new(), Vec::new());
     for Disposition { node, narrowed, added, .. } in recipes {
         let Some(Node { kind: NodeKind::Map(entries), .. }) = entry(node, "steps") else { continue };
@@ -102,17 +102,17 @@ fn set_axis(
             if only.is_some_and(|only| only != key.value) {
                 continue;
             }
-            let own = axis_names(step);
-            let is_new = !own.iter().any(|name| name == axis);
-            axes.extend(own);
+            let axes_of_step = axis_names(step);
+            let is_new = !axes_of_step.iter().any(|name| name == axis);
+            axes.extend(axes_of_step);
             if replace_axis(step, &Spanned::new(axis, name.span), values, only.is_some()) {
-                found = true;
+                is_found = true;
                 narrowed.push((key.value.clone(), axis.to_owned()));
                 added.extend(is_new.then(|| (key.value.clone(), axis.to_owned())));
             }
         }
     }
-    if !found {
+    if !is_found {
         let (message, help) = match only {
             Some(step) if !steps.iter().any(|known| known == step) => {
                 (format!("unknown step `{step}`"), suggest(step, "steps", steps.iter().map(String::as_str)))
@@ -120,8 +120,8 @@ fn set_axis(
             _ => {
                 axes.sort_unstable();
                 axes.dedup();
-                let known = suggest(axis, "axes", axes.iter().map(String::as_str));
-                let help = known.map(|known| format!("{known}; `STEP.{axis}` gives a step a new axis"));
+                let suggestion = suggest(axis, "axes", axes.iter().map(String::as_str));
+                let help = suggestion.map(|suggestion| format!("{suggestion}; `STEP.{axis}` gives a step a new axis"));
                 (format!("no step has an axis `{axis}` that can be given other values"), help)
             }
         };
@@ -160,13 +160,13 @@ fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool)
     {
         with.retain(|entry| seeds || entry.key.value != axis);
     }
-    let added = Entry { key: Spanned::new(axis.to_owned(), name.span), value: values.clone() };
+    let entry_of_axis = Entry { key: Spanned::new(axis.to_owned(), name.span), value: values.clone() };
     match entries.iter_mut().find(|entry| entry.key.value == "matrix") {
-        Some(Entry { value: Node { kind: NodeKind::Map(axes), .. }, .. }) => axes.push(added),
+        Some(Entry { value: Node { kind: NodeKind::Map(axes), .. }, .. }) => axes.push(entry_of_axis),
         Some(_) => return false,
         None => entries.push(Entry {
             key: Spanned::new("matrix".to_owned(), name.span),
-            value: Node { kind: NodeKind::Map(vec![added]), span: values.span },
+            value: Node { kind: NodeKind::Map(vec![entry_of_axis]), span: values.span },
         }),
     }
     true
@@ -215,10 +215,10 @@ fn typed(
     problems: &mut Collector,
 ) -> Option<(Spanned<String>, Node)> {
     let source = sources.add(format!("{flag} {assignment}"), assignment);
-    let whole = Span { source, ..Span::default() }.part(0, assignment.len());
+    let span = Span { source, ..Span::default() }.part(0, assignment.len());
     let Some((name, text)) = assignment.split_once('=') else {
-        let problem = Problem::new(sources, whole, format!("`{flag}` without a value"), format!("expected {form}"));
-        problems.push(whole, problem.help(format!("for example `{flag} {example}`")));
+        let problem = Problem::new(sources, span, format!("`{flag}` without a value"), format!("expected {form}"));
+        problems.push(span, problem.help(format!("for example `{flag} {example}`")));
         return None;
     };
     let brackets = list && !text.trim_start().starts_with(['[', '{']);
@@ -226,25 +226,25 @@ fn typed(
     let scalar = sources.add(format!("{flag} {assignment}"), text);
     let mut node = Node::typed(sources, scalar, problems)?;
     // From here on, the place of the value is that in the command-line argument.
-    move_to(&mut node, whole, name.len() + 1, usize::from(brackets));
-    Some((Spanned::new(name.to_owned(), whole.part(0, name.len())), node))
+    move_to(&mut node, span, name.len() + 1, usize::from(brackets));
+    Some((Spanned::new(name.to_owned(), span.part(0, name.len())), node))
 }
 
-/// Moves the places in a separate text to `offset` in `whole`, minus the `less` characters that were prepended to it.
-fn move_to(node: &mut Node, whole: Span, offset: usize, less: usize) {
-    let moved = |span: Span| {
+/// Moves the places in a separate text to `offset` in `target`, minus the `less` characters that were prepended to it.
+fn move_to(node: &mut Node, target: Span, offset: usize, less: usize) {
+    let move_span = |span: Span| {
         let start = (offset + span.start as usize).saturating_sub(less);
-        let end = (start + span.len as usize).min(whole.len as usize);
-        whole.part(start, end.saturating_sub(start))
+        let end = (start + span.len as usize).min(target.len as usize);
+        target.part(start, end.saturating_sub(start))
     };
-    node.span = moved(node.span);
+    node.span = move_span(node.span);
     match &mut node.kind {
         NodeKind::Scalar(_) => {}
-        NodeKind::List(items) => items.iter_mut().for_each(|item| move_to(item, whole, offset, less)),
+        NodeKind::List(items) => items.iter_mut().for_each(|item| move_to(item, target, offset, less)),
         NodeKind::Map(entries) => {
             for entry in entries {
-                entry.key.span = moved(entry.key.span);
-                move_to(&mut entry.value, whole, offset, less);
+                entry.key.span = move_span(entry.key.span);
+                move_to(&mut entry.value, target, offset, less);
             }
         }
     }

@@ -21,18 +21,18 @@ struct Group {
 
 impl Group {
     /// Adds a recipe with its scales to the group of the scale that is wanted for it.
-    fn add(groups: &mut Vec<Self>, wanted: &Spanned<String>, known: Vec<String>, recipe: String) {
-        let place = groups.iter().position(|group| group.name.span == wanted.span).unwrap_or_else(|| {
-            groups.push(Self { name: wanted.clone(), having: 0, lacking: Vec::new(), known: Vec::new() });
+    fn add(groups: &mut Vec<Self>, name: &Spanned<String>, scale_names: Vec<String>, recipe: String) {
+        let place = groups.iter().position(|group| group.name.span == name.span).unwrap_or_else(|| {
+            groups.push(Self { name: name.clone(), having: 0, lacking: Vec::new(), known: Vec::new() });
             groups.len() - 1
         });
         let Some(group) = groups.get_mut(place) else { return };
-        if known.contains(&wanted.value) {
+        if scale_names.contains(&name.value) {
             group.having += 1;
         } else {
             group.lacking.push(recipe);
         }
-        group.known.extend(known);
+        group.known.extend(scale_names);
     }
 }
 
@@ -44,8 +44,8 @@ impl Loader {
             let scales = self.scales_of(recipe);
             let wanted = recipe.wanted.clone().filter(|wanted| wanted.value != PLAIN);
             if let Some(wanted) = &wanted {
-                let known = scales.iter().map(|scale| scale.name.value.clone()).collect();
-                Group::add(&mut groups, wanted, known, stem(&recipe.path));
+                let names = scales.iter().map(|scale| scale.name.value.clone()).collect();
+                Group::add(&mut groups, wanted, names, stem(&recipe.path));
             }
             for Scale { name, changes, .. } in scales {
                 if wanted.as_ref().is_some_and(|wanted| wanted.value == name.value) {

@@ -176,10 +176,10 @@ impl Lower<'_> {
         of: &OfStep,
         params: &Names,
     ) -> Option<Analysis> {
-        let mut there = given.into_iter().filter_map(|(key, node)| Some((key, node?)));
-        let (key, node) = there.next()?;
-        let what = format!("a table with `{key}`");
-        self.no_place(&what, "it has rows of its own", there.map(|(key, node)| (key, Some(node.span))));
+        let mut keys = given.into_iter().filter_map(|(key, node)| Some((key, node?)));
+        let (key, node) = keys.next()?;
+        let subject = format!("a table with `{key}`");
+        self.no_place(&subject, "it has rows of its own", keys.map(|(key, node)| (key, Some(node.span))));
         let kind = match key {
             "curve" => AnalysisKind::Curve(self.curve(node, step, params)?),
             "profile" => AnalysisKind::Profile(self.profile(node, step)?),
@@ -199,9 +199,9 @@ impl Lower<'_> {
             (&keys.area, area.map(CurveRead::Area)),
             (&keys.at, at.map(CurveRead::At)),
         ];
-        let there: Vec<Option<CurveRead>> =
+        let given_reads: Vec<Option<CurveRead>> =
             reads.iter().filter(|(given, _)| given.is_there()).map(|(_, read)| *read).collect();
-        let [read] = there.as_slice() else {
+        let [read] = given_reads.as_slice() else {
             let help = "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`";
             self.problem(node.span, "`curve` must name one number of the curve", "which number?", help);
             return None;

@@ -116,8 +116,8 @@ impl Claim {
 
     /// The claim over all values of an axis; `None` if it selects none of them.
     pub(crate) fn over_all(&self, axis: &str) -> Option<Self> {
-        let mut whole = self.clone();
-        let selections: Vec<&mut Selection> = match &mut whole.statement {
+        let mut claim = self.clone();
+        let selections: Vec<&mut Selection> = match &mut claim.statement {
             Statement::Value(comparison, _)
             | Statement::Ratio(comparison, _)
             | Statement::Difference(comparison, _) => {
@@ -131,7 +131,7 @@ impl Claim {
             selection.0.retain(|(name, _)| name.value != axis);
             selects |= selection.0.len() < before;
         }
-        selects.then_some(whole)
+        selects.then_some(claim)
     }
 
     /// The steps of the statement, each with its selection of points.
@@ -367,12 +367,12 @@ impl Lower<'_> {
 
     /// Reads `{ metric, of, to }`; a value has no `to`.
     fn comparison(&mut self, node: &Node, kind: &str, context: &Context<'_>) -> Option<Comparison> {
-        let what = format!("`{kind}`");
+        let name = format!("`{kind}`");
         let (metric, of, to) = if kind == "value" {
-            let keys = ValueKeys::read(self, node, &what)?;
+            let keys = ValueKeys::read(self, node, &name)?;
             (keys.metric, keys.of, None)
         } else {
-            let keys = ComparedKeys::read(self, node, &what)?;
+            let keys = ComparedKeys::read(self, node, &name)?;
             (keys.metric, keys.of, Some(keys.to))
         };
         let mut side = |given: &Given<'_, ()>, key: &str| {
@@ -418,8 +418,8 @@ impl Lower<'_> {
     }
 
     /// Reads `{ step: train, prune: bitter7 }`: the points of a step that have these values.
-    fn side(&mut self, node: &Node, what: &str, context: &Context<'_>) -> Option<Side> {
-        let entries = self.entries(node, &format!("`{what}`"));
+    fn side(&mut self, node: &Node, key: &str, context: &Context<'_>) -> Option<Side> {
+        let entries = self.entries(node, &format!("`{key}`"));
         let step = self.claimed_step(node, find(entries, "step"), context)?;
         let entries: Vec<Entry> = entries.iter().filter(|entry| entry.key.value != "step").cloned().collect();
         let rest = Node { kind: NodeKind::Map(entries), span: node.span };

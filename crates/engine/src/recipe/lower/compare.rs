@@ -144,15 +144,15 @@ impl Lower<'_> {
         if items.is_empty() {
             self.problem(pairs.span, "`pairs` compares nothing", "no list of pairs", usage);
         }
-        let mut found = Vec::new();
+        let mut pairs = Vec::new();
         for item in items {
             match &item.kind {
                 NodeKind::List(two) if two.len() == 2 => {
-                    found.extend(self.value(&two[0], params).zip(self.value(&two[1], params)));
+                    pairs.extend(self.value(&two[0], params).zip(self.value(&two[1], params)));
                 }
                 _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
             }
         }
-        (!found.is_empty()).then_some(ComparedValues::Pairs(found))
+        (!pairs.is_empty()).then_some(ComparedValues::Pairs(pairs))
     }
 }

@@ -120,27 +120,27 @@ impl Lower<'_> {
             Dimension::Axis(axis) if axis.name.value == "seed" => Some(&axis.values),
             _ => None,
         });
-        let whole = |value: &Template| value.resolve(params, &Names::new())?.value.as_f64();
+        let number = |value: &Template| value.resolve(params, &Names::new())?.value.as_f64();
         let largest = match seeds.next_back() {
             // `seeds: 5` is the range from 0 to 5, which ends before it.
             Some(AxisValues::Numbers(Progression::Range, numbers, _)) => {
-                let (from, to) = (numbers.first().and_then(whole), numbers.get(1).and_then(whole));
+                let (from, to) = (numbers.first().and_then(number), numbers.get(1).and_then(number));
                 from.zip(to).map(|(from, to)| if to > from { to - 1.0 } else { from })
             }
             Some(AxisValues::Numbers(_, numbers, _)) => {
-                let (from, to) = (numbers.first().and_then(whole), numbers.get(1).and_then(whole));
+                let (from, to) = (numbers.first().and_then(number), numbers.get(1).and_then(number));
                 from.zip(to).map(|(from, to)| from.max(to))
             }
             Some(AxisValues::List(values)) => {
-                let values: Option<Vec<f64>> = values.iter().map(whole).collect();
+                let values: Option<Vec<f64>> = values.iter().map(number).collect();
                 values.and_then(|values| values.into_iter().reduce(f64::max))
             }
             Some(AxisValues::Of { .. }) => None,
             None => {
-                let given = step.with.iter().find(|(name, _)| name.value == "seed");
+                let seed = step.with.iter().find(|(name, _)| name.value == "seed");
                 let default = step.task.param("seed").and_then(|param| (param.default)().as_f64());
-                match given {
-                    Some((_, template)) => whole(template),
+                match seed {
+                    Some((_, template)) => number(template),
                     None => default,
                 }
             }

@@ -45,11 +45,11 @@ pub(super) struct About<'a> {
 impl Expectation {
     /// The same range in the unit of its metric; `None` if that measures something else.
     pub(crate) fn in_unit(self, metric: Unit) -> Option<Self> {
-        let Some(own) = self.unit else { return Some(self) };
-        let same = |value: f64| own.convert(value, metric);
+        let Some(own_unit) = self.unit else { return Some(self) };
+        let same = |value: f64| own_unit.convert(value, metric);
         let bound = |bound: Bound| Bound { value: same(bound.value), tie: bound.tie.map(|tie| tie.map(same)), ..bound };
         let (low, high) = (self.low.map(bound), self.high.map(bound));
-        own.is_like(metric).then(|| Self { low, high, within: self.within.map(same), unit: None })
+        own_unit.is_like(metric).then(|| Self { low, high, within: self.within.map(same), unit: None })
     }
 
     /// The range in words: `at least 0.9`.
@@ -232,19 +232,20 @@ impl Lower<'_> {
     /// Returns the values of all keys in one unit: the metric's unit if it is known, else the first unit in the recipe.
     fn amounts(&mut self, keys: &ExpectKeys<'_>, about: About<'_>) -> Option<Numbers> {
         let all = [&keys.at_least, &keys.at_most, &keys.more_than, &keys.less_than, &keys.within, &keys.negligible];
-        let known = about.metric.filter(|(_, traits)| traits.unit_of != UnitOf::Reports).map(|(_, traits)| traits.unit);
-        let written = || all.iter().filter_map(|given| given.value.as_ref()?.unit);
-        let unit = known.or_else(|| written().next());
+        let known_unit =
+            about.metric.filter(|(_, traits)| traits.unit_of != UnitOf::Reports).map(|(_, traits)| traits.unit);
+        let units = || all.iter().filter_map(|given| given.value.as_ref()?.unit);
+        let unit = known_unit.or_else(|| units().next());
         let mut values = [None; 6];
         for (given, place) in all.into_iter().zip(&mut values) {
-            *place = self.in_unit(given, unit, known.is_none() && written().next().is_some(), about);
+            *place = self.in_unit(given, unit, known_unit.is_none() && units().next().is_some(), about);
         }
         // A mistake in a value has been reported.
         if all.iter().zip(&values).any(|(given, value)| given.value.is_some() && value.is_none()) {
             return None;
         }
         let [at_least, at_most, more_than, less_than, within, negligible] = values;
-        let unit = unit.filter(|_| known.is_none());
+        let unit = unit.filter(|_| known_unit.is_none());
         Some(Numbers { at_least, at_most, more_than, less_than, within, negligible, unit })
     }
 
@@ -256,26 +257,26 @@ impl Lower<'_> {
         explicit: bool,
         about: About<'_>,
     ) -> Option<f64> {
-        let (Amount { value, unit: own }, span) = (given.value?, given.span()?);
-        let (message, label, help) = match (own, unit) {
+        let (Amount { value, unit: own_unit }, span) = (given.value?, given.span()?);
+        let (message, label, help) = match (own_unit, unit) {
             (None, _) if !explicit => return Some(value),
             (None, _) => (
                 "a number without a unit, beside one that has a unit".to_owned(),
                 "in which unit?",
                 "write the unit of each of them".to_owned(),
             ),
-            (Some(own), _) if about.kind == "ratio" => (
-                format!("a ratio is a pure number, and `{}` is a unit", own.key()),
+            (Some(own_unit), _) if about.kind == "ratio" => (
+                format!("a ratio is a pure number, and `{}` is a unit", own_unit.key()),
                 "no unit here",
                 "remove the unit".to_owned(),
             ),
-            (Some(own), Some(unit)) if own.is_like(unit) => return Some(own.convert(value, unit)),
-            (Some(own), unit) => {
+            (Some(own_unit), Some(unit)) if own_unit.is_like(unit) => return Some(own_unit.convert(value, unit)),
+            (Some(own_unit), unit) => {
                 let metric = about.metric.map_or("the metric", |(name, _)| name);
                 let unit = unit.unwrap_or(Unit::One);
                 let help = if unit == Unit::One { "remove the unit" } else { "write a unit of the same kind" };
                 (
-                    format!("`{metric}` is measured in {}, and no `{}` is", words(unit), own.key()),
+                    format!("`{metric}` is measured in {}, and no `{}` is", words(unit), own_unit.key()),
                     "a unit of something else",
                     help.to_owned(),
                 )

@@ -144,14 +144,14 @@ impl Shape for AtMost {
 /// The schema of a figure.
 pub(in crate::recipe) fn figure() -> Json {
     let mut schema = FigureKeys::schema();
-    let shown: Vec<String> = kinds().keys.iter().map(|kind| format!("{} {}", kind.doc, kind.accepts)).collect();
-    schema["properties"]["kind"]["enumDescriptions"] = json!(shown);
+    let descriptions: Vec<String> = kinds().keys.iter().map(|kind| format!("{} {}", kind.doc, kind.accepts)).collect();
+    schema["properties"]["kind"]["enumDescriptions"] = json!(descriptions);
     // The rest is required only where this file has `kind` and `x`: a base recipe may contain it.
     let kinds = Kind::WORDS.iter().map(|(word, kind)| {
         let declaration = kind.declaration();
-        let needed =
+        let keys =
             [("y", declaration.y.is_some()), ("value", declaration.value.is_some()), ("roofs", declaration.roofs)];
-        let needed: Vec<&str> = needed.iter().filter(|(_, needed)| *needed).map(|(key, _)| *key).collect();
+        let needed: Vec<&str> = keys.iter().filter(|(_, needed)| *needed).map(|(key, _)| *key).collect();
         json!({
             "if": { "required": ["kind", "x"], "properties": { "kind": { "const": word } } },
             "then": { "required": needed },
@@ -167,9 +167,9 @@ pub(in crate::recipe) fn kinds() -> Declaration {
         let declaration = kind.declaration();
         let names = [("x", declaration.x), ("y", declaration.y), ("value", declaration.value)];
         let names = names.iter().filter_map(|(key, role)| Some(format!("`{key}`: {}", (*role)?.name())));
-        let own = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.has_effects())];
-        let own = own.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
-        let accepts = names.chain(own).collect::<Vec<_>>().join(", ");
+        let keys = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.has_effects())];
+        let key_names = keys.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
+        let accepts = names.chain(key_names).collect::<Vec<_>>().join(", ");
         Key {
             name: word,
             doc: declaration.doc.to_owned(),
@@ -188,14 +188,14 @@ impl Lower<'_> {
         entries.iter().filter_map(|entry| self.figure(entry, steps, written, params)).collect()
     }
 
-    fn figure(&mut self, entry: &Entry, steps: &[Step], written: &[String], params: &Names) -> Option<Figure> {
+    fn figure(&mut self, entry: &Entry, steps: &[Step], step_names: &[String], params: &Names) -> Option<Figure> {
         let name = &entry.key;
         self.check_name(name, "figure");
         let keys = FigureKeys::read(self, &entry.value, "a figure")?;
         let kind = keys.kind.value;
         let declaration = kind.map(Kind::declaration);
         self.check_place(&keys, declaration);
-        let (from, step) = self.from(entry, "figure", keys.from, steps, written)?;
+        let (from, step) = self.from(entry, "figure", keys.from, steps, step_names)?;
         let axes = step.axes();
         let only = keys.only.node().map(|node| self.selection(node, params)).unwrap_or_default();
         for (axis, _) in &only.0 {
@@ -271,7 +271,7 @@ impl Lower<'_> {
     fn check_place(&mut self, keys: &FigureKeys<'_>, declaration: Option<&'static charts::Declaration>) {
         let has = |role: RoleOf| declaration.is_none_or(|kind| role(kind).is_some());
         let is = |part: fn(&charts::Declaration) -> bool| declaration.is_none_or(part);
-        let here = [
+        let keys = [
             ("x", keys.x.span(), has(|kind| kind.x)),
             // A `y` has always been ignored for kinds with an `x` but without a `y`.
             ("y", keys.y.span(), has(|kind| kind.y.or(kind.x))),
@@ -288,7 +288,7 @@ impl Lower<'_> {
             ("legend", keys.legend.span(), is(charts::Declaration::has_legend)),
             ("palette", keys.palette.span(), is(charts::Declaration::has_legend)),
         ];
-        for (key, span, _) in here.into_iter().filter(|(_, _, has)| !has) {
+        for (key, span, _) in keys.into_iter().filter(|(_, _, has)| !has) {
             let word = declaration.map_or("", |kind| kind.word);
             if let Some(span) = span {
                 let message = format!("`{key}` is not for figures of kind `{word}`");

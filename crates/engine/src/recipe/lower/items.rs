@@ -58,7 +58,7 @@ pub(super) fn schema() -> Json {
 impl Lower<'_> {
     /// Reads `items: { correct: { file: items.csv, cluster: document } }`.
     pub(super) fn items(&mut self, node: &Node, step: &Step, params: &Names) -> Vec<Items> {
-        let mut found = Vec::new();
+        let mut items = Vec::new();
         if step.task.name != "command" {
             let message = format!("the jobs of `{}` leave no file with items", step.task.name);
             self.problem(
@@ -67,7 +67,7 @@ impl Lower<'_> {
                 "no outputs",
                 "`items` are files of programs: `uses: command` with `outputs`",
             );
-            return found;
+            return items;
         }
         for entry in self.entries(node, "`items`") {
             let Some(keys) = ItemKeys::read(self, &entry.value, "`items`") else { continue };
@@ -80,10 +80,10 @@ impl Lower<'_> {
                 let (file, metric) = (file.value, entry.key.clone());
                 let id = keys.id.value.unwrap_or_else(|| "id".to_owned());
                 let score = keys.score.value.unwrap_or_else(|| metric.value.clone());
-                found.push(Items { metric, file, id, score, cluster: keys.cluster.value });
+                items.push(Items { metric, file, id, score, cluster: keys.cluster.value });
             }
         }
-        found
+        items
     }
 
     /// True if a file can be one of the step's outputs with items.

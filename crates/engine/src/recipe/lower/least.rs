@@ -62,7 +62,7 @@ impl Lower<'_> {
             let param = step.task.params().find(|param| param.name == name.value);
             let is_axis = step.axes().contains(&name.value.as_str());
             let metric = step.task.metric(&name.value).is_some();
-            let (of, wanted) = match (param.map(|param| param.kind), metric) {
+            let (of, must_be_text) = match (param.map(|param| param.kind), metric) {
                 (Some(Kind::Int | Kind::Float), _) => ("parameter", Some(false)),
                 (Some(Kind::Bool | Kind::Text | Kind::Choice(_) | Kind::Path(_) | Kind::Folder | Kind::Inside), _) => {
                     ("parameter", Some(true))
@@ -85,7 +85,7 @@ impl Lower<'_> {
                     return None;
                 }
             };
-            if wanted.is_some_and(|wanted| wanted != is_text) {
+            if must_be_text.is_some_and(|wanted| wanted != is_text) {
                 let (is, help) = if is_text {
                     ("a number", "write the smallest number from which the claim can be judged")
                 } else {

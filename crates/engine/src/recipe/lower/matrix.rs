@@ -159,16 +159,16 @@ impl Lower<'_> {
         let mut matrix = Matrix::default();
         let entries = keys.matrix.node().map(|node| self.entries(node, "`matrix`")).unwrap_or_default();
         let own = MatrixKeys::of(self, entries);
-        let assignments = |lower: &mut Self, given: &Given<'_, ()>, what| {
-            given.node().map_or_else(Vec::new, |node| lower.assignments(node, what, params))
+        let assignments = |lower: &mut Self, given: &Given<'_, ()>, name| {
+            given.node().map_or_else(Vec::new, |node| lower.assignments(node, name, params))
         };
         matrix.include = assignments(self, &own.include, "`include`");
         matrix.exclude = assignments(self, &own.exclude, "`exclude`");
         let is = |given: &Given<'_, ()>, entry: &Entry| given.entry.is_some_and(|given| std::ptr::eq(given, entry));
         // Dimensions keep the order of the text.
-        let mut left = entries;
-        while let [entry, following @ ..] = left {
-            left = following.get(self.unbracketed(entry, following)..).unwrap_or_default();
+        let mut remaining_entries = entries;
+        while let [entry, following @ ..] = remaining_entries {
+            remaining_entries = following.get(self.unbracketed(entry, following)..).unwrap_or_default();
             if is(&own.zip, entry) {
                 let axes = self.entries(&entry.value, "`zip`");
                 if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {
@@ -217,13 +217,13 @@ impl Lower<'_> {
         }
     }
 
-    fn axis(&mut self, entry: &Entry, params: &Names, needed: &[&str]) -> Option<Axis> {
+    fn axis(&mut self, entry: &Entry, params: &Names, needed_steps: &[&str]) -> Option<Axis> {
         self.check_name(&entry.key, "axis");
-        let values = self.axis_values(&entry.key.value, &entry.value, params, needed)?;
+        let values = self.axis_values(&entry.key.value, &entry.value, params, needed_steps)?;
         Some(Axis { name: entry.key.clone(), values })
     }
 
-    fn axis_values(&mut self, name: &str, node: &Node, params: &Names, needed: &[&str]) -> Option<AxisValues> {
+    fn axis_values(&mut self, name: &str, node: &Node, params: &Names, needed_steps: &[&str]) -> Option<AxisValues> {
         match &node.kind {
             NodeKind::List(items) => {
                 if items.is_empty() {
@@ -237,14 +237,14 @@ impl Lower<'_> {
                 Some(AxisValues::List(items.iter().filter_map(value).collect()))
             }
             NodeKind::Map(_) => self.progression(name, node, params),
-            NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => self.axis_of(text, node.span, needed),
+            NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => self.axis_of(text, node.span, needed_steps),
             NodeKind::Scalar(_) => {
-                let written = self.sources.slice(node.span);
-                let items: Vec<&str> = written.trim_matches(['"', '\'']).split(',').map(str::trim).collect();
+                let text = self.sources.slice(node.span);
+                let items: Vec<&str> = text.trim_matches(['"', '\'']).split(',').map(str::trim).collect();
                 let help = if items.len() > 1 {
                     format!("write `{name}: [{}]`", items.join(", "))
                 } else {
-                    format!("write `{name}: [{written}]` for an axis with one value")
+                    format!("write `{name}: [{text}]` for an axis with one value")
                 };
                 let message = format!("axis `{name}` must be a list, found {}", node.describe());
                 self.problem(node.span, message, "expected a list of values", help);
@@ -291,18 +291,18 @@ impl Lower<'_> {
                 items.iter().map(|item| self.value(item, params)).collect()
             }
             _ => {
-                let found = match &node.kind {
+                let description = match &node.kind {
                     NodeKind::List(items) => format!("a list of {}", items.len()),
                     _ => node.describe().to_owned(),
                 };
-                self.problem(node.span, format!("expected {usage}, found {found}"), "not the numbers", usage);
+                self.problem(node.span, format!("expected {usage}, found {description}"), "not the numbers", usage);
                 None
             }
         }
     }
 
     /// Reads `${{ needs.STEP.axes.AXIS }}`.
-    fn axis_of(&mut self, text: &str, span: Span, needed: &[&str]) -> Option<AxisValues> {
+    fn axis_of(&mut self, text: &str, span: Span, needed_steps: &[&str]) -> Option<AxisValues> {
         let help = "an axis is a list, or another step's: `${{ needs.STEP.axes.AXIS }}`";
         let body = text.trim().strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")).map(str::trim);
         let parts: Vec<&str> = body.map(|body| body.split('.').collect()).unwrap_or_default();
@@ -310,8 +310,8 @@ impl Lower<'_> {
             self.problem(span, format!("`{}` is no axis", text.trim()), "not a list", help);
             return None;
         };
-        if !needed.contains(&step) {
-            let help = suggest(step, "needed steps", needed.iter().copied())
+        if !needed_steps.contains(&step) {
+            let help = suggest(step, "needed steps", needed_steps.iter().copied())
                 .unwrap_or_else(|| format!("add `needs: [{step}]`"));
             self.problem(span, format!("`{step}` is not a step that this one needs"), "not in `needs`", help);
             return None;
@@ -423,8 +423,8 @@ impl Lower<'_> {
             return None;
         }
         let count = self.value(node, params)?;
-        if let NodeKind::Scalar(written) = &node.kind
-            && let Some(count) = written.as_f64()
+        if let NodeKind::Scalar(scalar) = &node.kind
+            && let Some(count) = scalar.as_f64()
             && (count < 1.0 || count.fract() != 0.0)
         {
             let message = format!("`seeds` must be a whole number of at least 1, found {}", Value::Float(count));
@@ -447,16 +447,16 @@ impl Lower<'_> {
         Condition::parse(text, node.span, &axes, params, self.sources, self.problems)
     }
 
-    fn assignments(&mut self, node: &Node, what: &str, params: &Names) -> Vec<Assignment> {
+    fn assignments(&mut self, node: &Node, name: &str, params: &Names) -> Vec<Assignment> {
         let NodeKind::List(items) = &node.kind else {
             let help = "write a list of maps from axis to value: `[{ axis: value }]`";
-            self.problem(node.span, format!("{what} must be a list, found {}", node.describe()), "not a list", help);
+            self.problem(node.span, format!("{name} must be a list, found {}", node.describe()), "not a list", help);
             return Vec::new();
         };
         let mut assignments = Vec::new();
         for item in items {
             let mut values = Vec::new();
-            for entry in self.entries(item, &format!("an entry of {what}")) {
+            for entry in self.entries(item, &format!("an entry of {name}")) {
                 self.check_name(&entry.key, "axis");
                 values.extend(self.value(&entry.value, params).map(|value| (entry.key.clone(), value)));
             }

@@ -151,8 +151,8 @@ impl Lower<'_> {
             let name = &entry.key;
             let open = steps.is_empty() || steps.iter().any(|step| step.task.open_metrics);
             if !open && !steps.iter().any(|step| step.task.metric(&name.value).is_some()) {
-                let known = steps.iter().flat_map(|step| step.task.metrics()).map(|metric| metric.name);
-                let help = suggest(&name.value, "metrics", known).unwrap_or_default();
+                let names = steps.iter().flat_map(|step| step.task.metrics()).map(|metric| metric.name);
+                let help = suggest(&name.value, "metrics", names).unwrap_or_default();
                 self.problem(name.span, format!("no step measures `{}`", name.value), "unknown metric", help);
             }
             let Some(keys) = MetricKeys::read(self, &entry.value, "a metric") else { continue };
@@ -214,8 +214,8 @@ pub(super) fn traits_of(rules: &[MetricRule], step: &Step, metric: &str) -> Metr
 fn traits_in(rules: &[MetricRule], step: &Step, metric: &str, reported: Option<Unit>) -> MetricTraits {
     let declared = step.task.metric(metric);
     let rule = rules.iter().find(|rule| same_metric(&rule.name.value, metric));
-    let said = declared.map(|metric| metric.unit).or_else(|| Unit::implied(metric));
-    let (unit, unit_of) = match (rule.and_then(|rule| rule.unit), said) {
+    let known_unit = declared.map(|metric| metric.unit).or_else(|| Unit::implied(metric));
+    let (unit, unit_of) = match (rule.and_then(|rule| rule.unit), known_unit) {
         (Some(unit), _) => (unit, UnitOf::Recipe),
         (None, Some(unit)) => (unit, UnitOf::Metric),
         (None, None) => (reported.unwrap_or(Unit::One), UnitOf::Reports),
@@ -249,7 +249,7 @@ impl Recipe {
     pub fn better(&self, step: &Step, metric: &str) -> Option<Better> {
         let declared = self.traits(step, metric).better;
         match step.search.as_ref().and_then(|search| search.metric()) {
-            Some((by, said)) if same_metric(by, metric) => said.or(declared).or(Some(Better::Less)),
+            Some((by, direction)) if same_metric(by, metric) => direction.or(declared).or(Some(Better::Less)),
             _ => declared,
         }
     }

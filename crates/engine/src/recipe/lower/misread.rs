@@ -91,15 +91,12 @@ impl Lower<'_> {
     pub(super) fn drawn(&self, name: &str, entries: &[Entry]) -> Option<String> {
         const WORDS: [&[&str]; 2] =
             [&["min", "low", "lower", "from", "start"], &["max", "high", "upper", "to", "stop"]];
-        let written = |node: &Node| match &node.kind {
+        let text = |node: &Node| match &node.kind {
             NodeKind::Scalar(_) => Some(self.sources.slice(node.span).to_owned()),
             _ => None,
         };
         let bound = |words: &[&str]| {
-            entries
-                .iter()
-                .find(|entry| words.contains(&entry.key.value.as_str()))
-                .and_then(|entry| written(&entry.value))
+            entries.iter().find(|entry| words.contains(&entry.key.value.as_str())).and_then(|entry| text(&entry.value))
         };
         let has = |key: &str| find(entries, key).is_some();
         if let Some(node) = find(entries, "values").or_else(|| find(entries, "grid")) {

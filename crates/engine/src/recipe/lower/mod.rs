@@ -215,17 +215,17 @@ impl<'a> Lower<'a> {
     }
 
     /// The entries of a map whose keys the author chooses.
-    fn entries<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Entry] {
+    fn entries<'n>(&mut self, node: &'n Node, name: &str) -> &'n [Entry] {
         match &node.kind {
             NodeKind::Map(entries) => entries,
             _ => {
-                let example = match what {
+                let example = match name {
                     "`matrix`" => "write axes with their values: `matrix: { lr: [1e-4, 1e-3] }`",
                     "`tables`" => "write `tables: { NAME: { from: STEP, rows: [AXIS], cells: [METRIC] } }`",
                     "`steps`" => "write `steps: { NAME: { uses: TASK } }`",
                     _ => "write `name: value` lines",
                 };
-                self.not_a_map(node, what, || example.to_owned());
+                self.not_a_map(node, name, || example.to_owned());
                 &[]
             }
         }
@@ -278,15 +278,15 @@ impl<'a> Lower<'a> {
         template.resolve(&Names::new(), &Names::new()).map(|value| value.value)
     }
 
-    fn check_name(&mut self, name: &Spanned<String>, what: &str) {
+    fn check_name(&mut self, name: &Spanned<String>, kind: &str) {
         if !is_name(&name.value) {
-            self.bad_name(name, what);
+            self.bad_name(name, kind);
         }
     }
 
-    fn bad_name(&mut self, name: &Spanned<String>, what: &str) {
-        let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        let message = format!("`{}` cannot name {article} {what}", name.value.escape_debug());
+    fn bad_name(&mut self, name: &Spanned<String>, kind: &str) {
+        let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let message = format!("`{}` cannot name {article} {kind}", name.value.escape_debug());
         let help = match name.value.len() {
             bytes if bytes > MAX_NAME_LENGTH => format!("a name has at most {MAX_NAME_LENGTH} characters, not {bytes}"),
             _ => "a name begins with a letter or `_` and continues with letters, digits, `-` and `_`".to_owned(),

@@ -40,8 +40,8 @@ impl Lower<'_> {
 
     /// Reports backends and sizes of a table whose rows are comparisons.
     pub(super) fn no_extent(&mut self, keys: [(&str, Option<Span>); 2]) {
-        let what = "a table of differences, effects or aggregates";
-        self.no_place(what, "its rows are compared anyway", keys.into_iter());
+        let subject = "a table of differences, effects or aggregates";
+        self.no_place(subject, "its rows are compared anyway", keys.into_iter());
     }
 
     /// Reads `[{ prune: none, loss: 3.1 }, …]`: the axes select points, the metrics are the paper's values there.
@@ -84,8 +84,8 @@ impl Lower<'_> {
         let value = match &node.kind {
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
             NodeKind::Scalar(Value::Text(text)) => {
-                let written = parse_quantity(text).ok().and_then(|(value, own)| Some(Metric { value, unit: own? }));
-                written.and_then(|written| written.value_in(unit)).or_else(|| match unit.base() {
+                let quantity = parse_quantity(text).ok().and_then(|(value, unit)| Some(Metric { value, unit: unit? }));
+                quantity.and_then(|metric| metric.value_in(unit)).or_else(|| match unit.base() {
                     Unit::Bytes => Some(Unit::Bytes.convert(parse_bytes(text).ok()? as f64, unit)),
                     Unit::Seconds => Some(Unit::Seconds.convert(parse_seconds(text).ok()?, unit)),
                     _ => None,

@@ -164,14 +164,14 @@ impl Lower<'_> {
                 Vec::new()
             }
         };
-        let written = keys.steps.node().map(written).unwrap_or_default();
-        let shown = [keys.metrics.node(), keys.tables.node(), keys.figures.node(), keys.claims.node()];
-        let [metrics, tables, figures, claims] = if misnamed { [None; 4] } else { shown };
+        let step_names = keys.steps.node().map(written).unwrap_or_default();
+        let nodes = [keys.metrics.node(), keys.tables.node(), keys.figures.node(), keys.claims.node()];
+        let [metrics, tables, figures, claims] = if misnamed { [None; 4] } else { nodes };
         let of_claims = tables;
         let rules = metrics.map_or_else(Vec::new, |node| self.metric_rules(node, &steps));
-        let context = Context { steps: &steps, rules: &rules, written: &written, params: &params };
+        let context = Context { steps: &steps, rules: &rules, written: &step_names, params: &params };
         let mut tables = tables.map_or_else(Vec::new, |node| self.tables(node, &context));
-        let mut figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
+        let mut figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &step_names, &params));
         let (mut claims, family) = claims.map(|node| self.claims(node, &context)).unwrap_or_default();
         tables.extend(of_claims.into_iter().flat_map(|node| self.tables_of_claims(node, &steps, &claims)));
         select_last(&steps, &mut tables, &mut figures, &mut claims);

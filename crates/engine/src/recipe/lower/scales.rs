@@ -85,8 +85,8 @@ impl Lower<'_> {
             [one] => format!("recipe `{one}` has no scale `{}`", name.value),
             _ => format!("none of the recipes has a scale `{}`", name.value),
         };
-        let known = std::iter::once(PLAIN).chain(known.iter().map(String::as_str));
-        let help = suggest(&name.value, "scales", known).unwrap_or_default();
+        let names = std::iter::once(PLAIN).chain(known.iter().map(String::as_str));
+        let help = suggest(&name.value, "scales", names).unwrap_or_default();
         self.problem(name.span, message, "unknown scale", format!("{help}; `{PLAIN}` is the recipe as it is written"));
     }
 }

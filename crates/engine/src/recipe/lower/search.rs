@@ -199,8 +199,8 @@ impl Search {
         let suggest = self.suggest.as_ref().map(|suggest| (&suggest.by, suggest.direction));
         let rungs = || self.rungs.as_ref().map(|rungs| (&rungs.by, rungs.direction));
         let racing = || self.racing.as_ref().map(|racing| (&racing.by, racing.direction));
-        let found = suggest.or_else(rungs).or_else(racing);
-        found.map(|(by, direction)| (by.value.as_str(), direction))
+        let objective = suggest.or_else(rungs).or_else(racing);
+        objective.map(|(by, direction)| (by.value.as_str(), direction))
     }
 
     /// The axis that only jobs of decisions have, if there is one.
@@ -271,13 +271,13 @@ impl Lower<'_> {
     fn rungs(&mut self, node: &Node, params: &Names) -> Option<Rungs> {
         let keys = RungKeys::read(self, node, "`rungs`")?;
         let at = keys.at.node().map(|node| self.rungs_at(node, params));
-        let missing = [
+        let required = [
             ("of", keys.of.is_there()),
             ("at", keys.at.is_there()),
             ("keep", keys.keep.is_there()),
             ("by", keys.by.is_there()),
         ];
-        for (key, _) in missing.into_iter().filter(|(_, there)| !there) {
+        for (key, _) in required.into_iter().filter(|(_, is_there)| !is_there) {
             let help = "write `rungs: { of: iters, at: [100, 300, 900], keep: 1/3, by: loss }`";
             self.problem(node.span, format!("`rungs` lacks `{key}`"), "incomplete", help);
         }
@@ -359,13 +359,13 @@ impl Lower<'_> {
         self.check_stages(&search, step);
         if let Some(racing) = &search.racing {
             self.check_metric(&racing.by, step);
-            let counted = |dimension: &Dimension| match dimension {
+            let is_counted = |dimension: &Dimension| match dimension {
                 Dimension::Axis(Axis { name, values: AxisValues::Numbers(Progression::Range, numbers, _) }) => {
                     name.value == "seed" && numbers.len() == 2
                 }
                 _ => false,
             };
-            if !step.matrix.dimensions.iter().any(counted) {
+            if !step.matrix.dimensions.iter().any(is_counted) {
                 let help =
                     "add `seeds:` with the number of seeds of a configuration that stays, for example `seeds: 10`";
                 self.problem(racing.span, "a race is over the seeds 0, 1, …", "no `seeds`", help);
@@ -473,8 +473,8 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
 /// Selects the last rung of a step, unless the rungs are selected or named already.
 fn restrict(step: &Step, only: &mut Selection, named: &[&str]) {
     let Some(rungs) = step.search.as_ref().and_then(|search| search.rungs.as_ref()) else { return };
-    let chosen = only.0.iter().any(|(axis, _)| axis.value == rungs.axis);
-    if chosen || named.contains(&rungs.axis.as_str()) {
+    let is_chosen = only.0.iter().any(|(axis, _)| axis.value == rungs.axis);
+    if is_chosen || named.contains(&rungs.axis.as_str()) {
         return;
     }
     only.0.extend(rungs.reported().0);

@@ -212,14 +212,14 @@ impl Lower<'_> {
         let names: Vec<&str> = entries.iter().map(|entry| entry.key.value.as_str()).collect();
         let steps: Vec<Option<Step>> = entries.iter().map(|entry| self.step(entry, &names, params)).collect();
         // A step that a mistake makes unreadable is dropped, so the indices of the following steps decrease.
-        let mut moved = vec![None; steps.len()];
+        let mut new_places = vec![None; steps.len()];
         let present = steps.iter().enumerate().filter(|(_, step)| step.is_some());
         for (to, (from, _)) in present.enumerate() {
-            moved[from] = Some(to);
+            new_places[from] = Some(to);
         }
         let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
         for step in &mut steps {
-            step.needs.retain_mut(|need| moved[need.step].map(|to| need.step = to).is_some());
+            step.needs.retain_mut(|need| new_places[need.step].map(|to| need.step = to).is_some());
         }
         self.check_not_searched(&steps);
         steps.extend(self.confirming(&steps, params));
@@ -235,8 +235,8 @@ impl Lower<'_> {
         self.check_name(name, "step");
         let keys = StepKeys::read(self, &entry.value, "a step")?;
         let needs = keys.needs.node().map_or_else(Vec::new, |node| self.needs(node, name, names, params));
-        let needed: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
-        let matrix = self.matrix(&keys, params, &needed);
+        let needed_names: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
+        let matrix = self.matrix(&keys, params, &needed_names);
         let adaptive = keys.seeds.node().and_then(|node| self.adaptive(node, params));
         let search = keys.search.node().and_then(|node| self.search(node, params));
         let mut resources = keys.resources.node().map(|node| self.resources(node)).unwrap_or_default();
@@ -300,25 +300,25 @@ impl Lower<'_> {
         step.replicates = keys.replicates.node().map_or_else(Vec::new, |node| self.replicates(node, &step));
         step.items = keys.items.node().map_or_else(Vec::new, |node| self.items(node, &step, params));
         self.place_search(&mut step);
-        self.check_step(&step, params, &needed);
+        self.check_step(&step, params, &needed_names);
         // A program in the words of another tool is reported as such; that the step lacks one is no further mistake.
-        let NodeKind::Map(written) = &entry.value.kind else { return None };
+        let NodeKind::Map(entries) = &entry.value.kind else { return None };
         let is_program = |entry: &Entry| PROGRAM.contains(&entry.key.value.as_str());
-        (!written.iter().any(is_program)).then_some(step)
+        (!entries.iter().any(is_program)).then_some(step)
     }
 
     /// Checks the parts of a step that need no expansion: the names of parameters and axes.
-    fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
+    fn check_step(&mut self, step: &Step, params: &Names, needed_names: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {
             let flags = step.task.name == "command" && key.value == "argv";
-            let known = Known { axes: Some(&axes), needs: Some(needed), flags };
+            let known = Known { axes: Some(&axes), needs: Some(needed_names), flags };
             check_references(template, params, known, self.sources, self.problems);
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);
-                let what = format!("parameters of `{}`", step.task.name);
+                let kind = format!("parameters of `{}`", step.task.name);
                 let help = foreign::parameter(step.task.name, &key.value).map(str::to_owned);
-                let help = help.or_else(|| suggest(&key.value, &what, allowed)).unwrap_or_default();
+                let help = help.or_else(|| suggest(&key.value, &kind, allowed)).unwrap_or_default();
                 let message = format!("task `{}` has no parameter `{}`", step.task.name, key.value);
                 self.problem(key.span, message, "unknown parameter", help);
             }
@@ -329,7 +329,7 @@ impl Lower<'_> {
     /// needed jobs of another step.
     fn check_axes_used(&mut self, step: &Step, steps: &[Step]) {
         let joins = |axis: &str| step.needs.iter().any(|need| steps[need.step].axes().contains(&axis));
-        let given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
+        let is_given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
         let condition = step.matrix.condition.iter().flat_map(Condition::references);
         let with = step.with.iter().flat_map(|(_, template)| template.references());
         let references: Vec<&Reference> = with.chain(condition).collect();
@@ -337,15 +337,15 @@ impl Lower<'_> {
             |axis: &str| references.iter().any(|reference| reference.scope == Scope::Matrix && reference.name == axis);
         let declared = step.matrix.dimensions.iter().flat_map(Dimension::axes);
         let further = step.matrix.include.iter().flat_map(|entry| entry.values.iter().map(|(name, _)| name));
-        let mut seen = Vec::new();
+        let mut names = Vec::new();
         for axis in declared.chain(further) {
             let name = axis.value.as_str();
             let is_meant = self.meant.contains(&(step.name.span, name.to_owned()));
-            if seen.contains(&name) || is_meant || referenced(name) || (joins(name) && !given(name)) {
+            if names.contains(&name) || is_meant || referenced(name) || (joins(name) && !is_given(name)) {
                 continue;
             }
-            seen.push(name);
-            if given(name) {
+            names.push(name);
+            if is_given(name) {
                 let help = format!("write `{name}: ${{{{ matrix.{name} }}}}` in `with`, or remove it there");
                 let message = format!("axis `{name}` is not used: `with` gives `{name}` another value");
                 self.problem(axis.span, message, "unused axis", help);
@@ -383,8 +383,8 @@ impl Lower<'_> {
                 }
                 Some(step) => needs.push(Need { step, only, span }),
                 None => {
-                    let others = names.iter().copied().filter(|known| *known != step.value);
-                    let help = suggest(&name, "steps", others).unwrap_or_else(|| "there is no other step".into());
+                    let other_names = names.iter().copied().filter(|known| *known != step.value);
+                    let help = suggest(&name, "steps", other_names).unwrap_or_else(|| "there is no other step".into());
                     let message = format!("step `{}` needs unknown step `{name}`", step.value);
                     self.problem(span, message, "no step has this name", help);
                 }
@@ -396,10 +396,10 @@ impl Lower<'_> {
     /// Checks that `needs` selects by axes of the needed step, which may come later in the text.
     fn check_selections(&mut self, steps: &[Step]) {
         for need in steps.iter().flat_map(|step| &step.needs) {
-            let needed = &steps[need.step];
-            let axes = needed.axes();
+            let needed_step = &steps[need.step];
+            let axes = needed_step.axes();
             for (axis, _) in &need.only.0 {
-                self.check_axis(axis, needed, &axes);
+                self.check_axis(axis, needed_step, &axes);
             }
         }
     }

@@ -129,13 +129,13 @@ impl Lower<'_> {
     /// Reads `suggest`. `rungs` is the metric of the step's rungs.
     pub(super) fn suggest(&mut self, node: &Node, rungs: Option<&Spanned<String>>, params: &Names) -> Option<Suggest> {
         let keys = SuggestKeys::read(self, node, "`suggest`")?;
-        let missing = [
+        let required = [
             ("space", keys.space.is_there()),
             ("batch", keys.batch.is_there()),
             ("batches", keys.batches.is_there()),
             ("by", keys.by.is_there() || rungs.is_some()),
         ];
-        for (key, _) in missing.into_iter().filter(|(_, there)| !there) {
+        for (key, _) in required.into_iter().filter(|(_, is_there)| !is_there) {
             self.problem(node.span, format!("`suggest` lacks `{key}`"), "incomplete", USAGE);
         }
         let source = match keys.sampler.node() {
@@ -220,15 +220,15 @@ impl Lower<'_> {
             self.problem(node.span, "`space` has no axes", "nothing to search", USAGE);
         }
         let mut axes: Vec<suggest::Axis> = Vec::new();
-        let mut whole = !entries.is_empty();
+        let mut is_complete = !entries.is_empty();
         for entry in entries {
             self.check_name(&entry.key, "axis");
             match self.domain(entry, params) {
                 Some(domain) => axes.push(suggest::Axis { name: entry.key.value.clone(), domain }),
-                None => whole = false,
+                None => is_complete = false,
             }
         }
-        whole.then_some(Space { axes })
+        is_complete.then_some(Space { axes })
     }
 
     fn domain(&mut self, entry: &Entry, params: &Names) -> Option<Domain> {
@@ -328,8 +328,8 @@ impl Lower<'_> {
     /// Adds the axes of a step's `suggest` to its matrix, and checks what it names.
     pub(super) fn place_suggest(&mut self, suggest: &Suggest, step: &mut Step) {
         self.check_metric(&suggest.by, step);
-        let own = step.matrix.axes();
-        for axis in suggest.axes.iter().filter(|axis| own.contains(&axis.value.as_str()) || axis.value == "seed") {
+        let axes = step.matrix.axes();
+        for axis in suggest.axes.iter().filter(|axis| axes.contains(&axis.value.as_str()) || axis.value == "seed") {
             let message = format!("axis `{}` is there twice, in `space` and in the matrix", axis.value);
             let help = "an axis is searched or varied, not both; seeds are what a value is averaged over";
             self.problem(axis.span, message, "again", help);
@@ -370,9 +370,9 @@ impl Lower<'_> {
     /// Reports steps that need a step whose points a sampler chooses.
     pub(super) fn check_not_searched(&mut self, steps: &[Step]) {
         for need in steps.iter().flat_map(|step| &step.needs) {
-            let needed = &steps[need.step];
-            if needed.search.as_ref().is_some_and(|search| search.suggest.is_some()) {
-                let message = format!("no step can need `{}`, whose points a sampler chooses", needed.name.value);
+            let needed_step = &steps[need.step];
+            if needed_step.search.as_ref().is_some_and(|search| search.suggest.is_some()) {
+                let message = format!("no step can need `{}`, whose points a sampler chooses", needed_step.name.value);
                 let help = "measure what is of interest in the step itself; tables and claims can be about it";
                 self.problem(need.span, message, "not known before", help);
             }

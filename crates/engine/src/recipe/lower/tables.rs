@@ -214,7 +214,7 @@ fn cells() -> Json {
     for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics().map(move |metric| (task, metric))) {
         let doc = format!("{}: {}", task.name, metric.doc);
         match metrics.iter().position(|known| *known == metric.name) {
-            Some(known) => docs[known] = format!("{} {doc}", docs[known]),
+            Some(place) => docs[place] = format!("{} {doc}", docs[place]),
             None => {
                 metrics.push(metric.name);
                 docs.push(doc);
@@ -365,8 +365,9 @@ impl Lower<'_> {
         }
         let better = |cell: &Spanned<String>| {
             let traits = traits_of(context.rules, step, &cell.value);
-            let said = marked.iter().find(|(name, _)| same_metric(&name.value, &cell.value)).map(|(_, better)| *better);
-            (cell.value.clone(), MetricTraits { better: said.unwrap_or(traits.better), ..traits })
+            let direction =
+                marked.iter().find(|(name, _)| same_metric(&name.value, &cell.value)).map(|(_, better)| *better);
+            (cell.value.clone(), MetricTraits { better: direction.unwrap_or(traits.better), ..traits })
         };
         // A metric without a better direction has no marks, but it has differences.
         if !matches!(kind, TableKind::Metrics(_)) {
@@ -390,20 +391,24 @@ impl Lower<'_> {
     /// Reports keys for which a table of effects, of aggregates or of the analysis with this key has no place.
     fn check_kind(
         &mut self,
-        beside: [(&str, Option<Span>); 4],
+        keys: [(&str, Option<Span>); 4],
         missing: Option<Span>,
         [effects, aggregate]: [Option<Span>; 2],
         analyzed: Option<&str>,
     ) {
         if let Some(key) = analyzed {
-            let others = [("effects", effects), ("aggregate", aggregate)];
-            self.no_place(&format!("a table with `{key}`"), "it has rows of its own", beside.into_iter().chain(others));
+            let further_keys = [("effects", effects), ("aggregate", aggregate)];
+            self.no_place(
+                &format!("a table with `{key}`"),
+                "it has rows of its own",
+                keys.into_iter().chain(further_keys),
+            );
         }
         if effects.is_some() {
             let more = [("missing", missing), ("aggregate", aggregate)];
-            self.no_place("a table of effects", "effects are its rows", beside.into_iter().chain(more));
+            self.no_place("a table of effects", "effects are its rows", keys.into_iter().chain(more));
         } else if aggregate.is_some() {
-            self.no_place("a table of aggregates", "the values of its axis are its rows", beside.into_iter());
+            self.no_place("a table of aggregates", "the values of its axis are its rows", keys.into_iter());
         }
     }
 

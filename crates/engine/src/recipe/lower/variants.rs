@@ -125,7 +125,7 @@ impl Lower<'_> {
             _ => std::slice::from_ref(node),
         };
         let folder = self.sources.folder(node.span.source).to_owned();
-        let mut found = Vec::new();
+        let mut patches = Vec::new();
         for item in items {
             let NodeKind::Scalar(Value::Text(pattern)) = &item.kind else {
                 let message = format!("a patch is a path, found {}", item.describe());
@@ -140,11 +140,11 @@ impl Lower<'_> {
             }
             for path in paths {
                 if let Some(name) = self.patch_name(&folder, &path, item.span) {
-                    found.push((path, name));
+                    patches.push((path, name));
                 }
             }
         }
-        found
+        patches
     }
 
     fn patch_name(&mut self, folder: &Path, path: &str, span: Span) -> Option<String> {
@@ -195,8 +195,8 @@ fn name_of(entries: &BTreeMap<String, Value>) -> String {
 
 /// The paths that a pattern matches, from a folder, sorted.
 fn matching(folder: &Path, pattern: &str) -> Vec<String> {
-    let whole = Path::new(&glob::Pattern::escape(&folder.to_string_lossy())).join(pattern);
-    let Ok(paths) = glob::glob(&whole.to_string_lossy()) else { return Vec::new() };
+    let full_pattern = Path::new(&glob::Pattern::escape(&folder.to_string_lossy())).join(pattern);
+    let Ok(paths) = glob::glob(&full_pattern.to_string_lossy()) else { return Vec::new() };
     let inside = |path: std::path::PathBuf| Some(path.strip_prefix(folder).unwrap_or(&path).to_str()?.to_owned());
     paths.filter_map(Result::ok).filter(|path| path.is_file()).filter_map(inside).collect()
 }

@@ -204,20 +204,20 @@ mod tests {
 
     #[test]
     fn every_reference_has_its_definition() {
-        fn references<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+        fn references<'a>(schema: &'a Value, names: &mut Vec<&'a str>) {
             match schema {
                 Value::Object(entries) => {
-                    found.extend(entries.get("$ref").and_then(Value::as_str));
-                    entries.values().for_each(|value| references(value, found));
+                    names.extend(entries.get("$ref").and_then(Value::as_str));
+                    entries.values().for_each(|value| references(value, names));
                 }
-                Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+                Value::Array(items) => items.iter().for_each(|item| references(item, names)),
                 _ => {}
             }
         }
         for schema in [recipe(), sweep()] {
-            let mut found = Vec::new();
-            references(&schema, &mut found);
-            for reference in found {
+            let mut names = Vec::new();
+            references(&schema, &mut names);
+            for reference in names {
                 assert!(schema.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
             }
         }

@@ -26,13 +26,13 @@ fn parameter(param: &Param) -> Value {
         schema["examples"] = json!(built_in);
     }
     // A number with its unit, or an expression.
-    let written = match (param.unit, param.kind) {
+    let pattern = match (param.unit, param.kind) {
         (Some("s"), Kind::Float) => Some(SPAN_OF_TIME),
         (Some("B"), Kind::Int) => Some(SIZE),
         _ => None,
     };
-    if let (Some(written), Some(expression)) = (written, expression(Reach::Everywhere)) {
-        schema["pattern"] = json!(whole(&format!("(?:{written}|{expression})")));
+    if let (Some(pattern), Some(expression)) = (pattern, expression(Reach::Everywhere)) {
+        schema["pattern"] = json!(whole(&format!("(?:{pattern}|{expression})")));
     }
     if schema.get("pattern").is_some() {
         schema["patternErrorMessage"] = json!(format!("Expected {accepts}, or an expression."));
@@ -46,11 +46,11 @@ fn parameter(param: &Param) -> Value {
         }
     }
     let default = (param.default)();
-    let shown = match &default {
+    let suffix = match &default {
         sweep_job::Value::Null => String::new(),
         default => format!(". Default: `{default}`"),
     };
-    schema["description"] = json!(format!("{}\n\nAccepts {accepts}{shown}.", param.doc));
+    schema["description"] = json!(format!("{}\n\nAccepts {accepts}{suffix}.", param.doc));
     if default != sweep_job::Value::Null {
         schema["default"] = match default.as_f64() {
             Some(default) => number(default),

@@ -74,20 +74,20 @@ fn check_foreign(
 ) {
     let mut check = |text: &str| {
         let shift = sources.slice(template.span).find(text);
-        for found in foreign::references(text).into_iter().chain(foreign::bare(text).filter(|_| !is_item)) {
-            let is_known = match found.scope {
-                "params" => params.contains_key(found.name),
-                _ => known.axes.is_some_and(|axes| axes.contains(&found.name)),
+        for reference in foreign::references(text).into_iter().chain(foreign::bare(text).filter(|_| !is_item)) {
+            let is_known = match reference.scope {
+                "params" => params.contains_key(reference.name),
+                _ => known.axes.is_some_and(|axes| axes.contains(&reference.name)),
             };
             if !is_known {
                 continue;
             }
             // A value that is nothing else has one mistake, although it has the wrong type, too.
-            let shift = shift.filter(|_| found.len < text.len());
-            let span = shift.map_or(template.span, |shift| template.span.part(shift + found.start, found.len));
-            let written = &text[found.start..found.start + found.len];
-            let problem = Problem::new(sources, span, format!("`{written}` is not an expression"), "plain text");
-            let help = format!("write `${{{{ {}.{} }}}}`", found.scope, found.name);
+            let shift = shift.filter(|_| reference.len < text.len());
+            let span = shift.map_or(template.span, |shift| template.span.part(shift + reference.start, reference.len));
+            let quote = &text[reference.start..reference.start + reference.len];
+            let problem = Problem::new(sources, span, format!("`{quote}` is not an expression"), "plain text");
+            let help = format!("write `${{{{ {}.{} }}}}`", reference.scope, reference.name);
             problems.push(span, problem.help(help));
         }
     };

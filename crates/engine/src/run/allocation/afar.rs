@@ -30,24 +30,24 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// # Errors
 /// The remote store does not respond or has no such job, or the results folder cannot be used.
 pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) -> io::Result<Ended> {
-    let there = |reason: String| io::Error::other(format!("{}: {reason}", exchange.name()));
+    let remote_error = |reason: String| io::Error::other(format!("{}: {reason}", exchange.name()));
     let key = sent.key;
     // An earlier submission of the job has a result.
-    if exchange.has(key).map_err(there)? {
+    if exchange.has(key).map_err(remote_error)? {
         return Ok(Ended::Ran(Summary { cached: 1, ..Summary::default() }));
     }
-    let text = exchange.text(&sent.spec()).map_err(there)?;
-    let text = text.ok_or_else(|| there(format!("it has no job {}", key.short())))?;
+    let text = exchange.text(&sent.spec()).map_err(remote_error)?;
+    let text = text.ok_or_else(|| remote_error(format!("it has no job {}", key.short())))?;
     let mut spec: SerializedJob = serde_json::from_slice(&text)?;
     if spec.key != key {
         return Err(invalid(format!("the specification of {} is that of {}", key.short(), spec.key.short())));
     }
     if let Some(project) = &mut spec.project {
-        let own = std::mem::replace(project, std::env::current_dir()?);
-        let here = project.clone();
+        let project_there = std::mem::replace(project, std::env::current_dir()?);
+        let folder_here = project.clone();
         each_folder(&mut spec, |folder| {
-            let inner = Path::new(&*folder).strip_prefix(&own).ok().filter(|_| !Path::new(&*folder).is_dir());
-            if let Some(path) = inner.and_then(|inner| here.join(inner).to_str().map(str::to_owned)) {
+            let inner = Path::new(&*folder).strip_prefix(&project_there).ok().filter(|_| !Path::new(&*folder).is_dir());
+            if let Some(path) = inner.and_then(|inner| folder_here.join(inner).to_str().map(str::to_owned)) {
                 *folder = path;
             }
             Ok::<(), io::Error>(())
@@ -56,7 +56,7 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
     let store = Store::open(results).map_err(io::Error::other)?;
     store.create()?;
     for need in needed(&spec) {
-        if !store.contains(need) && !exchange.bring(&store, need).map_err(there)? {
+        if !store.contains(need) && !exchange.bring(&store, need).map_err(remote_error)? {
             return Ok(Ended::Blocked(need));
         }
     }
@@ -67,10 +67,10 @@ pub fn job_from_afar(results: &Path, exchange: &dyn Exchange, sent: &SentJob) ->
     let pushed = if store.contains(key) { send(exchange, &store, sent) } else { Ok(()) };
     // A missing log is ignored: only the record is required, and the log is for people and for failures.
     let log = fs::read(folder.log(key)).unwrap_or_default();
-    let said = fs::read(folder.part(key)).unwrap_or_default();
+    let messages = fs::read(folder.part(key)).unwrap_or_default();
     let words = exchange.put_text(&sent.log(), &log[log.len().saturating_sub(LOG)..]);
-    let words = words.and_then(|()| exchange.put_text(&sent.said(), &said));
-    pushed.and(words).map_err(there)?;
+    let words = words.and_then(|()| exchange.put_text(&sent.said(), &messages));
+    pushed.and(words).map_err(remote_error)?;
     ended
 }
 

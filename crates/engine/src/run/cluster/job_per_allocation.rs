@@ -144,7 +144,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
 
     /// Compares the queue with the known states of the jobs.
     fn reconcile(&mut self, queue: &[QueuedJob]) {
-        let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|seen| (&seen.id, seen)).collect();
+        let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|queued| (&queued.id, queued)).collect();
         for job in 0..self.jobs.len() {
             let Stage::Sent(sent) = &self.jobs[job].stage else { continue };
             let key = self.session.state.key(job);
@@ -324,21 +324,21 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
 
     /// Cancels batch jobs that are no longer needed; pending ones first, so that none of them starts meanwhile.
     fn cancel(&mut self) {
-        let mut pending = std::mem::take(&mut self.to_cancel);
-        let mut running = Vec::new();
+        let mut pending_ids = std::mem::take(&mut self.to_cancel);
+        let mut running_ids = Vec::new();
         if self.session.stopping {
             for sent in self.jobs.sent() {
-                if sent.running { &mut running } else { &mut pending }.push(sent.id.clone());
+                if sent.running { &mut running_ids } else { &mut pending_ids }.push(sent.id.clone());
             }
         }
-        let mut canceled = self.session.cancel(&pending, CancelScope::Pending);
+        let mut canceled = self.session.cancel(&pending_ids, CancelScope::Pending);
         if self.session.ending {
-            canceled = canceled.and_then(|()| self.session.cancel(&pending, CancelScope::All));
-            canceled = canceled.and_then(|()| self.session.cancel(&running, CancelScope::All));
+            canceled = canceled.and_then(|()| self.session.cancel(&pending_ids, CancelScope::All));
+            canceled = canceled.and_then(|()| self.session.cancel(&running_ids, CancelScope::All));
         }
         match canceled {
             Err(error) => {
-                self.to_cancel.extend(pending);
+                self.to_cancel.extend(pending_ids);
                 self.session.trouble(&error);
             }
             Ok(()) if self.session.stopping => {
@@ -397,13 +397,13 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
                 continue;
             }
             // Without dependencies in the system, a job waits in this process for all jobs that it needs.
-            let most = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
-            let Some(needs) = self.jobs.needs_of(job, most) else { continue };
+            let max_needs = if self.session.cluster.keeps_dependencies() { MAX_NEEDS } else { 0 };
+            let Some(needs) = self.jobs.needs_of(job, max_needs) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();
                 return;
             }
-            if self.session.options.most.is_some_and(|most| in_queue >= most) {
+            if self.session.options.most.is_some_and(|max_jobs| in_queue >= max_jobs) {
                 break;
             }
             match self.submit_one(job, &needs) {
@@ -455,9 +455,9 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
             let (system, name) = (self.session.cluster.system(), self.session.cluster.jobs_name());
             self.session.state.notice(format!("{system}: {}, as {name}", parts.join(", ")));
         }
-        let held = self.jobs.held();
-        if self.session.options.detach && held > 0 {
-            let jobs = crate::format::count(held, "job");
+        let held_jobs = self.jobs.held();
+        if self.session.options.detach && held_jobs > 0 {
+            let jobs = crate::format::count(held_jobs, "job");
             self.session.state.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
         }
     }
@@ -466,21 +466,21 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
         self.jobs[job].submissions += 1;
         let afar = self.hand_over(job).map_err(Refusal::Unreachable)?;
         let session = &self.session;
-        let planned = session.state.plan.job(JobId::new(job));
+        let planned_job = session.state.plan.job(JobId::new(job));
         let run = session.options.folder.name();
-        let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
-        let work = Work::Job { key: planned.key, run: &run, at: self.job_specs[job] };
+        let tag = JobTag { run: run.clone(), key: planned_job.key, submission: self.jobs[job].submissions };
+        let work = Work::Job { key: planned_job.key, run: &run, at: self.job_specs[job] };
         session.submit(&BatchJob {
             tag: tag.to_string(),
-            output: session.launch.output(&format!("{}.txt", planned.key.short())),
+            output: session.launch.output(&format!("{}.txt", planned_job.key.short())),
             folder: &session.launch.folder,
             script: match afar {
                 Some(arguments) => Launch::script_afar(&arguments),
                 None => session.launch.script(&work.arguments()),
             },
             work,
-            request: jobs::request(planned),
-            step: Some(&planned.label.step),
+            request: jobs::request(planned_job),
+            step: Some(&planned_job.label.step),
             after: needs,
         })
     }

@@ -25,19 +25,19 @@ const MARGIN: Duration = Duration::from_mins(2);
 
 /// The resources of a batch job for one job.
 pub(super) fn request(job: &plan::Job) -> Request {
-    let wanted = &job.resources;
-    let nodes = wanted.nodes();
+    let resources = &job.resources;
+    let nodes = resources.nodes();
     // The worker starts those of one node itself, unless `srun` does.
     let launched = launched(&job.values).filter(|(launch, _)| nodes > 1 || *launch == Launch::Srun);
     let processes = launched.map_or(1, |(_, ranks)| (ranks / nodes).max(1));
     Request {
         nodes,
         processes,
-        cpus: wanted.cpus.map_or(1, ResourceCount::count).max(processes),
-        memory: wanted.memory,
+        cpus: resources.cpus.map_or(1, ResourceCount::count).max(processes),
+        memory: resources.memory,
         gpus: run::gpus(job),
-        gpu_share: wanted.gpus.and_then(ResourceCount::share),
-        exclusive: wanted.exclusive,
+        gpu_share: resources.gpus.and_then(ResourceCount::share),
+        exclusive: resources.exclusive,
         time: backstop(&job.policy),
     }
 }
@@ -144,8 +144,8 @@ impl Jobs {
         for (index, job) in jobs.iter().enumerate() {
             job.needs.iter().for_each(|list| lists[*list].dependents.push(index));
         }
-        let open = jobs.iter().filter(|job| job.stage.is_held()).count();
-        Self { all: jobs, lists, open }
+        let held_jobs = jobs.iter().filter(|job| job.stage.is_held()).count();
+        Self { all: jobs, lists, open: held_jobs }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -169,28 +169,28 @@ impl Jobs {
         self.all[job].stage = Stage::Held;
         self.open += 1;
         for list in &self.all[job].of {
-            let open = &mut self.lists[*list].open;
-            if !open.contains(&job) {
-                open.push(job);
+            let open_needs = &mut self.lists[*list].open;
+            if !open_needs.contains(&job) {
+                open_needs.push(job);
             }
         }
     }
 
     /// The jobs that cannot run without a lost one, each with the one that it needs.
     pub(super) fn dependents(&self, lost: usize) -> Vec<(usize, usize)> {
-        let mut found = Vec::new();
+        let mut pairs = Vec::new();
         let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
-        let mut open = vec![lost];
-        while let Some(job) = open.pop() {
+        let mut stack = vec![lost];
+        while let Some(job) = stack.pop() {
             let new = self.all[job].of.iter().filter(|list| lists.insert(**list));
             for dependent in new.flat_map(|list| &self.lists[*list].dependents) {
                 if !matches!(self.all[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
-                    found.push((*dependent, job));
-                    open.push(*dependent);
+                    pairs.push((*dependent, job));
+                    stack.push(*dependent);
                 }
             }
         }
-        found
+        pairs
     }
 
     /// Batch jobs that a job still waits for, by number; `None` if one of them is not submitted, or if they are more
@@ -198,13 +198,13 @@ impl Jobs {
     pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<BatchId>> {
         let mut ids = Vec::new();
         for list in &self.all[job].needs {
-            let open = &mut self.lists[*list].open;
+            let open_needs = &mut self.lists[*list].open;
             // An ended one is never a dependency: a batch system forgets its outcome. Nor does it start again.
-            open.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
-            if open.len() > most {
+            open_needs.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
+            if open_needs.len() > most {
                 return None;
             }
-            for need in open {
+            for need in open_needs {
                 match &self.all[*need].stage {
                     Stage::Over => {}
                     Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id.clone()),

@@ -119,14 +119,14 @@ pub(crate) struct InQueue {
 
 /// Polls the queue; `None` without a response.
 pub(crate) fn in_queue(cluster: &dyn Cluster) -> Option<InQueue> {
-    let mut found = InQueue::default();
+    let mut in_queue = InQueue::default();
     for queued in cluster.poll().ok()?.into_iter().filter(|queued| queued.state.is_live()) {
         match queued.tag.parse::<job_tag::JobTag>() {
             Ok(tag) => {
-                found.jobs.insert(tag.key, (queued.id, queued.state == QueuedState::Running, queued.reason));
+                in_queue.jobs.insert(tag.key, (queued.id, queued.state == QueuedState::Running, queued.reason));
             }
-            Err(()) => found.pilots += 1,
+            Err(()) => in_queue.pilots += 1,
         }
     }
-    Some(found)
+    Some(in_queue)
 }

@@ -108,9 +108,9 @@ impl<'a, 'o> Executor<'a, 'o> for PilotExecutor<'a, 'o> {
 impl<'a, 'o> PilotExecutor<'a, 'o> {
     pub(super) fn new(session: ClusterSession<'a, 'o>) -> Self {
         let folder = session.options.folder.path();
-        let wanted = session.state.wanted.iter().enumerate();
+        let dispositions = session.state.wanted.iter().enumerate();
         let open: BTreeSet<usize> =
-            wanted.filter(|(_, wanted)| **wanted == Disposition::Yes).map(|(job, _)| job).collect();
+            dispositions.filter(|(_, disposition)| **disposition == Disposition::Yes).map(|(job, _)| job).collect();
         let most = most_pilots(session.options, &open);
         let failures = Failures::of_run(folder);
         Self {
@@ -129,17 +129,17 @@ impl<'a, 'o> PilotExecutor<'a, 'o> {
 
     /// Submits the missing pilots.
     fn submit(&mut self) {
-        let live = self.pilots.values().filter(|pilot| !pilot.over).count();
-        let mut missing = self.most.saturating_sub(live);
-        while missing > 0 {
+        let live_pilots = self.pilots.values().filter(|pilot| !pilot.over).count();
+        let mut missing_pilots = self.most.saturating_sub(live_pilots);
+        while missing_pilots > 0 {
             if self.session.stopping || self.open.is_empty() || self.fruitless >= self.patience() {
                 return;
             }
             let first = self.submitted + 1;
-            let members = if self.session.cluster.has_members() { missing } else { 1 };
+            let members = if self.session.cluster.has_members() { missing_pilots } else { 1 };
             match self.submit_some(first, members) {
                 Ok(id) => {
-                    missing -= members;
+                    missing_pilots -= members;
                     self.submitted += members;
                     for number in first..first + members {
                         let pilot = Pilot { id: id.clone(), read: 0, running: false, gone: None, over: false };
@@ -260,7 +260,7 @@ impl<'a, 'o> PilotExecutor<'a, 'o> {
         let Some(queue) = self.session.queue() else { return };
         self.listen();
         let now = Instant::now();
-        let mut ended = Vec::new();
+        let mut ended_pilots = Vec::new();
         for pilot in self.pilots.values_mut().filter(|pilot| !pilot.over) {
             let seen = queue.iter().find(|seen| seen.id == pilot.id);
             pilot.running = seen.is_some_and(|seen| seen.state == QueuedState::Running);
@@ -271,10 +271,10 @@ impl<'a, 'o> PilotExecutor<'a, 'o> {
             let since = now - *pilot.gone.get_or_insert(now);
             pilot.over = seen.is_some() || since >= MISSING || self.session.stopping;
             if pilot.over {
-                ended.push((pilot.id.clone(), seen.map(|seen| seen.state.clone())));
+                ended_pilots.push((pilot.id.clone(), seen.map(|seen| seen.state.clone())));
             }
         }
-        for (id, state) in ended {
+        for (id, state) in ended_pilots {
             let preempted = matches!(state, Some(QueuedState::Ended(word))
                 if self.session.cluster.ending(&id, &word).cause == EndCause::Preempted);
             self.fruitless += usize::from(!preempted);

@@ -150,7 +150,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
 
     /// Polls the queue; `None` without a response, which is reported once.
     pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
-        let asked = Instant::now();
+        let start = Instant::now();
         let polling = info_span!(target: log::CLUSTER, "poll", jobs = field::Empty).entered();
         let answer = self.cluster.poll();
         polling.record("jobs", answer.as_ref().ok().map(Vec::len));
@@ -160,7 +160,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         }
         // Polls take a twentieth of the controller's time at most, and less while the queue does not change.
         let pause =
-            (asked.elapsed() * 20).max(self.state.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
+            (start.elapsed() * 20).max(self.state.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
         self.next_poll = Instant::now() + pause;
         match answer {
             Ok(queue) => {

@@ -89,12 +89,12 @@ pub fn examine(cluster: &dyn Cluster, results: &Path, gpus: usize, patience: Dur
     if let Some(reason) = cluster.unavailable() {
         return vec![Finding::failed("client", format!("{system} cannot be used here"), reason)];
     }
-    let asked = Instant::now();
+    let start = Instant::now();
     let mut findings = match cluster.poll() {
         Ok(jobs) => {
-            let live = jobs.iter().filter(|job| job.state.is_live()).count();
-            let jobs = crate::format::count(live, "job");
-            let took = asked.elapsed().as_secs_f64() * 1e3;
+            let live_jobs = jobs.iter().filter(|job| job.state.is_live()).count();
+            let jobs = crate::format::count(live_jobs, "job");
+            let took = start.elapsed().as_secs_f64() * 1e3;
             vec![Finding::good("queue", format!("{system} answers in {took:.0} ms; it has {jobs} of this store"))]
         }
         Err(error) => {
@@ -117,9 +117,9 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     fn run(&self, patience: Duration) -> Vec<Finding> {
-        let begun = Timestamp::now();
+        let start = Timestamp::now();
         let name =
-            format!("trial-{}", &blake3::hash(format!("{begun}{}", std::process::id()).as_bytes()).to_hex()[..12]);
+            format!("trial-{}", &blake3::hash(format!("{start}{}", std::process::id()).as_bytes()).to_hex()[..12]);
         let launch = match self.launch() {
             Ok(launch) => launch,
             Err(error) => {
@@ -140,18 +140,18 @@ impl Trial<'_> {
         let submitted = Instant::now();
         let findings = match self.wait(&id, &note, patience) {
             Ok(text) => match serde_json::from_slice::<TrialNote>(&text) {
-                Ok(found) => self.compare(&found, begun, submitted.elapsed()),
+                Ok(note) => self.compare(&note, start, submitted.elapsed()),
                 Err(error) => {
                     vec![Finding::failed("trial job", format!("its file cannot be read: {error}"), "run it again")]
                 }
             },
             Err(says) => {
-                let said = fs::read_to_string(&output).unwrap_or_default();
-                let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                let text = fs::read_to_string(&output).unwrap_or_default();
+                let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                 let last: String = last.chars().take(300).collect();
-                let said = if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
+                let last_words = if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
                 let help = "the program and the results folder must have the same paths on all machines";
-                vec![Finding::failed("trial job", format!("{says}{said}"), help)]
+                vec![Finding::failed("trial job", format!("{says}{last_words}"), help)]
             }
         };
         for path in [note, output.with_extension("sh"), output] {
@@ -196,26 +196,26 @@ impl Trial<'_> {
 
     /// Waits for the note of the job.
     fn wait(&self, id: &BatchId, note: &Path, patience: Duration) -> Result<Vec<u8>, String> {
-        let begun = Instant::now();
-        let (mut asked, mut ended): (Instant, Option<(Instant, String)>) = (begun, None);
+        let start = Instant::now();
+        let (mut last_look, mut ending): (Instant, Option<(Instant, String)>) = (start, None);
         loop {
             if let Ok(text) = fs::read(note) {
                 return Ok(text);
             }
-            if let Some((since, how)) = &ended
+            if let Some((since, how)) = &ending
                 && since.elapsed() >= LAG.min(patience)
             {
                 return Err(format!("it has ended ({how}) and its file is not visible here"));
             }
-            if begun.elapsed() >= patience {
+            if start.elapsed() >= patience {
                 let _ = self.cluster.cancel(std::slice::from_ref(id), CancelScope::All);
                 return Err(format!("it has not run within {} s and was canceled", patience.as_secs()));
             }
-            if asked.elapsed() >= POLL && ended.is_none() {
-                asked = Instant::now();
+            if last_look.elapsed() >= POLL && ending.is_none() {
+                last_look = Instant::now();
                 let queue = self.cluster.poll().unwrap_or_default();
-                let seen = queue.into_iter().find(|job| job.id == *id);
-                ended = seen.and_then(|job| self.ending(&job)).map(|how| (Instant::now(), how));
+                let queued = queue.into_iter().find(|job| job.id == *id);
+                ending = queued.and_then(|job| self.ending(&job)).map(|how| (Instant::now(), how));
             }
             thread::sleep(POLL_INTERVAL);
         }
@@ -233,22 +233,22 @@ impl Trial<'_> {
         }
     }
 
-    fn compare(&self, note: &TrialNote, begun: Timestamp, took: Duration) -> Vec<Finding> {
+    fn compare(&self, note: &TrialNote, start: Timestamp, took: Duration) -> Vec<Finding> {
         let host = &note.host;
         let memory = crate::format::quantity(note.memory as f64, sweep_job::Unit::Bytes);
         let cores = crate::format::count(note.cpus, "core");
         let says =
             format!("it ran on {host} ({cores}, {memory}), and its file was here after {:.1} s", took.as_secs_f64());
         let mut findings = vec![Finding::good("trial job", says)];
-        let own = env!("CARGO_PKG_VERSION");
-        if note.version != own {
-            let says = format!("{host} runs version {}, this is {own}", note.version);
+        let own_version = env!("CARGO_PKG_VERSION");
+        if note.version != own_version {
+            let says = format!("{host} runs version {}, this is {own_version}", note.version);
             findings.push(Finding::failed("program", says, "use the same file on all machines"));
         }
-        let (early, late) = (begun - SKEW, Timestamp::now() + SKEW);
+        let (early, late) = (start - SKEW, Timestamp::now() + SKEW);
         if note.at < early || note.at > late {
             let off =
-                if note.at < early { begun.duration_since(note.at) } else { note.at.duration_since(Timestamp::now()) };
+                if note.at < early { start.duration_since(note.at) } else { note.at.duration_since(Timestamp::now()) };
             let says = format!("the clock of {host} is off by {} s", off.as_secs());
             findings.push(Finding::doubtful(
                 "clock",
@@ -258,17 +258,17 @@ impl Trial<'_> {
         } else {
             findings.push(Finding::good("clock", format!("that of {host} agrees with that of this machine")));
         }
-        let seen = note.gpus.len();
+        let gpus_seen = note.gpus.len();
         match self.gpus {
             0 => {}
-            wanted if seen >= wanted => {
+            expected if gpus_seen >= expected => {
                 findings.push(Finding::good(
                     "GPUs",
-                    format!("{host} shows {} to the job", crate::format::count(seen, "GPU")),
+                    format!("{host} shows {} to the job", crate::format::count(gpus_seen, "GPU")),
                 ));
             }
-            wanted => {
-                let says = format!("the job asked for {} and sees {seen}", crate::format::count(wanted, "GPU"));
+            expected => {
+                let says = format!("the job asked for {} and sees {gpus_seen}", crate::format::count(expected, "GPU"));
                 let help = "the system must set CUDA_VISIBLE_DEVICES, and a driver must be on the machine";
                 findings.push(Finding::failed("GPUs", says, help));
             }

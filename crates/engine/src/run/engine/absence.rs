@@ -34,14 +34,14 @@ impl LocalExecutor<'_, '_> {
     /// Warns if settings of this process have been changed, with which a further worker starts.
     pub(super) fn warn_of_settings(&mut self) {
         let now = Settings::now();
-        let changed = now.differences(&self.settings);
-        if changed.is_empty() {
+        let differences = now.differences(&self.settings);
+        if differences.is_empty() {
             return;
         }
         let text = format!(
             "{} of `sweep` itself changed since the run began, by a job or by a user: jobs that start from now on have what is \
              set now; a new run has what is set for it",
-            changed.join(", ")
+            differences.join(", ")
         );
         self.settings = now;
         self.state.warn(text);

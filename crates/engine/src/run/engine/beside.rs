@@ -95,9 +95,9 @@ impl LocalExecutor<'_, '_> {
             own.check_code(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))?;
             Ok(stateful.and_then(|job| job.begin(&store, &scratch, &digests)))
         };
-        let say = move |found: Result<Result<Option<Started>, Changed>, io::Error>| {
-            let found = found.map_err(|error| io_failure(error.to_string()));
-            let found = found.and_then(|found| found.map_err(Failure::from)).map(|started| (reads, started));
+        let say = move |result: Result<Result<Option<Started>, Changed>, io::Error>| {
+            let result = result.map_err(|error| io_failure(error.to_string()));
+            let found = result.and_then(|found| found.map_err(Failure::from)).map(|started| (reads, started));
             let _ = sender.send(Input::Checked(job, found));
         };
         match beside(work, say) {
@@ -139,13 +139,13 @@ impl LocalExecutor<'_, '_> {
     fn code(&self, job: usize) -> Option<Arc<Code>> {
         let id = JobId::new(job);
         let project = &self.state.plan.job(id).code.as_ref()?.project;
-        let written = OnceCell::new();
+        let known_writes = OnceCell::new();
         self.state.plan.code_in_run(id, &|path| {
             let is_rewritten = || {
                 let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
                 digests.is_rewritten(&path_text(path))
             };
-            let known = || written.get_or_init(|| self.writes.known());
+            let known = || known_writes.get_or_init(|| self.writes.known());
             self.has_unseen_writer || known().contains(&real(&project.join(path))) || is_rewritten()
         })
     }
@@ -195,7 +195,7 @@ impl LocalExecutor<'_, '_> {
             self.state.warn(text);
             self.state.summary.interrupted = Some(SIGTERM);
         }
-        let refused = match self.retrying.remove(&job) {
+        let event = match self.retrying.remove(&job) {
             Some(Retry { seconds, failure, .. }) => {
                 self.report_failure(job, seconds, failure);
                 Event::Failed(job)
@@ -203,7 +203,7 @@ impl LocalExecutor<'_, '_> {
             None => self.give_up(job),
         };
         // Carried out from the end.
-        vec![Event::Stop, refused]
+        vec![Event::Stop, event]
     }
 
     fn not_started(&mut self, job: usize, error: io::Error) -> Vec<Event> {
@@ -217,14 +217,14 @@ impl LocalExecutor<'_, '_> {
 
     pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
         let (seconds, after) = end;
-        let planned = self.state.plan.job(JobId::new(job));
+        let planned_job = self.state.plan.job(JobId::new(job));
         let surroundings = self.surroundings.get().map(Arc::clone);
-        let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned, &attempt, after, self.options)));
+        let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned_job, &attempt, after, self.options)));
         let mut record = Record {
             format: Record::format_of(&outcome),
-            key: planned.key,
-            identity: planned.identity.clone(),
-            label: planned.label.to_string(),
+            key: planned_job.key,
+            identity: planned_job.identity.clone(),
+            label: planned_job.label.to_string(),
             params: attempt.values,
             outcome,
             files: BTreeMap::new(),
@@ -233,7 +233,7 @@ impl LocalExecutor<'_, '_> {
                 sweep: env!("CARGO_PKG_VERSION").to_owned(),
                 started: attempt.started,
                 seconds,
-                device: self.options.device.clone().filter(|_| planned.task.on_device),
+                device: self.options.device.clone().filter(|_| planned_job.task.on_device),
                 threads: attempt.lease.cpus,
                 host: host::name(),
                 conditions,
@@ -249,25 +249,25 @@ impl LocalExecutor<'_, '_> {
         if attempt.asked.is_none() && attempt.ending.is_none() {
             self.idle.keep(attempt.worker);
         }
-        let (pending, begun, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
+        let (pending, start, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
         let agreed = attempt.comparing.filter(|comparing| comparing.is_agreed());
         // A program that was ended has left no state of its end.
         let stateful = Stateful::of(self.state.plan, JobId::new(job)).filter(|_| agreed.is_none());
-        let own = self.state.store.clone();
-        let is_program = planned.task.name == "command";
+        let results_store = self.state.store.clone();
+        let is_program = planned_job.task.name == "command";
         let (observed, log, log_from) = (attempt.observed, attempt.log, attempt.log_from);
         self.state.tell(&RunEvent::Storing { job });
         let (sender, digests, writes) =
             (self.state.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
-            let written = observed.iter().flat_map(|observed| &observed.written);
-            let written: HashSet<PathBuf> = written.map(|path| real(&text_path(path))).collect();
+            let texts = observed.iter().flat_map(|observed| &observed.written);
+            let paths: HashSet<PathBuf> = texts.map(|path| real(&text_path(path))).collect();
             // First, so that no two jobs wait for each other.
-            writing.end(&written);
+            writing.end(&paths);
             let mut notes = Vec::new();
             if !reads.is_empty() {
-                let check = Check { digests: &digests, writes: &writes, job, written: Some(written) };
-                notes = reads.check(&check).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+                let check = Check { digests: &digests, writes: &writes, job, written: Some(paths) };
+                notes = reads.check(&check).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
             }
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
@@ -282,13 +282,13 @@ impl LocalExecutor<'_, '_> {
             }
             // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
-                stateful.keep(&own, record.key, &pending.scratch(), record.read.clone());
+                stateful.keep(&results_store, record.key, &pending.scratch(), record.read.clone());
             }
             trial::commit(agreed.as_deref(), pending, record, notes)
         };
         let say = move |stored: Result<Result<Stored, NotStored>, io::Error>| {
             let stored = stored.unwrap_or_else(|error| Err(NotStored::Store(error.into())));
-            let _ = sender.send(Input::Stored(job, begun, stored));
+            let _ = sender.send(Input::Stored(job, start, stored));
         };
         match beside(store, say) {
             Ok(()) => {
@@ -379,10 +379,10 @@ fn keep(
 ) -> Result<(), NotStored> {
     let interpreter = record.provenance.conditions.as_ref().and_then(|conditions| conditions.interpreter.as_ref());
     let environment = reads.environment(&observed, &record.params, interpreter, digests);
-    let environment = environment.map(|used| pending.add_environment(&used)).transpose();
+    let environment = environment.map(|environment| pending.add_environment(&environment)).transpose();
     let environment = environment.map_err(|error| NotStored::Store(error.into()))?;
     let tool = observed.tool;
-    let set = reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+    let set = reads.observed(observed, digests).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
     let set = set.with_environment(environment.clone());
     // What the program reads after its first steps is known from the earlier run only.
     let set = match agreed {

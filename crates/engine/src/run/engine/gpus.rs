@@ -123,12 +123,12 @@ impl LocalExecutor<'_, '_> {
 
     /// Adds the GPU memory of a stored record to the history.
     pub(super) fn learn(&mut self, record: &Record) {
-        let used = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
-        if self.gpus.shapes.is_empty() || used.is_none() {
+        let gpu_use = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
+        if self.gpus.shapes.is_empty() || gpu_use.is_none() {
             return;
         }
         let shape = shape(&record.identity);
-        self.gpus.history.add(shape, used, allocated(&record.outcome.metrics));
+        self.gpus.history.add(shape, gpu_use, allocated(&record.outcome.metrics));
         self.refresh_all(shape);
     }
 
@@ -146,9 +146,9 @@ impl LocalExecutor<'_, '_> {
         }
         let sender = self.state.sender.clone();
         let work = || {
-            let begun = Instant::now();
-            let used = gpus::used();
-            (used, begun.elapsed())
+            let start = Instant::now();
+            let processes = gpus::used();
+            (processes, start.elapsed())
         };
         let say = move |sample: Result<Sample, std::io::Error>| {
             let _ = sender.send(Input::Sampled(sample.unwrap_or_default()));
@@ -162,14 +162,14 @@ impl LocalExecutor<'_, '_> {
         let interval = if self.gpus.shapes.is_empty() { LONG_INTERVAL } else { INTERVAL };
         self.gpus.due = Instant::now() + interval.max(cost * PART);
         self.gpus.is_sampling = false;
-        let Some(used) = used else {
+        let Some(processes) = used else {
             self.gpus.silent += 1;
             return;
         };
         self.gpus.silent = 0;
         let jobs: HashMap<u32, usize> = self.running.iter().map(|(job, attempt)| (attempt.worker.id(), *job)).collect();
         let mut sums: HashMap<(usize, &str), u64> = HashMap::new();
-        for ProcessMemory { pid, gpu, bytes } in &used {
+        for ProcessMemory { pid, gpu, bytes } in &processes {
             if let Some(job) = machine::lineage(*pid).find_map(|pid| jobs.get(&pid)) {
                 *sums.entry((*job, gpu)).or_default() += bytes;
             }

@@ -114,9 +114,9 @@ impl LocalExecutor<'_, '_> {
 
     /// True if a job was run by another engine of this run: in a batch system, each allocation has one.
     fn is_of_this_run(&self, need: Key) -> bool {
-        let stored = fs::metadata(self.state.store.record_file(need)).and_then(|record| record.modified());
+        let time_stored = fs::metadata(self.state.store.record_file(need)).and_then(|record| record.modified());
         // Both are times of the file system, which the machines share.
-        stored.ok().zip(self.planned).is_some_and(|(stored, planned)| stored > planned)
+        time_stored.ok().zip(self.planned).is_some_and(|(time_stored, time_planned)| time_stored > time_planned)
     }
 
     /// True if the record of a job is not that of its present code.
@@ -140,19 +140,20 @@ impl LocalExecutor<'_, '_> {
 
     /// Returns the parameters of a job, with the results of the jobs that it needs.
     fn settled(&self, job: usize) -> Result<Values, Unresolved> {
-        let planned = self.state.plan.job(JobId::new(job));
+        let planned_job = self.state.plan.job(JobId::new(job));
         let look_up = &mut |key| {
             let record = self.state.store.get(key).ok().flatten()?;
             Some((record, self.state.store.files(key)))
         };
-        resolve(planned.task, &planned.values, look_up)
+        resolve(planned_job.task, &planned_job.values, look_up)
     }
 
     /// True if the program of a job can write to projects without being observed.
     fn may_write_unseen(&self, job: usize, values: &Values) -> bool {
-        let (id, planned) = (JobId::new(job), self.state.plan.job(JobId::new(job)));
-        let is_observed = || planned.code.is_some() && launched(values).is_none() && host::observation::check().is_ok();
-        planned.is_program() && !self.state.plan.has_view(id) && !is_observed()
+        let (id, planned_job) = (JobId::new(job), self.state.plan.job(JobId::new(job)));
+        let is_observed =
+            || planned_job.code.is_some() && launched(values).is_none() && host::observation::check().is_ok();
+        planned_job.is_program() && !self.state.plan.has_view(id) && !is_observed()
     }
 
     /// Starts the worker of a job; returns the number of the attempt.

@@ -62,10 +62,10 @@ impl LocalExecutor<'_, '_> {
     /// The comparison that a job makes, as its worker gets it and as the engine remembers it.
     pub(super) fn trial(&mut self, job: usize, reads: &Reads) -> (Option<Box<Trial>>, Option<Box<Comparing>>) {
         let id = JobId::new(job);
-        let planned = self.state.plan.job(id);
-        let Some(policy) = planned.policy.adopt.filter(|_| planned.is_program()) else { return (None, None) };
+        let planned_job = self.state.plan.job(id);
+        let Some(policy) = planned_job.policy.adopt.filter(|_| planned_job.is_program()) else { return (None, None) };
         let after = policy.after;
-        if planned.code.is_none() {
+        if planned_job.code.is_none() {
             let text = "`adopt` has no effect: with `tracks: declared` it is not known which code the program reads"
                 .to_owned();
             self.state.tell(&RunEvent::Note { job, text });
@@ -99,7 +99,7 @@ impl LocalExecutor<'_, '_> {
             return None;
         }
         match self.earlier.as_mut()?.adoptable(self.state.plan, id, code) {
-            Ok(found) => found,
+            Ok(record) => record,
             Err(error) => {
                 let text = format!("no earlier result is adopted: {}", clean(&error.to_string()));
                 self.state.tell(&RunEvent::Note { job, text });

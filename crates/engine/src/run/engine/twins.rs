@@ -25,8 +25,8 @@ impl Twins {
                 by_base.entry(base).or_default().push(id);
             }
         }
-        let shared = by_base.into_iter().filter(|(_, jobs)| jobs.len() > 1);
-        let bases = shared.flat_map(|(base, jobs)| jobs.into_iter().map(move |id| (id.index(), base)));
+        let groups = by_base.into_iter().filter(|(_, jobs)| jobs.len() > 1);
+        let bases = groups.flat_map(|(base, jobs)| jobs.into_iter().map(move |id| (id.index(), base)));
         Self { bases: bases.collect(), ended: HashSet::new() }
     }
 

@@ -53,10 +53,10 @@ const DIFF: [&str; 9] = [
 fn untracked(folder: &Path, files: &[PathBuf], until: Instant) -> Option<bool> {
     let files = files.iter().filter_map(|file| std::path::absolute(file).ok());
     // Files outside of the folder belong to another repository, or to none.
-    let own: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
-    let answer = ask(git(folder).args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(&own), 1 << 20, until)?;
+    let paths: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
+    let answer = ask(git(folder).args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(&paths), 1 << 20, until)?;
     let tracked = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty()).count();
-    Some(tracked < own.len())
+    Some(tracked < paths.len())
 }
 
 #[cfg(test)]
@@ -95,18 +95,22 @@ mod tests {
         fs_err::write(folder.path().join("other"), "x").unwrap();
         do_git(folder.path(), &["add", "other"]);
         do_git(folder.path(), &["commit", "-qm", "first"]);
-        let (found, diff) = find().unwrap();
-        assert_eq!((found.commit.len(), found.diff, found.dirty), (40, None, Some(true)), "the recipe is not tracked");
+        let (git, diff) = find().unwrap();
+        assert_eq!((git.commit.len(), git.diff, git.dirty), (40, None, Some(true)), "the recipe is not tracked");
         assert!(diff.is_empty());
         do_git(folder.path(), &["add", "recipe.yaml"]);
         do_git(folder.path(), &["commit", "-qm", "second"]);
-        let (found, _) = find().unwrap();
-        assert_eq!((found.diff, found.dirty), (None, Some(false)));
+        let (git, _) = find().unwrap();
+        assert_eq!((git.diff, git.dirty), (None, Some(false)));
         fs_err::write(&recipe, "two\n".repeat(100)).unwrap();
-        let (found, diff) = find().unwrap();
-        assert_eq!((found.dirty, diff.len()), (Some(true), 50), "only the beginning of the differences is kept");
-        let (_, whole) = state(std::slice::from_ref(&recipe), 1 << 20, soon()).unwrap();
-        assert_eq!(found.diff.unwrap(), blake3::hash(&whole).to_hex().to_string(), "the digest is that of all of it");
+        let (git, diff) = find().unwrap();
+        assert_eq!((git.dirty, diff.len()), (Some(true), 50), "only the beginning of the differences is kept");
+        let (_, whole_diff) = state(std::slice::from_ref(&recipe), 1 << 20, soon()).unwrap();
+        assert_eq!(
+            git.diff.unwrap(),
+            blake3::hash(&whole_diff).to_hex().to_string(),
+            "the digest is that of all of it"
+        );
     }
 
     #[test]

@@ -47,8 +47,8 @@ impl Reads {
     /// job wrote.
     pub(crate) fn check(&self, check: &Check<'_>) -> Result<Vec<String>, Changed> {
         let mut notes = Vec::new();
-        for (path, planned) in &self.inputs {
-            let own = check.input(path, &self.ignored, planned)?;
+        for (path, digest) in &self.inputs {
+            let own = check.input(path, &self.ignored, digest)?;
             notes.extend(note_of_input(path, &own));
         }
         for artifact in &self.artifacts {
@@ -64,46 +64,49 @@ impl Check<'_> {
     }
 
     fn is_own(&self, path: &Path) -> bool {
-        self.written.as_ref().is_some_and(|written| written.contains(path))
+        self.written.as_ref().is_some_and(|paths| paths.contains(path))
     }
 
     /// Compares an input with the plan; returns the changes that the job itself made.
-    fn input(&self, path: &Path, ignored: &[String], planned: &str) -> Result<Vec<Difference>, Changed> {
+    fn input(&self, path: &Path, ignored: &[String], planned_digest: &str) -> Result<Vec<Difference>, Changed> {
         let unreadable = |error: io::Error| Changed::Unreadable { path: path.to_owned(), reason: error.to_string() };
         loop {
             let (before, now) = {
                 let mut digests = self.digests();
-                if digests.now(path, ignored).map_err(unreadable)? == planned {
+                if digests.now(path, ignored).map_err(unreadable)? == planned_digest {
                     return Ok(self.made_in(path, &mut digests));
                 }
-                (digests.tree_before(path, ignored, planned), digests.tree(path, ignored).map_err(unreadable)?)
+                (digests.tree_before(path, ignored, planned_digest), digests.tree(path, ignored).map_err(unreadable)?)
             };
             let before = before.ok_or_else(|| Changed::Input { path: path.to_owned(), during: "" })?;
             let known = self.writes.known();
-            let whole = |difference: &Difference| real(&path.join(&difference.inner));
+            let path_of = |difference: &Difference| real(&path.join(&difference.inner));
             let is_by_jobs = |difference: &Difference| {
-                let path = whole(difference);
+                let path = path_of(difference);
                 self.is_own(&path) || difference.kind == Kind::Added && known.contains(&path)
             };
-            let (by_jobs, others): (Vec<_>, Vec<_>) = differences(&before, &now).into_iter().partition(is_by_jobs);
+            let (by_jobs, foreign_differences): (Vec<_>, Vec<_>) =
+                differences(&before, &now).into_iter().partition(is_by_jobs);
             // A folder exists while it has files.
             let is_folder = |tree: &Tree, inner: &Path| tree.get(inner).is_some_and(Option::is_none);
             let is_around = |other: &Difference| {
                 let is_folder = is_folder(&now, &other.inner) || is_folder(&before, &other.inner);
                 is_folder && by_jobs.iter().any(|own| own.kind == other.kind && own.inner.starts_with(&other.inner))
             };
-            let (folders, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_around);
-            let Some(first) = others.first() else {
-                let added = by_jobs.iter().chain(&folders).filter(|own| own.kind == Kind::Added);
-                let made = added.filter_map(|own| {
+            let (folders, foreign_differences): (Vec<_>, Vec<_>) = foreign_differences.into_iter().partition(is_around);
+            let Some(first) = foreign_differences.first() else {
+                let added_differences = by_jobs.iter().chain(&folders).filter(|own| own.kind == Kind::Added);
+                let entries = added_differences.filter_map(|own| {
                     let digest = now.get(&own.inner)?.clone().unwrap_or_else(|| Made::FOLDER.to_owned());
                     Some((path.join(&own.inner), digest))
                 });
-                self.digests().made().remember(made).map_err(unreadable)?;
-                return Ok(by_jobs.into_iter().filter(|own| self.is_own(&whole(own))).collect());
+                self.digests().made().remember(entries).map_err(unreadable)?;
+                return Ok(by_jobs.into_iter().filter(|own| self.is_own(&path_of(own))).collect());
             };
             // The writes of another job are known only when it ends, so this job waits for one.
-            if others.iter().all(|other| other.kind == Kind::Added) && self.writes.wait_for_another(self.job, path) {
+            if foreign_differences.iter().all(|other| other.kind == Kind::Added)
+                && self.writes.wait_for_another(self.job, path)
+            {
                 continue;
             }
             return Err(inside(path, first));
@@ -113,10 +116,9 @@ impl Check<'_> {
     /// Files that the job made in an input and that the check of another job has found first.
     fn made_in(&self, path: &Path, digests: &mut Digests) -> Vec<Difference> {
         let path = real(path);
-        let written =
-            self.written.iter().flatten().filter_map(|written| Some((written, written.strip_prefix(&path).ok()?)));
-        let made = written.filter(|(written, _)| digests.made().has(written));
-        made.map(|(_, inner)| Difference { inner: inner.to_owned(), kind: Kind::Added }).collect()
+        let pairs = self.written.iter().flatten().filter_map(|file| Some((file, file.strip_prefix(&path).ok()?)));
+        let known_pairs = pairs.filter(|(file, _)| digests.made().has(file));
+        known_pairs.map(|(_, inner)| Difference { inner: inner.to_owned(), kind: Kind::Added }).collect()
     }
 
     /// Compares an artifact with its record, and removes files that jobs have added to it.
@@ -132,11 +134,13 @@ impl Check<'_> {
                 // Only jobs write to the store, and the writes of some programs are not observed.
                 self.is_own(&path) || how == STRAY && (self.written.is_some() || known.contains(&path))
             };
-            let mut others = defects.iter().filter(|defect| !is_known(&defect.file, defect.how)).peekable();
-            let Some(first) = others.peek().map(ToString::to_string) else {
+            let mut unknown_defects = defects.iter().filter(|defect| !is_known(&defect.file, defect.how)).peekable();
+            let Some(first) = unknown_defects.peek().map(ToString::to_string) else {
                 return self.mended(artifact, &defects);
             };
-            if others.all(|other| other.how == STRAY) && self.writes.wait_for_another(self.job, &artifact.folder) {
+            if unknown_defects.all(|other| other.how == STRAY)
+                && self.writes.wait_for_another(self.job, &artifact.folder)
+            {
                 continue;
             }
             return Err(artifact.changed(first));
@@ -205,7 +209,7 @@ fn inside(path: &Path, difference: &Difference) -> Changed {
 fn note_of_input(input: &Path, own: &[Difference]) -> Vec<String> {
     let input = Path::new(input.file_name().unwrap_or(input.as_os_str()));
     let (added, changed): (Vec<_>, Vec<_>) = own.iter().partition(|own| own.kind == Kind::Added);
-    let shown = |first: &Difference, all: &[&Difference]| {
+    let description = |first: &Difference, all: &[&Difference]| {
         let more = if all.len() > 1 { format!(" and {} more", count(all.len() - 1, "file")) } else { String::new() };
         format!("`{}`{more}", input.join(&first.inner).display().to_string().trim_end_matches('/'))
     };
@@ -215,7 +219,7 @@ fn note_of_input(input: &Path, own: &[Difference]) -> Vec<String> {
         notes.push(format!(
             "the job wrote {} into its input, which stays out of keys; `ignore: ['{name}']` leaves such files out for good, \
              and `copy: true` gives each job its own copy",
-            shown(first, &added)
+            description(first, &added)
         ));
     }
     if let Some(first) = changed.first() {
@@ -223,7 +227,7 @@ fn note_of_input(input: &Path, own: &[Difference]) -> Vec<String> {
         let remedy = if is_file { "let it write to another file" } else { "`copy: true` gives each job its own copy" };
         notes.push(format!(
             "the job changed {}, which is an input, so what reads it has another key from now on; {remedy}",
-            shown(first, &changed)
+            description(first, &changed)
         ));
     }
     notes
@@ -232,11 +236,12 @@ fn note_of_input(input: &Path, own: &[Difference]) -> Vec<String> {
 /// The differences of two states of an input.
 fn differences(before: &Tree, now: &Tree) -> Vec<Difference> {
     let difference = |inner: &Path, kind| Difference { inner: inner.to_owned(), kind };
-    let gone = before.keys().filter(|inner| !now.contains_key(*inner)).map(|inner| difference(inner, Kind::Removed));
-    let here = now.iter().filter_map(|(inner, digest)| match before.get(inner) {
+    let removals =
+        before.keys().filter(|inner| !now.contains_key(*inner)).map(|inner| difference(inner, Kind::Removed));
+    let changes = now.iter().filter_map(|(inner, digest)| match before.get(inner) {
         None => Some(difference(inner, Kind::Added)),
         Some(old) if old != digest => Some(difference(inner, Kind::Changed)),
         Some(_) => None,
     });
-    here.chain(gone).collect()
+    changes.chain(removals).collect()
 }

@@ -26,13 +26,13 @@ pub(super) fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
     }
     // Chains are short. No way is longer than all jobs together.
     for _ in 0..pairs.len() {
-        let mut changed = false;
+        let mut is_changed = false;
         for (first, second) in &pairs {
             let way = jobs[*second].place.way.0.saturating_add(specs[*first].expected);
-            changed |= way > jobs[*first].place.way.0;
+            is_changed |= way > jobs[*first].place.way.0;
             jobs[*first].place.way = jobs[*first].place.way.min(Reverse(way));
         }
-        if !changed {
+        if !is_changed {
             break;
         }
     }
@@ -42,14 +42,14 @@ pub(super) fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
 /// Answers these places by the groups.
 pub(super) fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)> {
     let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
-    let open = |job: &&mut Node| job.state == State::Waiting;
-    for job in jobs.iter_mut().filter(open) {
+    let is_waiting = |job: &&mut Node| job.state == State::Waiting;
+    for job in jobs.iter_mut().filter(is_waiting) {
         if let Some(turn) = job.place.turn {
             let head = heads.entry(turn.group).or_insert((job.place.way, job.place.first));
             head.0 = head.0.min(job.place.way);
         }
     }
-    for job in jobs.iter_mut().filter(open) {
+    for job in jobs.iter_mut().filter(is_waiting) {
         if let Some(head) = job.place.turn.and_then(|turn| heads.get(&turn.group)) {
             (job.place.way, job.place.first) = *head;
         }

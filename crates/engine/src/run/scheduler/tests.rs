@@ -323,9 +323,9 @@ struct Model<'a> {
 impl Model<'_> {
     /// True if a job could start if there were room.
     fn is_ready(&self, job: usize) -> bool {
-        let begun = self.running.contains_key(&job) || self.elsewhere.contains(&job) || self.storing.contains(&job);
+        let is_begun = self.running.contains_key(&job) || self.elsewhere.contains(&job) || self.storing.contains(&job);
         let follows = self.specs[job].after.is_none_or(|first| self.specs[first].cached || self.ended.contains(&first));
-        !begun && !self.ended.contains(&job) && follows && self.needs(job).all(|need| self.done.contains(&need))
+        !is_begun && !self.ended.contains(&job) && follows && self.needs(job).all(|need| self.done.contains(&need))
     }
 
     /// Ready jobs of a measuring step with the same demand start in their order.
@@ -358,8 +358,8 @@ impl Model<'_> {
                     prop_assert!(!self.ended.contains(&job) && !self.elsewhere.contains(&job));
                     prop_assert!(!self.storing.contains(&job));
                     prop_assert!(self.storing.is_empty() || !self.specs[job].demand.exclusive, "not quite alone");
-                    let wanted = self.limits.clamp(self.specs[job].demand);
-                    prop_assert_eq!((lease.cpus, lease.gpus.len()), (wanted.cpus, wanted.gpus));
+                    let demand = self.limits.clamp(self.specs[job].demand);
+                    prop_assert_eq!((lease.cpus, lease.gpus.len()), (demand.cpus, demand.gpus));
                     prop_assert!(self.running.insert(job, lease).is_none());
                 }
                 Action::Skip { job, because } => {
@@ -379,20 +379,20 @@ impl Model<'_> {
     }
 
     fn check_slots(&self) -> Result<(), TestCaseError> {
-        let wanted = |job: &usize| self.limits.clamp(self.specs[*job].demand);
+        let demand = |job: &usize| self.limits.clamp(self.specs[*job].demand);
         prop_assert!(self.running.len() <= self.limits.jobs);
-        let millicores: usize = self.running.keys().map(|job| wanted(job).millicores()).sum();
+        let millicores: usize = self.running.keys().map(|job| demand(job).millicores()).sum();
         prop_assert!(millicores <= self.limits.cpus * usize::from(WHOLE));
-        prop_assert!(self.running.keys().map(|job| wanted(job).memory).sum::<u64>() <= self.limits.memory);
+        prop_assert!(self.running.keys().map(|job| demand(job).memory).sum::<u64>() <= self.limits.memory);
         for gpu in 0..self.limits.gpus {
             let memory = self.limits.gpu_memory.get(gpu).copied().unwrap_or(0);
             let on: Vec<&Lease> = self.running.values().filter(|lease| lease.gpus.contains(&gpu)).collect();
-            let whole = on.iter().any(|lease| lease.share.is_none());
-            prop_assert!(!whole || on.len() == 1, "nobody shares a whole GPU");
+            let is_whole = on.iter().any(|lease| lease.share.is_none());
+            prop_assert!(!is_whole || on.len() == 1, "nobody shares a whole GPU");
             prop_assert!(on.iter().filter_map(|lease| lease.share).sum::<u16>() <= 1000, "no more than all of it");
             prop_assert!(memory == 0 || on.iter().all(|lease| lease.gpu_memory <= memory), "large enough");
-            let used: u64 = on.iter().filter(|lease| lease.share.is_some()).map(|lease| lease.gpu_memory).sum();
-            prop_assert!(memory == 0 || used <= memory, "no more than its memory");
+            let used_memory: u64 = on.iter().filter(|lease| lease.share.is_some()).map(|lease| lease.gpu_memory).sum();
+            prop_assert!(memory == 0 || used_memory <= memory, "no more than its memory");
             let by_memory = on.iter().any(|lease| lease.share == Some(0));
             prop_assert!(memory > 0 || !by_memory || on.len() == 1, "memory that is not known cannot be shared");
         }
@@ -401,38 +401,38 @@ impl Model<'_> {
             prop_assert_eq!(different.len(), lease.gpus.len(), "no GPU twice");
             prop_assert!(lease.gpus.iter().all(|gpu| *gpu < self.limits.gpus));
         }
-        prop_assert!(self.running.len() < 2 || !self.running.keys().any(|job| wanted(job).exclusive), "alone");
+        prop_assert!(self.running.len() < 2 || !self.running.keys().any(|job| demand(job).exclusive), "alone");
         Ok(())
     }
 
     /// Applies an event.
-    fn event(&mut self, which: u8, what: u8) -> Event {
+    fn event(&mut self, which: u8, kind: u8) -> Event {
         if let Some(job) = self.storing.first().copied()
-            && (self.running.is_empty() || what.is_multiple_of(3))
+            && (self.running.is_empty() || kind.is_multiple_of(3))
         {
             self.storing.remove(&job);
             self.ended.insert(job);
-            if what.is_multiple_of(2) {
+            if kind.is_multiple_of(2) {
                 self.stopped |= self.fail_fast && !self.specs[job].tolerated;
                 return Event::Failed(job);
             }
             self.done.insert(job);
             return Event::Done(job);
         }
-        if self.refused && (self.running.is_empty() || what.is_multiple_of(5)) {
+        if self.refused && (self.running.is_empty() || kind.is_multiple_of(5)) {
             self.refused = false;
             return Event::Retry;
         }
-        if self.running.is_empty() || (what.is_multiple_of(4) && !self.elsewhere.is_empty()) {
+        if self.running.is_empty() || (kind.is_multiple_of(4) && !self.elsewhere.is_empty()) {
             return Event::Free(self.elsewhere.pop_first().unwrap());
         }
         let job = *self.running.keys().nth(usize::from(which) % self.running.len()).unwrap();
-        if what < 10 {
+        if kind < 10 {
             self.stopped = true;
             return Event::Stop;
         }
         self.running.remove(&job);
-        match what {
+        match kind {
             10..=59 => {
                 self.ended.insert(job);
                 self.stopped |= self.fail_fast && !self.specs[job].tolerated;

@@ -173,7 +173,7 @@ impl CommandTemplates {
 
     /// The templates of a preset, without any settings of jobs; `None` if there is no such preset.
     pub fn preset(name: &str) -> Option<Self> {
-        let (_, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
+        let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
         let (mut sources, mut problems) = (Sources::default(), Collector::default());
         let mut lower = Lower::new(&mut sources, &mut problems);
         let node = lower.preset(name, text)?;

@@ -188,7 +188,7 @@ pub(super) fn accepted() -> &'static str {
 fn expected() -> String {
     let words: Vec<String> = Executor::words().iter().map(|word| format!("`{word}`")).collect();
     match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        Some((last, first_words)) if !first_words.is_empty() => format!("{} or {last}", first_words.join(", ")),
         _ => words.concat(),
     }
 }

@@ -30,8 +30,8 @@ pub struct Ray {
 impl Ray {
     /// Custom resources of a step's jobs; without a step, those of every job.
     pub fn of_step(&self, step: Option<&str>) -> BTreeMap<String, f64> {
-        let own = self.steps.iter().filter(|(name, _)| Some(name.as_str()) == step);
-        self.resources.clone().into_iter().chain(own.flat_map(|(_, own)| own.clone())).collect()
+        let step_resources = self.steps.iter().filter(|(name, _)| Some(name.as_str()) == step);
+        self.resources.clone().into_iter().chain(step_resources.flat_map(|(_, amounts)| amounts.clone())).collect()
     }
 }
 
@@ -105,19 +105,19 @@ pub fn check_address(address: &str) -> Result<(), &'static str> {
 }
 
 fn amounts(lower: &mut Lower<'_>, node: Option<&Node>) -> BTreeMap<String, f64> {
-    let mut found = BTreeMap::new();
+    let mut amounts = BTreeMap::new();
     for Entry { key, value } in node.map(|node| lower.entries(node, "`resources`")).unwrap_or_default() {
         let amount = match &value.kind {
             NodeKind::Scalar(number @ (Value::Int(_) | Value::Float(_))) => number.as_f64(),
             _ => None,
         };
         match amount.filter(|amount| *amount > 0.0 && amount.is_finite()) {
-            Some(amount) => drop(found.insert(key.value.clone(), amount)),
+            Some(amount) => drop(amounts.insert(key.value.clone(), amount)),
             None => {
                 let message = format!("`{}` must be a number greater than 0", key.value);
                 lower.problem(value.span, message, "not an amount", "write a number, for example `0.5`");
             }
         }
     }
-    found
+    amounts
 }

@@ -40,8 +40,8 @@ impl Ssh {
     pub fn select(&mut self, names: &[String]) -> Result<(), (String, &'static str)> {
         let mut hosts: Vec<SshHost> = Vec::new();
         for name in names {
-            let known = self.hosts.iter().find(|host| host.host == *name).cloned();
-            let host = known.map_or_else(|| SshHost::named(name), Ok).map_err(|reason| (name.clone(), reason))?;
+            let host = self.hosts.iter().find(|host| host.host == *name).cloned();
+            let host = host.map_or_else(|| SshHost::named(name), Ok).map_err(|reason| (name.clone(), reason))?;
             if !hosts.contains(&host) {
                 hosts.push(host);
             }
@@ -146,11 +146,11 @@ fn hosts() -> Json {
 impl Settings for Ssh {
     fn read(lower: &mut Lower<'_>, node: &Node) -> (Self, Vec<Spanned<String>>) {
         let keys = SshKeys::read_or_empty(lower, node, "`ssh`");
-        let mut known: Vec<SshHost> = Vec::new();
+        let mut hosts: Vec<SshHost> = Vec::new();
         let mut names = BTreeSet::new();
         for (host, span) in keys.hosts.node().map(|node| read_hosts(lower, node)).unwrap_or_default() {
             if names.insert(host.host.clone()) {
-                known.push(host);
+                hosts.push(host);
             } else {
                 let help = "one entry for each host; its jobs share the resources";
                 lower.problem(span, format!("the host `{}` is there twice", host.host), "also here", help);
@@ -158,7 +158,7 @@ impl Settings for Ssh {
         }
         let default = Self::default();
         let settings = Self {
-            hosts: known,
+            hosts,
             local: keys.local.value.unwrap_or(default.local),
             sync: keys.sync.value.unwrap_or_default().into_iter().map(|pattern| pattern.value).collect(),
             lost_after: keys.lost_after.value.unwrap_or(default.lost_after),

@@ -151,8 +151,8 @@ impl Agent {
                 if let Some(task) = state.tasks.get_mut(&key) {
                     (task.process, task.word) = (None, word);
                 }
-                let there = if self.shared.store.contains(key) { There::Recorded } else { There::Ended };
-                state.queue.ended(key, place, there, now);
+                let end = if self.shared.store.contains(key) { There::Recorded } else { There::Ended };
+                state.queue.ended(key, place, end, now);
             }
         }
     }
@@ -320,8 +320,8 @@ impl Agent {
         let log = streams.map(|streams| Arc::clone(&streams.log));
         let (output, damaged) = (task.output.clone(), task.damaged);
         shared.beside(move |shared| {
-            let found = operations::Found { key, place, log, output, damaged };
-            operations::collect(shared, &connection, &found, claim);
+            let result = operations::Found { key, place, log, output, damaged };
+            operations::collect(shared, &connection, &result, claim);
         });
     }
 
@@ -379,12 +379,12 @@ fn visible(names: &[String], lease: &Lease) -> Option<Vec<String>> {
 }
 
 fn listing(jobs: &[SpooledJob]) -> HashMap<Key, There> {
-    let there = |state| match state {
+    let state_of = |state| match state {
         SpoolState::Running => There::Running,
         SpoolState::Recorded => There::Recorded,
         SpoolState::Ended => There::Ended,
     };
-    jobs.iter().map(|job| (job.key, there(job.state))).collect()
+    jobs.iter().map(|job| (job.key, state_of(job.state))).collect()
 }
 
 /// Gives up the waiting jobs if no place can be used until a user resolves a problem.
@@ -449,8 +449,8 @@ fn of_host(state: &mut State, place: PlaceId, event: HostEvent) {
             }
         }
         HostEvent::Ended { key, has_record } => {
-            let there = if has_record { There::Recorded } else { There::Ended };
-            state.queue.ended(key, place, there, now);
+            let end = if has_record { There::Recorded } else { There::Ended };
+            state.queue.ended(key, place, end, now);
         }
         HostEvent::Note(sentence) => state.news.push(sentence),
     }

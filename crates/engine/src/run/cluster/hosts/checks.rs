@@ -25,8 +25,8 @@ pub(super) fn examine(store: &Store, hosts: &[SshHost], gpus: usize) -> Vec<Find
     let named = hosts.iter().zip(checked).flat_map(|(host, findings)| {
         let name = host.host.clone();
         findings.unwrap_or_default().into_iter().map(move |finding| {
-            let what = if finding.name.is_empty() { name.clone() } else { format!("{name}: {}", finding.name) };
-            Finding { name: what, help: finding.help.replace("HOST", &name), ..finding }
+            let full_name = if finding.name.is_empty() { name.clone() } else { format!("{name}: {}", finding.name) };
+            Finding { name: full_name, help: finding.help.replace("HOST", &name), ..finding }
         })
     });
     named.collect()
@@ -46,7 +46,7 @@ fn of_host(store: &Store, host: &SshHost, gpus: usize) -> Vec<Finding> {
     };
     let mut findings = vec![machine(&probe), clock(&probe), of_gpus(host, &probe, gpus)];
     match connection.examine() {
-        Ok(there) => findings.extend(there),
+        Ok(host_findings) => findings.extend(host_findings),
         Err(error) => findings.push(Finding::failed("folder", error.to_string(), "run `sweep doctor` again")),
     }
     findings.push(spool(&probe));
@@ -71,17 +71,17 @@ fn clock(probe: &Probe) -> Finding {
     }
 }
 
-fn of_gpus(host: &SshHost, probe: &Probe, wanted: usize) -> Finding {
-    let seen = probe.gpus.len();
+fn of_gpus(host: &SshHost, probe: &Probe, gpus: usize) -> Finding {
+    let gpus_seen = probe.gpus.len();
     let names = if probe.gpu_names.is_empty() { String::new() } else { format!(": {}", probe.gpu_names.join(", ")) };
-    let says = format!("it shows {}{names}", count(seen, "GPU"));
-    let declared = host.gpus.unwrap_or(0);
-    if declared > seen {
+    let says = format!("it shows {}{names}", count(gpus_seen, "GPU"));
+    let gpus_declared = host.gpus.unwrap_or(0);
+    if gpus_declared > gpus_seen {
         let help = "correct `gpus` of the host, or install the driver there (`ssh HOST nvidia-smi`)";
-        Finding::failed("GPUs", format!("{says}, and {declared} are declared"), help)
-    } else if wanted > seen {
+        Finding::failed("GPUs", format!("{says}, and {gpus_declared} are declared"), help)
+    } else if gpus > gpus_seen {
         let help = "jobs with more GPUs run on other hosts; the driver must be installed (`ssh HOST nvidia-smi`)";
-        Finding::doubtful("GPUs", format!("{says}, and {wanted} were asked for"), help)
+        Finding::doubtful("GPUs", format!("{says}, and {gpus} were asked for"), help)
     } else {
         Finding::good("GPUs", says)
     }

@@ -37,19 +37,19 @@ impl Agent {
             Ok(members) => members,
             Err(error) => return state.news.push(error.to_string()),
         };
-        let wanted = members.of(&self.shared.settings.hosts);
+        let hosts = members.of(&self.shared.settings.hosts);
         for place in 0..state.queue.places.len() {
             let Link::Host(link) = &state.links[place] else { continue };
-            let stays = wanted.contains(&link.host) && link.connection.is_some();
+            let stays = hosts.contains(&link.host) && link.connection.is_some();
             if !stays && !state.queue.places[place].leaving {
                 let name = &state.queue.places[place].name;
                 state.news.push(format!("{name} gets no new jobs; those that run there end there"));
                 state.queue.places[place].leaving = true;
             }
         }
-        for host in wanted {
-            let known = |place: &PlaceId| matches!(&state.links[*place], Link::Host(link) if link.host == host && link.connection.is_some());
-            let place = (0..state.links.len()).find(known);
+        for host in hosts {
+            let is_known = |place: &PlaceId| matches!(&state.links[*place], Link::Host(link) if link.host == host && link.connection.is_some());
+            let place = (0..state.links.len()).find(is_known);
             match place {
                 Some(place) => state.queue.places[place].leaving = false,
                 None => {

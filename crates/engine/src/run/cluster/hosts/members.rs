@@ -101,14 +101,14 @@ impl Members {
     /// Adds a host, or changes it.
     pub fn add(&mut self, host: SshHost) {
         self.removed.retain(|name| *name != host.host);
-        self.added.retain(|known| known.host != host.host);
+        self.added.retain(|member| member.host != host.host);
         self.added.push(host);
     }
 
     /// Removes a host.
     pub fn remove(&mut self, name: &str) {
-        self.added.retain(|known| known.host != name);
-        if !self.removed.iter().any(|known| known == name) {
+        self.added.retain(|member| member.host != name);
+        if !self.removed.iter().any(|name_removed| name_removed == name) {
             self.removed.push(name.to_owned());
         }
     }

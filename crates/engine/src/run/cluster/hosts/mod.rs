@@ -175,8 +175,9 @@ impl Cluster for Hosts {
             (jobs, keys)
         });
         let (mut jobs, keys) = own.unwrap_or_default();
-        let others = Placement::all(&self.opening.results).into_iter().filter(|other| !keys.contains(&other.key));
-        jobs.extend(others.map(|other| QueuedJob {
+        let other_placements =
+            Placement::all(&self.opening.results).into_iter().filter(|other| !keys.contains(&other.key));
+        jobs.extend(other_placements.map(|other| QueuedJob {
             reason: other.place.name().to_owned(),
             id: other.id,
             state: QueuedState::Running,
@@ -308,9 +309,9 @@ fn is_elsewhere(shared: &Shared, state: &State, key: Key) -> bool {
 fn take_over(shared: &Arc<Shared>, state: &mut State) {
     for placement in Placement::all(&shared.opening.results) {
         let (key, name) = (placement.key, placement.place.name());
-        let known = state.place(name).is_some_and(|place| state.queue.is_on(key, place));
+        let is_known = state.place(name).is_some_and(|place| state.queue.is_on(key, place));
         let over = state.tasks.contains_key(&key) && !state.queue.has(key);
-        if known || over || state.queue.has(key) && !state.queue.is_free(key) {
+        if is_known || over || state.queue.has(key) && !state.queue.is_free(key) {
             continue;
         }
         if let Err(error) = take_over_one(shared, state, &placement) {

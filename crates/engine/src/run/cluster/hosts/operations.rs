@@ -187,7 +187,7 @@ fn is_of_project(shared: &Shared, key: Key, set: &ReadSet, host: &str) -> Result
     let folder = spec.project.clone().unwrap_or_else(|| project_of(&shared.folder));
     let Some(project) = lock(&shared.projects).get(&folder).cloned() else { return Ok(()) };
     for (name, file) in set.files.iter().filter(|(name, _)| !name.starts_with(FILE_ELSEWHERE)) {
-        if project.file(&text_path(name)).is_none_or(|sent| sent != file.digest) {
+        if project.file(&text_path(name)).is_none_or(|digest| digest != file.digest) {
             return Err(format!("it read another `{name}` on {host} than was sent there; run again"));
         }
     }
@@ -200,13 +200,13 @@ fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Resul
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
     let mut digests = Digests::open(shared.store.digests());
     let site = Site::of(spec.place.clone(), &spec.values, folder);
-    let known = Code::of_project(folder.clone(), site);
-    let (is_planned, planned) = shared.store.manifests().is_planned(base, &known, Some(code), &mut digests);
+    let code_there = Code::of_project(folder.clone(), site);
+    let (is_planned, planned_code) = shared.store.manifests().is_planned(base, &code_there, Some(code), &mut digests);
     let is_sent = |file: &CodeFile| {
-        let sent = project.file(&text_path(&file.path));
-        sent.is_none_or(|sent| sent == file.digest)
+        let digest = project.file(&text_path(&file.path));
+        digest.is_none_or(|digest| digest == file.digest)
     };
-    if !is_planned || !planned.files.iter().all(is_sent) {
+    if !is_planned || !planned_code.files.iter().all(is_sent) {
         return Err("the code of the project changed after the job was planned; run again".to_owned());
     }
     Ok(())

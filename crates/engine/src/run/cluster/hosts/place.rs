@@ -76,7 +76,8 @@ impl Wants {
 
     /// The job's demand on a host with `limits`.
     fn demand(&self, limits: &Limits) -> Demand {
-        let all = Demand { gpus: self.usual.gpus.map_or(self.all.gpus, |most| most.min(limits.gpus)), ..self.all };
+        let all =
+            Demand { gpus: self.usual.gpus.map_or(self.all.gpus, |max_gpus| max_gpus.min(limits.gpus)), ..self.all };
         let own = || self.usual.cores(&limits.clamp(all), limits).max(1);
         let cpus = self.cpus.map_or_else(own, ResourceCount::count);
         Demand { cpus, core_share: self.cpus.and_then(ResourceCount::share), ..all }
@@ -232,13 +233,13 @@ impl Free {
         }
         for (id, demand) in fitting {
             let Some((_, slots)) = &places[id].room else { continue };
-            let kept = self.kept(id);
-            let lack = slots.lack_beside(&demand, &kept);
+            let kept_gpus = self.kept(id);
+            let lack = slots.lack_beside(&demand, &kept_gpus);
             if lack.is_common() {
                 self.open.remove(&id);
             }
             if lack.gpus {
-                self.gpus.entry(id).or_default().extend(slots.nearest(&demand, &kept));
+                self.gpus.entry(id).or_default().extend(slots.nearest(&demand, &kept_gpus));
             }
             if lack.memory {
                 self.memory.insert(id);
@@ -255,17 +256,17 @@ fn fitting(places: &[Place], wants: &Wants) -> Vec<(PlaceId, Demand)> {
         let known = places.iter().enumerate().filter(|(_, place)| !place.leaving);
         known.filter_map(|(id, place)| Some((id, place.limits()?)))
     };
-    let whole: Vec<(PlaceId, Demand)> = known()
+    let places_that_fit: Vec<(PlaceId, Demand)> = known()
         .map(|(id, limits)| (id, limits, wants.demand(limits)))
         .filter(|(_, limits, demand)| limits.clamp(*demand) == *demand)
         .map(|(id, _, demand)| (id, demand))
         .collect();
-    if !whole.is_empty() || places.iter().any(|place| place.is_new() && !place.leaving) {
-        return whole;
+    if !places_that_fit.is_empty() || places.iter().any(|place| place.is_new() && !place.leaving) {
+        return places_that_fit;
     }
     known()
         .map(|(id, limits)| (id, wants.demand(limits), limits.clamp(wants.demand(limits))))
-        .filter(|(_, wanted, demand)| wanted.gpus == demand.gpus)
+        .filter(|(_, full_demand, demand)| full_demand.gpus == demand.gpus)
         .map(|(id, _, demand)| (id, demand))
         .collect()
 }

@@ -198,11 +198,11 @@ fn whole_lines(path: &Path) -> io::Result<u64> {
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.read_to_end(&mut text)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if whole < text.len() {
-        file.set_len(whole as u64)?;
+    let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if length < text.len() {
+        file.set_len(length as u64)?;
     }
-    Ok(text[..whole].split_inclusive(|byte| *byte == b'\n').count() as u64)
+    Ok(text[..length].split_inclusive(|byte| *byte == b'\n').count() as u64)
 }
 
 #[cfg(test)]
@@ -228,9 +228,9 @@ mod tests {
         }
         // Killed in the middle of a line.
         append(&said.path, b"c is to").unwrap();
-        let found = Placement::all(results.path());
-        assert_eq!(found, [placement]);
-        let mut said = Said::resume(results.path(), &found[0]).unwrap();
+        let placements = Placement::all(results.path());
+        assert_eq!(placements, [placement]);
+        let mut said = Said::resume(results.path(), &placements[0]).unwrap();
         for line in ["a", "b", "c", "d"] {
             said.say(line, "box1").unwrap();
         }

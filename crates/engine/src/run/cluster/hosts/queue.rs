@@ -143,8 +143,8 @@ impl Queue {
                 continue;
             }
             let elsewhere: HashSet<PlaceId> = self.jobs[job].copies.iter().map(|copy| copy.place).collect();
-            if let Some(found) = free.find(&self.places, &self.jobs[job].wants, &elsewhere) {
-                let (place, demand) = found;
+            if let Some(free_place) = free.find(&self.places, &self.jobs[job].wants, &elsewhere) {
+                let (place, demand) = free_place;
                 let lease = self.places[place].take(&demand, &free.kept(place));
                 starts.push((job, place, demand, lease));
             }
@@ -163,7 +163,7 @@ impl Queue {
     pub(super) fn sent(&mut self, key: Key, place: PlaceId, sent: Sent, now: Instant) {
         let Some((job, at)) = self.copy(key, place) else { return };
         match sent {
-            Sent::There(there) => self.found(job, at, there, now),
+            Sent::There(state) => self.found(job, at, state, now),
             Sent::Unsure => {
                 self.jobs[job].copies[at].phase = Phase::Unsure;
                 if self.places[place].is_up() {
@@ -198,7 +198,7 @@ impl Queue {
             match (listing.get(&key), self.jobs[job].copies[at].phase) {
                 // The operation in progress reports its own end.
                 (_, Phase::Sending | Phase::Collecting) => {}
-                (Some(there), _) => self.found(job, at, *there, now),
+                (Some(state), _) => self.found(job, at, *state, now),
                 (None, Phase::Running) if !self.jobs[job].copies[at].stray => {
                     let reason = format!("{LOST}{}", self.places[place].name);
                     self.drop_copy(job, at);
@@ -208,30 +208,30 @@ impl Queue {
                 (None, _) => self.withdraw(job, at),
             }
         }
-        for (key, there) in listing {
+        for (key, state) in listing {
             let Some(job) = self.by_key.get(key).copied() else { continue };
             if self.jobs[job].copies.iter().any(|copy| copy.place == place) {
                 continue;
             }
             self.jobs[job].copies.push(Copy { place, phase: Phase::Unsure, holds: None, stray: true });
             let at = self.jobs[job].copies.len() - 1;
-            self.found(job, at, *there, now);
+            self.found(job, at, *state, now);
         }
     }
 
     /// Handles the state of a job that a place has reported.
-    fn found(&mut self, job: usize, at: usize, there: There, now: Instant) {
+    fn found(&mut self, job: usize, at: usize, state: There, now: Instant) {
         let (key, place) = (self.jobs[job].key, self.jobs[job].copies[at].place);
-        let wanted = !self.is_over(job) && self.jobs[job].copies[at].phase != Phase::Surplus;
-        match there {
+        let is_wanted = !self.is_over(job) && self.jobs[job].copies[at].phase != Phase::Surplus;
+        match state {
             There::Running => {
-                let phase = if wanted { Phase::Running } else { Phase::Surplus };
+                let phase = if is_wanted { Phase::Running } else { Phase::Surplus };
                 let was = std::mem::replace(&mut self.jobs[job].copies[at].phase, phase);
                 self.hold(job, at);
-                if !wanted || self.jobs[job].canceled {
+                if !is_wanted || self.jobs[job].canceled {
                     self.orders.push(Order::Stop { key, place, scope: CancelScope::All });
                 }
-                if wanted {
+                if is_wanted {
                     self.jobs[job].copies[at].stray = false;
                     self.jobs[job].stage = Stage::Placed;
                     self.ready.remove(&job);
@@ -240,15 +240,15 @@ impl Queue {
                     self.orders.push(Order::Follow { key, place });
                 }
             }
-            There::Recorded | There::Ended if wanted => {
+            There::Recorded | There::Ended if is_wanted => {
                 self.release(job, at);
                 let copy = &mut self.jobs[job].copies[at];
-                copy.stray &= there == There::Ended;
+                copy.stray &= state == There::Ended;
                 if matches!(copy.phase, Phase::Later(time) if time > now) {
                     return;
                 }
                 copy.phase = Phase::Collecting;
-                if there == There::Recorded {
+                if state == There::Recorded {
                     self.jobs[job].stage = Stage::Placed;
                     self.ready.remove(&job);
                 }
@@ -308,9 +308,9 @@ impl Queue {
                     let again = self.jobs[job].canceled && scope == CancelScope::All;
                     self.jobs[job].canceled |= scope == CancelScope::All;
                     let key = self.jobs[job].key;
-                    let running = |copy: &&Copy| copy.phase == Phase::Running && self.places[copy.place].is_up();
+                    let is_running = |copy: &&Copy| copy.phase == Phase::Running && self.places[copy.place].is_up();
                     let places: Vec<PlaceId> =
-                        self.jobs[job].copies.iter().filter(running).map(|copy| copy.place).collect();
+                        self.jobs[job].copies.iter().filter(is_running).map(|copy| copy.place).collect();
                     let reachable = |copy: &Copy| self.places[copy.place].is_up();
                     if !again {
                         self.orders.extend(places.into_iter().map(|place| Order::Stop { key, place, scope }));
@@ -339,7 +339,7 @@ impl Queue {
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Instant) {
         for place in 0..self.places.len() {
-            let gone = self.places[place].lost_since().is_some_and(|since| now >= since + self.lost_after);
+            let is_gone = self.places[place].lost_since().is_some_and(|since| now >= since + self.lost_after);
             for job in 0..self.jobs.len() {
                 let Some(at) = self.jobs[job].copies.iter().position(|copy| copy.place == place) else { continue };
                 let copy = &mut self.jobs[job].copies[at];
@@ -349,7 +349,7 @@ impl Queue {
                 {
                     copy.phase = Phase::Collecting;
                     self.orders.push(Order::Collect { key: self.jobs[job].key, place });
-                } else if gone && !copy.stray && !matches!(copy.phase, Phase::Sending | Phase::Collecting) {
+                } else if is_gone && !copy.stray && !matches!(copy.phase, Phase::Sending | Phase::Collecting) {
                     copy.stray = true;
                     self.wait_again(job);
                 }

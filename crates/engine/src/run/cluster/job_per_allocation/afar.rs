@@ -62,9 +62,9 @@ impl JobExecutor<'_, '_> {
         // The identity has all needed jobs.
         (spec.needs, spec.lists) = (Vec::new(), Vec::new());
         let text = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
-        let sent = self.sent_job(job, &folder.name());
-        exchange.put_text(&sent.spec(), &text)?;
-        let SentJob { jobs_name, run, key, submission } = sent;
+        let sent_job = self.sent_job(job, &folder.name());
+        exchange.put_text(&sent_job.spec(), &text)?;
+        let SentJob { jobs_name, run, key, submission } = sent_job;
         Ok(Some(format!("exec-remote {run} --jobs-name {jobs_name} --submission {submission} --key {key}")))
     }
 
@@ -73,22 +73,22 @@ impl JobExecutor<'_, '_> {
         let (Some(afar), Stage::Sent(sent)) = (&self.afar, &self.jobs[job].stage) else { return };
         let (exchange, run) = (Arc::clone(&afar.exchange), sent.run.clone());
         let key = self.session.state.key(job);
-        let sent = self.sent_job(job, &run);
+        let sent_job = self.sent_job(job, &run);
         let folder = RunFolder::named(&self.session.options.results, &run);
-        let texts = [(sent.said(), folder.part(key)), (sent.log(), folder.log(key))];
+        let texts = [(sent_job.said(), folder.part(key)), (sent_job.log(), folder.log(key))];
         for (name, path) in texts {
             let Ok(Some(text)) = exchange.text(&name) else { continue };
-            let mut kept = fs::read(&path).unwrap_or_default();
+            let mut content = fs::read(&path).unwrap_or_default();
             // A sweep that takes over already has the texts of the earlier one.
-            if kept.ends_with(&text) {
+            if content.ends_with(&text) {
                 continue;
             }
-            kept.extend(text);
+            content.extend(text);
             if let Some(folder) = path.parent() {
                 let _ = fs::create_dir_all(folder);
             }
             // The texts are only for people, so a failed write is ignored.
-            let _ = fs::write(&path, kept);
+            let _ = fs::write(&path, content);
         }
         self.bring(job);
     }

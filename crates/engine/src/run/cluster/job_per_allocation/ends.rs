@@ -41,8 +41,8 @@ impl JobExecutor<'_, '_> {
                 (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
             }
             EndCause::Exit(code @ (78 | 126 | 127)) => {
-                let what = if code == 78 { &session.launch.folder } else { &session.launch.program };
-                let message = format!("job {id}{node} did not find {}: is it on a shared disk?", what.display());
+                let path = if code == 78 { &session.launch.folder } else { &session.launch.program };
+                let message = format!("job {id}{node} did not find {}: is it on a shared disk?", path.display());
                 (FailureKind::Io, message, false)
             }
             cause => {

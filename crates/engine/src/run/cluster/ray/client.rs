@@ -99,11 +99,11 @@ impl Api {
         if status.is_success() {
             return Ok(body);
         }
-        let said = String::from_utf8_lossy(&body);
-        let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
-        let text = format!("{status}: {}", said.chars().take(300).collect::<String>());
+        let text_of_body = String::from_utf8_lossy(&body);
+        let line = text_of_body.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
+        let text = format!("{status}: {}", line.chars().take(300).collect::<String>());
         // Ray reports every exception as a server error, even if the client has caused it.
-        let own = status.is_server_error() && !said.contains("already exists");
+        let own = status.is_server_error() && !line.contains("already exists");
         Err(if own { ApiError::Unreachable(text) } else { ApiError::Refused(text) })
     }
 }

@@ -54,10 +54,10 @@ impl RayJobs {
     /// The cluster at the address of the settings, of the environment, or of the latest run of the store.
     pub(super) fn new(opening: Opening, settings: Ray) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
-        let given = settings.address.clone().or_else(|| variable("RAY_API_SERVER_ADDRESS"));
-        let given = given.or_else(|| variable("RAY_ADDRESS"));
-        let kept = || fs::read_to_string(kept(&opening)).ok().map(|text| text.trim().to_owned());
-        let address = given.or_else(kept).unwrap_or_else(|| LOCAL.to_owned());
+        let address_given = settings.address.clone().or_else(|| variable("RAY_API_SERVER_ADDRESS"));
+        let address_given = address_given.or_else(|| variable("RAY_ADDRESS"));
+        let kept_address = || fs::read_to_string(kept(&opening)).ok().map(|text| text.trim().to_owned());
+        let address = address_given.or_else(kept_address).unwrap_or_else(|| LOCAL.to_owned());
         let help = "it is that of the Jobs API, for example `http://127.0.0.1:8265`";
         let unusable = check_address(&address).err();
         let unusable = unusable.map(|why| format!("the address {address:?} cannot be used: {why}; {help}"));
@@ -119,8 +119,8 @@ impl Cluster for RayJobs {
 
     fn cancel_command(&self) -> String {
         let known = self.known();
-        let live = known.iter().filter(|(_, job)| ["PENDING", "RUNNING"].contains(&job.status.as_str()));
-        let stop = live.map(|(id, _)| format!("ray job stop --no-wait --address {} {id}", self.address));
+        let live_jobs = known.iter().filter(|(_, job)| ["PENDING", "RUNNING"].contains(&job.status.as_str()));
+        let stop = live_jobs.map(|(id, _)| format!("ray job stop --no-wait --address {} {id}", self.address));
         stop.collect::<Vec<_>>().join("; ")
     }
 
@@ -134,12 +134,12 @@ impl Cluster for RayJobs {
 
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
         let label = job_tag::label(&self.opening.jobs_name, &job.tag);
-        let kept = kept(&self.opening);
+        let path = kept(&self.opening);
         let keep = || {
-            if let Some(folder) = kept.parent() {
+            if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
-            fs::write(&kept, &self.address)
+            fs::write(&path, &self.address)
         };
         let request = keep().and_then(|()| self.request(job, &label));
         let request = request.map_err(|error| Refusal::No(error.to_string()))?;

@@ -161,10 +161,10 @@ fn last_words(answer: &Answer) -> String {
 
 fn refusal(answer: &Answer) -> Refusal {
     // Every line is kept: the first has the cause, the last only reports the failure.
-    let said =
+    let lines =
         answer.complaint.lines().map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: "));
-    let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
-    let text = if said.is_empty() { "sbatch failed without a word".to_owned() } else { said.join("; ") };
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let text = if lines.is_empty() { "sbatch failed without a word".to_owned() } else { lines.join("; ") };
     if is_unreachable(answer) {
         Refusal::Unreachable(text)
     } else if text.contains("SubmitJob") || text.contains("job submit limit") || text.contains("MaxJobCount") {

@@ -54,8 +54,8 @@ impl Cluster for Slurm {
     }
 
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
-        let asked = job.step.map_or_else(|| self.asked.all.clone(), |step| self.asked.of_step(step));
-        self.client.submit(&sbatch_args::arguments(job, &asked), &job.script)
+        let request = job.step.map_or_else(|| self.asked.all.clone(), |step| self.asked.of_step(step));
+        self.client.submit(&sbatch_args::arguments(job, &request), &job.script)
     }
 
     fn poll(&self) -> Result<Vec<QueuedJob>, String> {

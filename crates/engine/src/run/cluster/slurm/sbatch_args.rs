@@ -23,7 +23,7 @@ pub(super) fn arguments(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String>
     arguments
 }
 
-fn resources(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String> {
+fn resources(job: &BatchJob<'_>, slurm_request: &SlurmRequest) -> Vec<String> {
     let request = &job.request;
     let (nodes, processes) = (request.nodes, request.processes);
     let mut arguments = vec![format!("--nodes={nodes}")];
@@ -36,7 +36,7 @@ fn resources(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String> {
     if let Some(memory) = request.memory {
         arguments.push(format!("--mem={}M", memory.div_ceil(1 << 20).max(1)));
     }
-    match (&asked.gres, request.gpus) {
+    match (&slurm_request.gres, request.gpus) {
         (Some(gres), _) => arguments.push(format!("--gres={gres}")),
         (None, 0) => {}
         (None, gpus) => arguments.push(format!("--gres=gpu:{gpus}")),
@@ -44,11 +44,12 @@ fn resources(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String> {
     if request.exclusive {
         arguments.push("--exclusive".to_owned());
     }
-    if let Some(time) = asked.time.or(request.time) {
+    if let Some(time) = slurm_request.time.or(request.time) {
         arguments.push(format!("--time={}", time.as_secs().div_ceil(60).max(1)));
     }
-    let given = [("partition", &asked.partition), ("account", &asked.account), ("qos", &asked.qos)];
-    let given = given.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
-    arguments.extend(given.chain(asked.options.iter().cloned()));
+    let options =
+        [("partition", &slurm_request.partition), ("account", &slurm_request.account), ("qos", &slurm_request.qos)];
+    let options = options.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
+    arguments.extend(options.chain(slurm_request.options.iter().cloned()));
     arguments
 }

@@ -9,38 +9,38 @@ pub(super) type Fields = BTreeMap<String, String>;
 
 /// Fills a template; `None` if one of its fields has no value. A part in `[[` and `]]` is left out instead.
 pub(super) fn fill(template: &str, fields: &Fields) -> Option<String> {
-    let mut filled = String::with_capacity(template.len());
-    let mut rest = template;
+    let mut text = String::with_capacity(template.len());
+    let mut tail = template;
     while let Some((before, (part, after))) =
-        rest.split_once("[[").and_then(|(before, after)| Some((before, after.split_once("]]")?)))
+        tail.split_once("[[").and_then(|(before, after)| Some((before, after.split_once("]]")?)))
     {
-        filled += &plain(before, fields)?;
-        filled += &plain(part, fields).unwrap_or_default();
-        rest = after;
+        text += &plain(before, fields)?;
+        text += &plain(part, fields).unwrap_or_default();
+        tail = after;
     }
-    filled += &plain(rest, fields)?;
-    Some(filled)
+    text += &plain(tail, fields)?;
+    Some(text)
 }
 
 /// Fills a text without optional parts. `${` without an end is text.
 fn plain(template: &str, fields: &Fields) -> Option<String> {
-    let mut filled = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("${") {
-        filled.push_str(before);
+    let mut text = String::with_capacity(template.len());
+    let mut tail = template;
+    while let Some((before, after)) = tail.split_once("${") {
+        text.push_str(before);
         let Some((name, after)) = after.split_once('}') else {
-            filled.push_str("${");
-            rest = after;
+            text.push_str("${");
+            tail = after;
             continue;
         };
-        filled.push_str(match name.split_once('?') {
+        text.push_str(match name.split_once('?') {
             Some((name, text)) => fields.get(name).map(|_| text)?,
             None => fields.get(name)?,
         });
-        rest = after;
+        tail = after;
     }
-    filled.push_str(rest);
-    Some(filled)
+    text.push_str(tail);
+    Some(text)
 }
 
 /// The words of a command. A field that stands alone and is one of `lists` is replaced by all of its values.
@@ -59,8 +59,8 @@ pub(super) fn words(command: &[Argument], fields: &Fields, lists: &[(&str, &[Str
                 }
             }
             Argument::Together(texts) => {
-                let filled: Option<Vec<String>> = texts.iter().map(|text| fill(text, fields)).collect();
-                words.extend(filled.unwrap_or_default());
+                let words_filled: Option<Vec<String>> = texts.iter().map(|text| fill(text, fields)).collect();
+                words.extend(words_filled.unwrap_or_default());
             }
         }
     }

@@ -98,17 +98,17 @@ mod tests {
     #[test]
     fn tags_outlive_a_cut_line() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path());
-        assert!(kept.tags().unwrap().is_empty());
-        kept.add(&BatchId::from(7), "run|key|1").unwrap();
-        let mut file = fs::OpenOptions::new().append(true).open(kept.tags_file()).unwrap();
+        let ids = Kept::new(folder.path());
+        assert!(ids.tags().unwrap().is_empty());
+        ids.add(&BatchId::from(7), "run|key|1").unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(ids.tags_file()).unwrap();
         file.write_all(b"\n{\"id\":8,\"ta").unwrap();
-        kept.add(&BatchId::from("9.server".to_owned()), "run|other|1").unwrap();
-        let tags = kept.tags().unwrap();
+        ids.add(&BatchId::from("9.server".to_owned()), "run|other|1").unwrap();
+        let tags = ids.tags().unwrap();
         assert_eq!(tags.keys().collect::<Vec<_>>(), ["7", "9.server"]);
         let templates = CommandTemplates { system: "x".into(), ..CommandTemplates::default() };
-        assert_eq!(kept.templates(), None);
-        kept.keep_templates(&templates).unwrap();
-        assert_eq!(kept.templates(), Some(templates));
+        assert_eq!(ids.templates(), None);
+        ids.keep_templates(&templates).unwrap();
+        assert_eq!(ids.templates(), Some(templates));
     }
 }

@@ -113,21 +113,21 @@ impl Templates {
         let patience = self.commands.patience.unwrap_or(TIMEOUT);
         // A command may start a service that keeps running.
         let limits = Limits { most: MAX_ANSWER_BYTES, until: Instant::now() + patience, children: Children::Left };
-        let said = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
-        let said = said.map_err(|error| format!("{program}: {error}"))?;
-        if said.status.is_none() {
+        let result = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
+        let answer = result.map_err(|error| format!("{program}: {error}"))?;
+        if answer.status.is_none() {
             return Err(format!("{program} does not answer within {} s", patience.as_secs_f64()));
         }
-        if !said.is_whole() {
+        if !answer.is_whole() {
             return Err(format!("the answer of {program} is longer than {} MiB", MAX_ANSWER_BYTES >> 20));
         }
-        Ok(said)
+        Ok(answer)
     }
 
     /// True if a command has failed because the system does not respond.
-    fn is_unreachable(&self, said: &Answer) -> bool {
-        let found = |text: &str| self.patterns.unreachable.as_ref().is_some_and(|regex| regex.is_match(text));
-        !said.succeeded() && (found(&said.complaint) || found(&said.out()))
+    fn is_unreachable(&self, answer: &Answer) -> bool {
+        let is_in = |text: &str| self.patterns.unreachable.as_ref().is_some_and(|regex| regex.is_match(text));
+        !answer.succeeded() && (is_in(&answer.complaint) || is_in(&answer.out()))
     }
 
     /// The fields that all commands have.
@@ -139,9 +139,9 @@ impl Templates {
 
     /// The fields of a job, and its options.
     fn fields(&self, job: &BatchJob<'_>, script: &Path, text: &str) -> (Fields, Vec<String>) {
-        let asked = self.commands.of_step(job.step);
+        let request_of_step = self.commands.of_step(job.step);
         let mut fields = self.names();
-        fields.extend(asked.values);
+        fields.extend(request_of_step.values);
         let request = &job.request;
         let label = job_tag::label(&self.opening.jobs_name, &job.tag);
         let short = format!("{}-{}", self.opening.jobs_name, &blake3::hash(label.as_bytes()).to_hex()[..16]);
@@ -166,7 +166,7 @@ impl Templates {
         set("memory-mib", request.memory.map(mebibytes));
         let cpus = request.cpus.max(1) as u64;
         set("memory-mib-per-cpu", request.memory.map(|bytes| mebibytes(bytes.div_ceil(cpus))));
-        let seconds = asked.time.or(request.time).map(|time| time.as_secs().max(1));
+        let seconds = request_of_step.time.or(request.time).map(|time| time.as_secs().max(1));
         set("seconds", seconds.map(|seconds| seconds.to_string()));
         set("minutes", seconds.map(|seconds| seconds.div_ceil(60).to_string()));
         let hms = |seconds: u64| format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -175,7 +175,7 @@ impl Templates {
             job.after.iter().filter_map(|id| fill(&self.commands.after, &[("id".to_owned(), id.to_string())].into()));
         let after: Vec<String> = after.collect();
         set("after", (!after.is_empty()).then(|| after.join(&self.commands.join)));
-        (fields, asked.options)
+        (fields, request_of_step.options)
     }
 
     /// Runs a command on jobs: on all at once if it has `${ids}`, else on one after the other.
@@ -186,10 +186,10 @@ impl Templates {
             let mut fields = self.names();
             fields.extend(named.first().map(|id| ("id".to_owned(), id.clone())));
             let words = words(command, &fields, &[("ids", &named)])?;
-            let said = self.run(&words, None)?;
+            let answer = self.run(&words, None)?;
             // The command also fails for jobs that have ended meanwhile, which is not an error.
-            if self.is_unreachable(&said) {
-                return Err(format!("{}: {}", words[0], last_words(&said)));
+            if self.is_unreachable(&answer) {
+                return Err(format!("{}: {}", words[0], last_words(&answer)));
             }
         }
         Ok(())
@@ -200,8 +200,8 @@ impl Templates {
         let tags = if self.labels { BTreeMap::new() } else { self.kept.tags().map_err(|error| error.to_string())? };
         let (mut jobs, mut known) = (Vec::new(), Known::default());
         let Some(pattern) = &self.patterns.job else { return Err("there is no template for `job`".to_owned()) };
-        for found in pattern.captures_iter(text) {
-            let group = |name| found.name(name).map_or("", |group| group.as_str().trim());
+        for captures in pattern.captures_iter(text) {
+            let group = |name| captures.name(name).map_or("", |group| group.as_str().trim());
             let (id, word) = (group("id"), group("state"));
             let tag = if self.labels {
                 job_tag::tag_in(&self.opening.jobs_name, group("label"))
@@ -266,25 +266,25 @@ impl Cluster for Templates {
     }
 
     fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
-        let written = self.kept.keep_templates(&self.commands).and_then(|()| script::write(job));
-        let (script, text) = written.map_err(|error| Refusal::No(error.to_string()))?;
+        let result = self.kept.keep_templates(&self.commands).and_then(|()| script::write(job));
+        let (script, text) = result.map_err(|error| Refusal::No(error.to_string()))?;
         let (fields, options) = self.fields(job, &script, &text);
         let no_value = |template: String| Refusal::No(format!("a field of `{template}` has no value for this job"));
         let words = words(&self.commands.submit, &fields, &[("options", &options)]).map_err(no_value)?;
         let input = self.commands.input.as_ref();
         let input = input.map(|input| fill(input, &fields).ok_or_else(|| no_value("input".to_owned()))).transpose()?;
-        let said = self.run(&words, input.as_deref()).map_err(Refusal::Unreachable)?;
-        if !said.succeeded() {
-            let complaint = complaint(&said);
+        let answer = self.run(&words, input.as_deref()).map_err(Refusal::Unreachable)?;
+        if !answer.succeeded() {
+            let complaint = complaint(&answer);
             let full = self.patterns.full.as_ref().is_some_and(|full| full.is_match(&complaint));
-            return Err(match (self.is_unreachable(&said), full) {
+            return Err(match (self.is_unreachable(&answer), full) {
                 (true, _) => Refusal::Unreachable(complaint),
                 (false, true) => Refusal::Full(complaint),
                 (false, false) => Refusal::No(complaint),
             });
         }
-        let out = said.out();
-        let id = self.patterns.id.as_ref().and_then(|id| id.captures(&out)).and_then(|found| found.get(1));
+        let out = answer.out();
+        let id = self.patterns.id.as_ref().and_then(|id| id.captures(&out)).and_then(|captures| captures.get(1));
         let Some(id) = id.map(|id| id.as_str()).filter(|id| is_id(id)) else {
             let out: String = out.trim().chars().take(200).collect();
             return Err(Refusal::Unreachable(format!("{} answered {out:?}, in which there is no job", words[0])));
@@ -300,12 +300,12 @@ impl Cluster for Templates {
     fn poll(&self) -> Result<Vec<QueuedJob>, String> {
         let words = words(&self.commands.status, &self.names(), &[]);
         let words = words.map_err(|template| format!("a field of `{template}` has no value"))?;
-        let said = self.run(&words, None)?;
-        let nothing = self.patterns.none.as_ref().is_some_and(|none| none.is_match(&complaint(&said)));
-        if !said.succeeded() && !nothing {
-            return Err(format!("{}: {}", words[0], last_words(&said)));
+        let answer = self.run(&words, None)?;
+        let nothing = self.patterns.none.as_ref().is_some_and(|none| none.is_match(&complaint(&answer)));
+        if !answer.succeeded() && !nothing {
+            return Err(format!("{}: {}", words[0], last_words(&answer)));
         }
-        let (jobs, known) = self.jobs_in(&said.out())?;
+        let (jobs, known) = self.jobs_in(&answer.out())?;
         if !self.labels {
             let all: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
             // A file that is larger than necessary does no harm.
@@ -349,11 +349,11 @@ impl Cluster for Templates {
         }
         let fields: Fields = [("id".to_owned(), id.to_string())].into();
         let words = words(&self.commands.history, &fields, &[]).ok()?;
-        let said = self.run(&words, None).ok().filter(Answer::succeeded)?;
+        let answer = self.run(&words, None).ok().filter(Answer::succeeded)?;
         // The last one is that of this job, where numbers are given out again.
-        let out = said.out();
-        let found = self.patterns.ended.as_ref()?.captures_iter(&out).last()?;
-        let group = |name| found.name(name).map(|group| group.as_str().trim());
+        let out = answer.out();
+        let captures = self.patterns.ended.as_ref()?.captures_iter(&out).last()?;
+        let group = |name| captures.name(name).map(|group| group.as_str().trim());
         let exit: Option<i32> = group("exit").and_then(|exit| exit.parse().ok());
         let phase = group("state").and_then(|word| self.patterns.phase(word));
         match (phase, exit) {
@@ -403,24 +403,24 @@ fn missing(templates: &CommandTemplates) -> Option<String> {
     let Some(program) = templates.submit.first().and_then(|first| first.texts().first()) else {
         return Some("it has no templates; write `executor: { batch: { preset: sge } }` in a sweep file".to_owned());
     };
-    let found = if program.contains('/') {
+    let is_there = if program.contains('/') {
         Path::new(program).is_file()
     } else {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
     };
-    (!found).then(|| format!("no `{program}` is on the PATH; run on a machine that can submit jobs"))
+    (!is_there).then(|| format!("no `{program}` is on the PATH; run on a machine that can submit jobs"))
 }
 
 /// Returns the stderr of a command in one line.
-fn complaint(said: &Answer) -> String {
-    let out = said.out();
-    let lines = said.complaint.lines().chain(out.lines()).map(str::trim).filter(|line| !line.is_empty());
+fn complaint(answer: &Answer) -> String {
+    let out = answer.out();
+    let lines = answer.complaint.lines().chain(out.lines()).map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<&str> = lines.take(5).collect();
     let text = if lines.is_empty() { "it failed without a word".to_owned() } else { lines.join("; ") };
     text.chars().take(400).collect()
 }
 
-fn last_words(said: &Answer) -> String {
-    said.last_words().unwrap_or("it ended without a word").chars().take(400).collect()
+fn last_words(answer: &Answer) -> String {
+    answer.last_words().unwrap_or("it ended without a word").chars().take(400).collect()
 }

@@ -21,8 +21,8 @@ fn parts_go_to_the_fullest_gpu_on_which_they_fit() {
     let specs = [part(500), part(250), part(500), part(250), part(250)].map(|demand| job(&[], demand));
     let limits = Limits { cpus: 8, jobs: 8, ..LIMITS };
     let mut scheduler = scheduler(&specs, &limits, false);
-    let begun = started(&scheduler.on(Event::Begin));
-    assert_eq!(begun, [(0, vec![0]), (1, vec![0]), (2, vec![1]), (3, vec![0]), (4, vec![1])]);
+    let starts = started(&scheduler.on(Event::Begin));
+    assert_eq!(starts, [(0, vec![0]), (1, vec![0]), (2, vec![1]), (3, vec![0]), (4, vec![1])]);
 }
 
 #[test]
@@ -32,14 +32,14 @@ fn memory_decides_which_gpu_has_room() {
         .map(|demand| job(&[], demand));
     let limits = Limits { cpus: 8, jobs: 8, gpu_memory: vec![10_000, 12_000], ..LIMITS };
     let mut scheduler = scheduler(&specs, &limits, false);
-    let begun = started(&scheduler.on(Event::Begin));
-    assert_eq!(begun, [(0, vec![0]), (1, vec![1]), (2, vec![0]), (3, vec![1])], "half of the memory is nowhere free");
+    let starts = started(&scheduler.on(Event::Begin));
+    assert_eq!(starts, [(0, vec![0]), (1, vec![1]), (2, vec![0]), (3, vec![1])], "half of the memory is nowhere free");
     // A GPU with unknown memory is not shared by memory alone; a larger GPU is for jobs that need it.
     let limits = Limits { cpus: 8, jobs: 8, gpus: 3, gpu_memory: vec![24, 8], ..LIMITS };
-    let whole = |gpu_memory| Demand { gpus: 1, gpu_memory, ..cpus(1) };
-    let specs = [whole(4), whole(20), wants(0, 4), wants(0, 4)].map(|demand| job(&[], demand));
-    let begun = started(&self::scheduler(&specs, &limits, false).on(Event::Begin));
-    assert_eq!(begun, [(0, vec![2]), (1, vec![0]), (2, vec![1]), (3, vec![1])]);
+    let whole_gpu = |gpu_memory| Demand { gpus: 1, gpu_memory, ..cpus(1) };
+    let specs = [whole_gpu(4), whole_gpu(20), wants(0, 4), wants(0, 4)].map(|demand| job(&[], demand));
+    let starts = started(&self::scheduler(&specs, &limits, false).on(Event::Begin));
+    assert_eq!(starts, [(0, vec![2]), (1, vec![0]), (2, vec![1]), (3, vec![1])]);
 }
 
 #[test]
@@ -55,16 +55,16 @@ fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
     let mut scheduler = scheduler(&specs, &limits, false);
     let mut on: BTreeMap<usize, Vec<usize>> = started(&scheduler.on(Event::Begin)).into_iter().collect();
     assert_eq!(on.len(), 3, "both long ones, and a short one on the GPU that is not kept: {on:?}");
-    let mut ended = 0;
+    let mut ended_jobs = 0;
     while !on.contains_key(&2) {
         // The parts of the GPU that is not kept end first, again and again.
-        let kept = on[&1][0];
-        let next = on.keys().copied().find(|job| *job > 2 && on[job][0] != kept).unwrap();
+        let kept_gpu = on[&1][0];
+        let next = on.keys().copied().find(|job| *job > 2 && on[job][0] != kept_gpu).unwrap();
         on.remove(&next);
         on.extend(started(&scheduler.on(Event::Done(next))));
-        ended += 1;
-        assert!(ended <= 39, "it waits for all of them: {on:?}");
-        if ended == 20 {
+        ended_jobs += 1;
+        assert!(ended_jobs <= 39, "it waits for all of them: {on:?}");
+        if ended_jobs == 20 {
             on.remove(&1);
             on.extend(started(&scheduler.on(Event::Done(1))));
             assert!(on.contains_key(&2), "its GPU is empty: {on:?}");
@@ -78,10 +78,10 @@ fn the_resources_of_a_job_that_waits_can_change() {
     let limits = Limits { cpus: 8, jobs: 8, gpus: 1, ..LIMITS };
     let mut scheduler = scheduler(&specs, &limits, false);
     assert_eq!(started(&scheduler.on(Event::Begin)).len(), 3);
-    let whole = Demand { share: None, ..part(500) };
-    scheduler.change(1, whole);
+    let whole_gpu = Demand { share: None, ..part(500) };
+    scheduler.change(1, whole_gpu);
     assert_eq!(scheduler.on(Event::Later(1)), [], "of a job that runs they do not");
-    scheduler.change(1, whole);
+    scheduler.change(1, whole_gpu);
     assert_eq!(scheduler.on(Event::Free(1)), []);
     assert_eq!(scheduler.on(Event::Done(0)), []);
     assert_eq!(started(&scheduler.on(Event::Done(2))), [(1, vec![0])]);

@@ -35,8 +35,8 @@ impl Settings for CommandTemplates {
 pub(super) fn read(lower: &mut Lower<'_>, node: &Node, complete: bool) -> (CommandTemplates, Vec<Spanned<String>>) {
     let entries = lower.map(node, "`batch`", BatchKeys::NAMES).unwrap_or_default();
     let base = lower.base(entries);
-    let given: BTreeSet<&str> = entries.iter().map(|entry| entry.key.value.as_str()).collect();
-    let replaced = |entry: &&Entry| entry.key.value == "values" || !given.contains(entry.key.value.as_str());
+    let names: BTreeSet<&str> = entries.iter().map(|entry| entry.key.value.as_str()).collect();
+    let replaced = |entry: &&Entry| entry.key.value == "values" || !names.contains(entry.key.value.as_str());
     let (base_values, base): (Vec<Entry>, Vec<Entry>) =
         base.iter().filter(replaced).cloned().partition(|entry| entry.key.value == "values");
     let all: Vec<Entry> = base.into_iter().chain(entries.iter().cloned()).collect();
@@ -72,7 +72,7 @@ impl Lower<'_> {
         let Some(entry) = entries.iter().find(|entry| entry.key.value == "preset") else { return Vec::new() };
         let Some(name) = self.text(&entry.value, "`preset`") else { return Vec::new() };
         let names = || PRESETS.iter().map(|(name, _)| *name);
-        let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) else {
+        let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) else {
             let help = suggest(&name, "presets", names()).unwrap_or_default();
             self.problem(entry.value.span, format!("unknown preset `{name}`"), "not a preset", help);
             return Vec::new();
@@ -90,7 +90,7 @@ impl Lower<'_> {
         values: &[Option<&Node>],
     ) -> TemplateRequest {
         let options = options.value.unwrap_or_default().into_iter().map(|option| option.value).collect();
-        let mut found = BTreeMap::new();
+        let mut texts = BTreeMap::new();
         let entries: Vec<&Entry> = values.iter().flatten().flat_map(|node| self.entries(node, "`values`")).collect();
         for Entry { key, value } in entries {
             let text = match &value.kind {
@@ -98,14 +98,14 @@ impl Lower<'_> {
                 NodeKind::Scalar(number @ (Value::Int(_) | Value::Float(_))) => Some(number.to_string()),
                 _ => self.text(value, &format!("`{}`", key.value)),
             };
-            found.extend(text.map(|text| (key.value.clone(), text)));
+            texts.extend(text.map(|text| (key.value.clone(), text)));
         }
-        TemplateRequest { options, time, values: found }
+        TemplateRequest { options, time, values: texts }
     }
 
     /// The templates, without the settings of jobs.
     fn templates(&mut self, span: Span, keys: BatchKeys<'_>) -> CommandTemplates {
-        let missing: Vec<&str> = [
+        let missing_keys: Vec<&str> = [
             ("submit", keys.submit.is_there()),
             ("id", keys.id.is_there()),
             ("status", keys.status.is_there()),
@@ -114,11 +114,11 @@ impl Lower<'_> {
             ("cancel", keys.cancel.is_there()),
         ]
         .into_iter()
-        .filter(|(_, there)| !there)
+        .filter(|(_, is_there)| !is_there)
         .map(|(name, _)| name)
         .collect();
-        if !missing.is_empty() && !keys.preset.is_there() {
-            let message = format!("`batch` has no {}", missing.join(", no "));
+        if !missing_keys.is_empty() && !keys.preset.is_there() {
+            let message = format!("`batch` has no {}", missing_keys.join(", no "));
             let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
             let help = format!("write the missing templates, or `preset: NAME`, one of {}", names.join(", "));
             self.problem(span, message, "incomplete templates", help);
@@ -205,10 +205,10 @@ impl Lower<'_> {
 
     /// Checks that every field of a template has a value in some job.
     fn check_fields(&mut self, entries: &[Entry], templates: &CommandTemplates) {
-        let own = templates.steps.iter().map(|(_, request)| request).chain([&templates.all]);
-        let own: Vec<&str> = own.flat_map(|request| request.values.keys()).map(String::as_str).collect();
+        let requests = templates.steps.iter().map(|(_, request)| request).chain([&templates.all]);
+        let own_fields: Vec<&str> = requests.flat_map(|request| request.values.keys()).map(String::as_str).collect();
         for Entry { key, value } in entries {
-            let known: &[&str] = match key.value.as_str() {
+            let known_fields: &[&str] = match key.value.as_str() {
                 "submit" | "input" => JOB_FIELDS,
                 "status" => OF_NAMES,
                 "cancel" | "interrupt" => &["id", "ids", "name"],
@@ -220,14 +220,18 @@ impl Lower<'_> {
                 match &node.kind {
                     NodeKind::List(items) => open.extend(items),
                     NodeKind::Scalar(Value::Text(text)) => {
-                        let mut unknown = fields(text);
-                        unknown.retain(|field| !known.contains(field) && !own.contains(field));
-                        unknown.sort_unstable();
-                        unknown.dedup();
-                        if let [first, ..] = unknown.as_slice() {
-                            let all: Vec<String> = unknown.iter().map(|field| format!("`{field}`")).collect();
+                        let mut unknown_fields = fields(text);
+                        unknown_fields.retain(|field| !known_fields.contains(field) && !own_fields.contains(field));
+                        unknown_fields.sort_unstable();
+                        unknown_fields.dedup();
+                        if let [first, ..] = unknown_fields.as_slice() {
+                            let all: Vec<String> = unknown_fields.iter().map(|field| format!("`{field}`")).collect();
                             let message = format!("no value for {} in `{}`", all.join(", "), key.value);
-                            let help = suggest(first, "fields", known.iter().copied().chain(own.iter().copied()));
+                            let help = suggest(
+                                first,
+                                "fields",
+                                known_fields.iter().copied().chain(own_fields.iter().copied()),
+                            );
                             let help = format!("give it in `values`; {}", help.unwrap_or_default());
                             self.problem(node.span, message, "a field without a value", help);
                         }

@@ -206,9 +206,9 @@ fn a_cancellation_reaches_what_can_be_reached() {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, most: usize) -> usize {
+    fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % most.max(1)
+        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
     }
 }
 
@@ -289,23 +289,23 @@ impl World {
     }
 
     fn listing(&self, place: PlaceId) -> HashMap<Key, There> {
-        self.spools[place].iter().map(|(job, there)| (key(*job), *there)).collect()
+        self.spools[place].iter().map(|(job, state)| (key(*job), *state)).collect()
     }
 
     /// Ends a job on a host, reported or not.
     fn end_one(&mut self) {
         let place = self.random.below(self.up.len());
-        let mut running = self.spools[place].iter().filter(|(_, there)| **there == There::Running);
+        let mut running = self.spools[place].iter().filter(|(_, state)| **state == There::Running);
         let Some((job, _)) = running.next() else { return };
         let job = *job;
         self.end_there(job, place, self.fails[job]);
     }
 
     fn end_there(&mut self, job: usize, place: PlaceId, fails: bool) {
-        let there = if fails { There::Ended } else { There::Recorded };
-        self.spools[place].insert(job, there);
+        let state = if fails { There::Ended } else { There::Recorded };
+        self.spools[place].insert(job, state);
         if self.up[place] {
-            self.queue.ended(key(job), place, there, self.now);
+            self.queue.ended(key(job), place, state, self.now);
         }
     }
 
@@ -322,8 +322,8 @@ impl World {
                     self.spools[place].insert(job, There::Running);
                     *self.started.entry(job).or_default() += 1;
                 }
-                let sent = if self.up[place] { Sent::There(self.spools[place][&job]) } else { Sent::Unsure };
-                self.queue.sent(key, place, sent, self.now);
+                let answer = if self.up[place] { Sent::There(self.spools[place][&job]) } else { Sent::Unsure };
+                self.queue.sent(key, place, answer, self.now);
             }
             Order::Collect { key, place } => {
                 let job = number(key);
@@ -365,7 +365,7 @@ impl World {
 
     fn check(&mut self) {
         for spool in &self.spools {
-            let running = spool.values().filter(|there| **there == There::Running).count();
+            let running = spool.values().filter(|state| **state == There::Running).count();
             assert!(running <= CPUS, "slots are exceeded: {spool:?}");
         }
         for (job, seen) in self.queue.all().into_iter().enumerate() {
