@@ -7,6 +7,8 @@ use super::Draws;
 
 /// Most assignments of runs to two groups that are all compared.
 const MAX_ASSIGNMENTS: usize = 10_000;
+/// Most runs whose assignments are all compared: each costs the product of runs and events.
+const MAX_EXACT_RUNS: usize = 200;
 /// Assignments that are drawn where there are more.
 const DRAWN_ASSIGNMENTS: usize = 2_000;
 /// Most runs whose assignments are drawn; with more, the log-rank statistic has the chi-squared distribution.
@@ -81,7 +83,7 @@ pub fn log_rank(first: &[TimeToEvent], second: &[TimeToEvent]) -> Option<LogRank
     }
     let own: Vec<bool> = (0..runs.len()).map(|index| index < first.len()).collect();
     let statistic = statistic(&runs, &own)?;
-    let p = match assignments(runs.len(), first.len()) {
+    let p = match assignments(runs.len(), first.len()).filter(|_| runs.len() <= MAX_EXACT_RUNS) {
         Some(count) => exact(&runs, first.len(), statistic, count),
         None if runs.len() <= MAX_DRAWN_RUNS => drawn(&runs, &own, statistic),
         None => ChiSquared::new(1.0).ok()?.sf(statistic),

@@ -8,7 +8,7 @@ use sweep_job::Tool;
 use super::{Claim, Origin, Pending, Record, Store, StoreError, remove_if_there};
 use crate::{
     host,
-    record::{Key, ReadSet},
+    record::{self, Key, ReadSet},
 };
 
 impl Store {
@@ -38,7 +38,7 @@ impl Store {
 }
 
 impl Pending {
-    /// Stores a record that is adopted from the record `from`, with its files. `None` if these are not there any more.
+    /// Stores a record that is adopted from the record `from`, with its files. `None` if these are not there any more, or if they have been changed.
     pub(crate) fn commit_adopted(self, record: Record, from: Key) -> Result<Option<Record>, StoreError> {
         let (store, dir) = (self.store().clone(), self.dir());
         if !store.contains(from) {
@@ -52,6 +52,10 @@ impl Pending {
         match if record.files.is_empty() { Ok(()) } else { link(&files, &dir) } {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             linked => linked?,
+        }
+        // A file may have been changed or removed since, and the record would have its digest all the same.
+        if record::of_folder(&dir)? != record.files {
+            return Ok(None);
         }
         host::failpoints::point("adopt: files linked")?;
         if let Some(origin) = store.origin(from) {

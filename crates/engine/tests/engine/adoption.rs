@@ -315,17 +315,27 @@ fn an_adopted_record_needs_no_other_one() {
     assert!(verified.contains("adopted from record"), "{verified}");
 }
 
-/// A job whose earlier record loses its files runs again, from its checkpoint on.
+/// A job whose earlier record loses its files, or whose files are changed, runs again, from its checkpoint on.
 #[test]
-fn an_earlier_result_that_is_gone_is_not_adopted() {
-    let sandbox = study();
-    fs_err::remove_dir_all(record_folders(&sandbox)[0].join("files")).unwrap();
-    sandbox.write("code/model.py", &format!("# A comment.\n{MODEL}"));
-    let text = run(&sandbox, "");
-    assert!(text.contains("the earlier result was removed"), "{text}");
-    assert!(steps(&sandbox) >= 60, "{text}");
-    assert!(all(&sandbox).iter().all(|record| record["provenance"]["adopted"].is_null()));
-    sandbox.assert_all_cached(&["recipe.yaml"]);
+fn an_earlier_result_that_is_gone_or_damaged_is_not_adopted() {
+    let damages: [fn(&Path); 3] = [
+        |files| fs_err::remove_dir_all(files).unwrap(),
+        |files| fs_err::remove_file(files.join("weights")).unwrap(),
+        |files| {
+            fs_err::remove_file(files.join("weights")).unwrap();
+            fs_err::write(files.join("weights"), "damaged").unwrap();
+        },
+    ];
+    for damage in damages {
+        let sandbox = study();
+        damage(&record_folders(&sandbox)[0].join("files"));
+        sandbox.write("code/model.py", &format!("# A comment.\n{MODEL}"));
+        let text = run(&sandbox, "");
+        assert!(text.contains("the earlier result was removed"), "{text}");
+        assert!(steps(&sandbox) >= 60, "{text}");
+        assert!(all(&sandbox).iter().all(|record| record["provenance"]["adopted"].is_null()));
+        sandbox.assert_all_cached(&["recipe.yaml"]);
+    }
 }
 
 #[test]

@@ -342,7 +342,7 @@ impl LocalExecutor<'_, '_> {
     }
 
     /// Gives up a job after the user has ended the run: its result is not waited for.
-    fn give_up(&mut self, job: usize) -> Event {
+    pub(super) fn give_up(&mut self, job: usize) -> Event {
         self.state.tell(&RunEvent::Skipped { job, because: None });
         Event::Failed(job)
     }

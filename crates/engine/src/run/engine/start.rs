@@ -42,10 +42,12 @@ impl LocalExecutor<'_, '_> {
             return self.wait(job, true);
         }
         if self.twins.are_among(job, &self.storing) {
-            self.waiting.insert(job);
+            if self.waiting.insert(job) {
+                self.twins.park(job);
+            }
             return vec![Event::Later(job)];
         }
-        if self.twins.have_ended(job) {
+        if self.twins.unpark(job) || self.twins.have_ended(job) {
             self.waiting.remove(&job);
         }
         if let Some(event) = self.recall(job) {

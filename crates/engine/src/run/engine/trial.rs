@@ -108,9 +108,12 @@ impl LocalExecutor<'_, '_> {
         }
     }
 
-    /// Lets a job run again at once, to its end, because the earlier result with which it agreed was removed meanwhile.
+    /// Lets a job run again at once, to its end, because the earlier result with which it agreed was removed or changed meanwhile.
     pub(super) fn run_in_full(&mut self, job: usize, seconds: f64) -> Event {
-        let text = "the earlier result was removed while the program was compared with it: it runs again, to its end";
+        if self.scheduler.is_stopping() {
+            return self.give_up(job);
+        }
+        let text = "the earlier result was removed or its files were changed: it runs again, to its end";
         self.state.tell(&RunEvent::Note { job, text: text.to_owned() });
         self.unadoptable.insert(job);
         self.repeated.insert(job);

@@ -15,6 +15,8 @@ pub(super) struct Twins {
     bases: HashMap<usize, Key>,
     /// The keys of which a job has ended with a result.
     ended: HashSet<Key>,
+    /// Jobs that wait for the result of another one to be stored.
+    parked: BTreeSet<usize>,
 }
 
 impl Twins {
@@ -27,7 +29,7 @@ impl Twins {
         }
         let groups = by_base.into_iter().filter(|(_, jobs)| jobs.len() > 1);
         let bases = groups.flat_map(|(base, jobs)| jobs.into_iter().map(move |id| (id.index(), base)));
-        Self { bases: bases.collect(), ended: HashSet::new() }
+        Self { bases: bases.collect(), ended: HashSet::new(), parked: BTreeSet::new() }
     }
 
     /// Notes that a job has a result; returns true if others differ in their variant only.
@@ -41,6 +43,16 @@ impl Twins {
     pub(super) fn are_among(&self, job: usize, storing: &BTreeSet<usize>) -> bool {
         let base = self.bases.get(&job);
         base.is_some() && storing.iter().any(|other| self.bases.get(other) == base)
+    }
+
+    /// Notes that a job waits for the result of another one to be stored.
+    pub(super) fn park(&mut self, job: usize) {
+        self.parked.insert(job);
+    }
+
+    /// Notes that a job waits no longer; returns true if it did.
+    pub(super) fn unpark(&mut self, job: usize) -> bool {
+        self.parked.remove(&job)
     }
 
     /// True if a job that differs in its variant only has ended with a result in this run.
