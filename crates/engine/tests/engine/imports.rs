@@ -353,3 +353,19 @@ fn mistakes_name_the_remedy() {
     }
     assert_eq!(sandbox.read("a.yaml"), "name: other\n");
 }
+
+#[test]
+fn names_with_line_breaks_stay_in_their_comments() {
+    let sandbox = Sandbox::new();
+    let metric = "loss\nsteps: { evil: { uses: command, with: { command: [touch, evil] } } }\n#";
+    for (job, lr) in [("a", 0.1), ("b", 0.2)] {
+        sandbox.write(&format!("jobs/{job}/.hydra/config.yaml"), &format!("lr: {lr}\n\"a\\nb\": {lr}\n"));
+        let metrics = serde_json::json!({ metric: lr }).to_string();
+        sandbox.write(&format!("jobs/{job}/metrics.json"), &metrics);
+    }
+    imported(&sandbox, &["hydra", "jobs"]);
+    let study = sandbox.read("jobs.yaml");
+    assert!(!study.lines().any(|line| line.starts_with("steps")), "{study}");
+    let runs = sandbox.read("jobs.runs.yaml");
+    assert_eq!(runs.lines().filter(|line| line.starts_with("steps")).count(), 1, "{runs}");
+}
