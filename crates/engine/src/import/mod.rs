@@ -213,6 +213,19 @@ impl Runs {
     fn skip(&mut self, reason: &str) {
         *self.skipped.entry(reason.to_owned()).or_default() += 1;
     }
+
+    /// Sets the better direction of a metric. Studies of one store may have opposite ones: the first counts, and a notice says so.
+    fn direct(&mut self, metric: &str, better: Better) {
+        let first = *self.better.entry(metric.to_owned()).or_insert(better);
+        if first == better {
+            return;
+        }
+        let word = if first == Better::Less { "smaller" } else { "larger" };
+        let notice = format!("studies have opposite directions of `{metric}`: {word} values count as better in all of them");
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
+    }
 }
 
 /// The content of a text file; other bytes than UTF-8 are replaced.

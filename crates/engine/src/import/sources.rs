@@ -174,8 +174,8 @@ fn of_databases(
         }
         let Runs { runs, better, skipped, notices } = read(&database)?;
         all.runs.extend(runs);
-        all.better.extend(better);
         all.notices.extend(notices);
+        better.iter().for_each(|(metric, better)| all.direct(metric, *better));
         for (reason, number) in skipped {
             *all.skipped.entry(reason).or_default() += number;
         }
