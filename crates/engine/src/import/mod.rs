@@ -221,7 +221,8 @@ impl Runs {
             return;
         }
         let word = if first == Better::Less { "smaller" } else { "larger" };
-        let notice = format!("studies have opposite directions of `{metric}`: {word} values count as better in all of them");
+        let notice =
+            format!("studies have opposite directions of `{metric}`: {word} values count as better in all of them");
         if !self.notices.contains(&notice) {
             self.notices.push(notice);
         }

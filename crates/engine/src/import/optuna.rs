@@ -321,7 +321,7 @@ impl Trial {
         }
         // Names of steps are texts, whose order is not that of the steps.
         let values = map("intermediate_values");
-        let values = values.filter_map(|(step, value)| Some((step.parse().ok()?, lenient::number(value)?)));
+        let values = values.filter_map(|(step, value)| Some((step.parse::<i64>().ok()?, lenient::number(value)?)));
         let by_step: BTreeMap<i64, f64> = values.collect();
         for (step, value) in by_step {
             self.run.log(VALUE, lenient::step(step as f64), value);
