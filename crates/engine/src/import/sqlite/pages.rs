@@ -35,7 +35,7 @@ impl Pages {
     pub(super) fn open(path: &Path) -> Result<Self, SqliteError> {
         let failed = |source: io::Error| SqliteError::Io { path: path.to_owned(), source };
         let format = |reason: &str| SqliteError::Format { path: path.to_owned(), reason: reason.to_owned() };
-        let file = File::open(path).map_err(failed)?;
+        let file = opened(path).map_err(failed)?.ok_or_else(|| format("it is no file"))?;
         let length = file.metadata().map_err(failed)?.len();
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).map_err(|_| format("it is too short"))?;
@@ -74,17 +74,18 @@ impl Pages {
 
     /// True if there is a rollback journal, with which the change of a killed program would be undone.
     fn is_interrupted(&self) -> bool {
-        let Ok(journal) = File::open(self.beside("-journal")) else { return false };
+        let Ok(Some(journal)) = opened(&self.beside("-journal")) else { return false };
         let mut magic = [0; 8];
         journal.read_exact_at(&mut magic, 0).is_ok() && magic == JOURNAL_MAGIC
     }
 
     /// The pages of the finished changes in the write-ahead log, if there is one.
     fn read_log(&self) -> io::Result<Option<(File, HashMap<u32, u64>)>> {
-        let log = match File::open(self.beside("-wal")) {
+        let log = match opened(&self.beside("-wal")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             log => log?,
         };
+        let Some(log) = log else { return Ok(None) };
         let mut header = [0; LOG_HEADER];
         if log.read_exact_at(&mut header, 0).is_err() {
             return Ok(None);
@@ -146,6 +147,11 @@ impl Pages {
     pub(super) fn damaged(&self, reason: &str) -> SqliteError {
         SqliteError::Format { path: self.path.clone(), reason: reason.to_owned() }
     }
+}
+
+/// Opens a file; `None` if it is none: to open a pipe lasts until another program writes to it.
+fn opened(path: &Path) -> io::Result<Option<File>> {
+    if std::fs::metadata(path)?.is_file() { File::open(path).map(Some) } else { Ok(None) }
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
