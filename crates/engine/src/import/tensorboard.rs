@@ -22,20 +22,26 @@ const PARTS: [&str; 7] = ["train", "training", "val", "valid", "validation", "te
 
 /// True if a folder has event files.
 pub(super) fn detects(path: &Path) -> bool {
-    is_event_file(path) || (path.is_dir() && files(path).is_ok_and(|files| !files.is_empty()))
+    is_event_file(path) || (path.is_dir() && files(path, |_| false).is_ok_and(|files| !files.is_empty()))
 }
 
 fn is_event_file(path: &Path) -> bool {
     path.is_file() && name_of(path).contains("tfevents")
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+/// The event files of a path, without those in folders for which `is_other` is true.
+fn files(path: &Path, is_other: fn(&Path) -> bool) -> Result<Vec<PathBuf>, ImportError> {
+    fn find(
+        folder: &Path,
+        level: usize,
+        is_other: fn(&Path) -> bool,
+        found: &mut Vec<PathBuf>,
+    ) -> Result<(), ImportError> {
         for path in entries(folder)? {
             if is_event_file(&path) {
                 found.push(path);
-            } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, found)?;
+            } else if path.is_dir() && level < MAX_LEVELS && !is_other(&path) {
+                find(&path, level + 1, is_other, found)?;
             }
         }
         Ok(())
@@ -44,7 +50,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
         return Ok(vec![path.to_owned()]);
     }
     let mut found = Vec::new();
-    find(path, 1, &mut found)?;
+    find(path, 1, is_other, &mut found)?;
     Ok(found)
 }
 
@@ -52,14 +58,9 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
 pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     let mut runs: BTreeMap<String, Run> = BTreeMap::new();
     let mut damaged = 0;
-    for file in files(path)? {
+    for file in files(path, |_| false)? {
         let folder = file.parent().unwrap_or(path);
-        let mut names: Vec<String> = folder.strip_prefix(path).map_or_else(
-            |_| vec![name_of(folder)],
-            |below| below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect(),
-        );
-        let part = names.pop_if(|last| PARTS.contains(&last.as_str()));
-        let prefix = part.map_or_else(String::new, |part| format!("{part}/"));
+        let (names, prefix) = below(path, folder);
         let id = if names.is_empty() { name_of(path) } else { names.join("/") };
         let run = runs.entry(id.clone()).or_insert_with(|| Run { id, ..Run::default() });
         damaged += usize::from(!add(run, &file, &prefix)?);
@@ -68,21 +69,44 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
         }
     }
     let mut found = Runs { runs: runs.into_values().collect(), ..Runs::default() };
-    if damaged > 0 {
-        found.notices.push(format!(
-            "the end of {} is torn or damaged: the records before it are read",
-            count(damaged, "event file")
-        ));
-    }
+    found.notices.extend(torn(damaged));
     Ok(found)
 }
 
-/// Adds the values of the event files below a folder to a run.
-pub(super) fn add_below(run: &mut Run, folder: &Path) -> Result<(), ImportError> {
-    for file in files(folder)? {
-        add(run, &file, "")?;
+/// The notice of torn or damaged event files, if there are any.
+pub(super) fn torn(number: usize) -> Option<String> {
+    let files = count(number, "event file");
+    (number > 0).then(|| format!("the end of {files} is torn or damaged: the records before it are read"))
+}
+
+/// The names of the folders between two, and the prefix of tags if the last one is a part of a run.
+fn below(path: &Path, folder: &Path) -> (Vec<String>, String) {
+    let mut names: Vec<String> = folder.strip_prefix(path).map_or_else(
+        |_| vec![name_of(folder)],
+        |below| below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect(),
+    );
+    let part = names.pop_if(|last| PARTS.contains(&last.as_str()));
+    let prefix = part.map_or_else(String::new, |part| format!("{part}/"));
+    (names, prefix)
+}
+
+/// Adds the values of the event files below a folder to a run, without those in folders of other runs. Returns the number of torn or damaged
+/// ones; files that cannot be read have notices.
+pub(super) fn add_below(
+    run: &mut Run,
+    folder: &Path,
+    is_other: fn(&Path) -> bool,
+    notices: &mut Vec<String>,
+) -> Result<usize, ImportError> {
+    let mut damaged = 0;
+    for file in files(folder, is_other)? {
+        let (_, prefix) = below(folder, file.parent().unwrap_or(folder));
+        match add(run, &file, &prefix) {
+            Ok(is_whole) => damaged += usize::from(!is_whole),
+            Err(error) => notices.push(error.to_string()),
+        }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// The parameters in the name of a folder: `lr=0.1,seed=2`.
