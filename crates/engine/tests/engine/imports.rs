@@ -369,3 +369,20 @@ fn names_with_line_breaks_stay_in_their_comments() {
     let runs = sandbox.read("jobs.runs.yaml");
     assert_eq!(runs.lines().filter(|line| line.starts_with("steps")).count(), 1, "{runs}");
 }
+
+#[test]
+fn a_second_store_of_the_same_name_replaces_no_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a/n.csv", "run,lr,loss\nr1,0.1,1\nr2,0.2,2\nr3,0.3,3\n");
+    sandbox.write("b/n.csv", "run,lr,loss\nq1,0.1,4\nq2,0.2,5\n");
+    imported(&sandbox, &["a/n.csv"]);
+    let runs = sandbox.read("n.runs.yaml");
+    let ended = sandbox.sweep(&["import", "b/n.csv"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("n.runs.yaml has the runs of another store: name another recipe with `--output`"));
+    assert_eq!(sandbox.read("n.runs.yaml"), runs);
+    imported(&sandbox, &["b/n.csv", "--output", "other.yaml"]);
+    sandbox.write("a/n.csv", "run,lr,loss\nr1,0.1,1\nr3,0.3,2.5\n");
+    let ended = imported(&sandbox, &["a/n.csv"]);
+    assert!(ended.stderr.contains("1 run of the earlier import is not in the store any more"), "{}", ended.stderr);
+}

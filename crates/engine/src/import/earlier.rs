@@ -1,0 +1,62 @@
+//! The runs of an earlier import, from `NAME.runs.yaml`, which the next one replaces.
+
+use std::{collections::BTreeSet, io, path::Path};
+
+use serde_json::Value as Json;
+
+use super::{ImportError, Study, study::STEP, text};
+
+/// The runs that a recipe has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// The values of the task's parameter `run`.
+    references: BTreeSet<String>,
+    /// The names of the parameters of its jobs.
+    params: BTreeSet<String>,
+}
+
+impl Earlier {
+    /// Reads the recipe of an earlier import. Without one, or if it is not as an import writes it, there are no runs.
+    pub fn read(path: &Path) -> Result<Self, ImportError> {
+        let text = match text(path) {
+            Err(ImportError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            text => text?,
+        };
+        let recipe: Json = serde_saphyr::from_str(&text).unwrap_or_default();
+        let step = recipe.get("steps").and_then(|steps| steps.get(STEP));
+        let runs = step.and_then(|step| step.pointer("/matrix/include")).and_then(Json::as_array);
+        let references = runs.into_iter().flatten().filter_map(|run| run.get("run")?.as_str()).map(str::to_owned);
+        let params = step.and_then(|step| step.pointer("/with/params")).and_then(Json::as_object);
+        let params = params.into_iter().flat_map(|params| params.keys()).cloned();
+        Ok(Self { references: references.collect(), params: params.collect() })
+    }
+
+    /// The number of its runs that a study has no more. An error if that are all of them: they are of another store.
+    pub fn gone(&self, study: &Study, path: &Path) -> Result<usize, ImportError> {
+        let known: BTreeSet<&str> = study.references.iter().map(|reference| identifier(reference)).collect();
+        let gone = self.references.iter().filter(|reference| !known.contains(identifier(reference))).count();
+        if gone > 0 && gone == self.references.len() {
+            return Err(ImportError::OtherStore(path.to_owned()));
+        }
+        Ok(gone)
+    }
+
+    /// True if the jobs of a study have other parameters, which are a part of the keys of its records.
+    pub fn has_other_params(&self, study: &Study) -> bool {
+        let params: BTreeSet<&String> = study.params.iter().flat_map(|params| params.keys()).collect();
+        !self.references.is_empty() && !self.params.iter().eq(params)
+    }
+
+    /// True for a run that has not changed since.
+    pub fn has(&self, reference: &str) -> bool {
+        self.references.contains(reference)
+    }
+}
+
+/// The identifier of a run in its reference, without the digest, which another version of the run has not.
+fn identifier(reference: &str) -> &str {
+    let end = reference.rfind(['@', '…']).unwrap_or(reference.len());
+    &reference[..end]
+}
