@@ -8,6 +8,7 @@ mod pages;
 use std::path::{Path, PathBuf};
 
 use self::pages::Pages;
+pub(super) use self::pages::State;
 
 /// Levels of pages that a table has at most: each inner page has two children or more.
 const MAX_LEVELS: usize = 40;
@@ -37,6 +38,9 @@ pub enum SqliteError {
         /// The reason.
         reason: String,
     },
+    /// The file changes while it is read.
+    #[error("{} changes while it is read; import a copy of it: `sqlite3 {} '.backup COPY'`", .0.display(), .0.display())]
+    Busy(PathBuf),
     /// A table or a column does not exist.
     #[error("{} has no {what}; it is not a database of this program, or of another version of it", .path.display())]
     Absent {

@@ -6,6 +6,7 @@ use std::{
     io,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use super::SqliteError;
@@ -19,6 +20,49 @@ const FRAME_HEADER: usize = 24;
 /// Beginnings of a rollback journal and of a write-ahead log; the lowest bit of the latter is set if its sums are of big-endian words.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const LOG_MAGIC: u32 = 0x377f_0682;
+
+/// The state of a database: it has changed since if one of these has. Changes that are only added to the write-ahead log do not count,
+/// because pages that were there keep their content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    length: u64,
+    modified: SystemTime,
+    header: Vec<u8>,
+    log_header: Option<Vec<u8>>,
+    has_journal: bool,
+}
+
+impl State {
+    /// The state of the database at a path.
+    pub(crate) fn of(path: &Path) -> Result<Self, SqliteError> {
+        Self::read(path).map_err(|source| SqliteError::Io { path: path.to_owned(), source })
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self {
+            length: metadata.len(),
+            modified: metadata.modified()?,
+            header: beginning(path, HEADER).unwrap_or_default(),
+            log_header: beginning(&beside(path, "-wal"), LOG_HEADER),
+            has_journal: beside(path, "-journal").exists(),
+        })
+    }
+}
+
+/// The first bytes of a file, if it has as many.
+fn beginning(path: &Path, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    opened(path).ok()??.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+/// The path of a file that belongs to a database.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(end);
+    name.into()
+}
 
 /// The pages of a database.
 pub(super) struct Pages {
@@ -66,22 +110,16 @@ impl Pages {
         Ok(pages)
     }
 
-    fn beside(&self, end: &str) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(end);
-        name.into()
-    }
-
     /// True if there is a rollback journal, with which the change of a killed program would be undone.
     fn is_interrupted(&self) -> bool {
-        let Ok(Some(journal)) = opened(&self.beside("-journal")) else { return false };
+        let Ok(Some(journal)) = opened(&beside(&self.path, "-journal")) else { return false };
         let mut magic = [0; 8];
         journal.read_exact_at(&mut magic, 0).is_ok() && magic == JOURNAL_MAGIC
     }
 
     /// The pages of the finished changes in the write-ahead log, if there is one.
     fn read_log(&self) -> io::Result<Option<(File, HashMap<u32, u64>)>> {
-        let log = match opened(&self.beside("-wal")) {
+        let log = match opened(&beside(&self.path, "-wal")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             log => log?,
         };
