@@ -58,18 +58,26 @@ pub(super) fn import(results: &Path, args: &ImportArgs) -> Result<Exit, Error> {
     let text = study.runs_recipe(kind.word(), &files.name, &about);
     let is_kept = is_own(&files)?;
     let earlier = Earlier::read(&files.runs)?;
-    let gone = earlier.gone(&study, &files.runs)?;
+    let removals = earlier.gone(&study, &files.runs)?;
     let Prepared { plan, .. } = written(results, &files.runs, &text)?;
-    let stored = import::store_records(&plan, &found.runs, &study, &source, &Store::open(results)?)?;
+    let stored = import::store_records(&plan, &found.runs, &study, &source, &Store::open(results)?, &earlier)?;
     if !is_kept {
         let names = [&files.study, &files.runs].map(|file| file.file_name().unwrap_or_default().to_string_lossy());
         let text = study.recipe(&files.name, &names[0], &names[1]);
         written(results, &files.study, &text)?;
     }
     print(&summary(&files, &about, &found, stored))?;
-    if gone > 0 {
+    if removals > 0 {
         let file = files.runs.display();
-        say(format_args!("note: {} not in the store any more, and {file} leaves them out", of_earlier(gone)));
+        say(format_args!("note: {} not in the store any more, and {file} leaves them out", of_earlier(removals)));
+    }
+    if stored.again > 0 {
+        let runs = count(stored.again, "run");
+        let recipe = quoted_path(&files.study);
+        say(format_args!(
+            "note: {runs} that did not change got a second record, because the choice of parameters did; `sweep query {recipe}` has only \
+             the new ones"
+        ));
     }
     tell(&found, &study, &files, is_kept)?;
     Ok(Exit::Done)

@@ -48,13 +48,13 @@ pub(super) fn table(path: &Path) -> Result<Table, ImportError> {
         let row = fields(line.as_bytes(), by);
         // A quotation mark without a second one joins all further lines into one row.
         let is_open = !line.matches('"').count().is_multiple_of(2);
-        let joined = line.lines().filter(|line| !line.trim().is_empty()).count();
+        let number = line.lines().filter(|line| !line.trim().is_empty()).count();
         if is_open {
-            table.unquoted += joined;
+            table.unquoted += number;
         } else if row.len() == table.columns.len() {
             table.rows.push(row);
         } else {
-            table.uneven += joined;
+            table.uneven += number;
         }
     }
     Ok(table)

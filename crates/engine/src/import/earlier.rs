@@ -36,11 +36,11 @@ impl Earlier {
     /// The number of its runs that a study has no more. An error if that are all of them: they are of another store.
     pub fn gone(&self, study: &Study, path: &Path) -> Result<usize, ImportError> {
         let known: BTreeSet<&str> = study.references.iter().map(|reference| identifier(reference)).collect();
-        let gone = self.references.iter().filter(|reference| !known.contains(identifier(reference))).count();
-        if gone > 0 && gone == self.references.len() {
+        let number = self.references.iter().filter(|reference| !known.contains(identifier(reference))).count();
+        if number > 0 && number == self.references.len() {
             return Err(ImportError::OtherStore(path.to_owned()));
         }
-        Ok(gone)
+        Ok(number)
     }
 
     /// True if the jobs of a study have other parameters, which are a part of the keys of its records.

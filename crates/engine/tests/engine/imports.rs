@@ -386,3 +386,16 @@ fn a_second_store_of_the_same_name_replaces_no_runs() {
     let ended = imported(&sandbox, &["a/n.csv"]);
     assert!(ended.stderr.contains("1 run of the earlier import is not in the store any more"), "{}", ended.stderr);
 }
+
+#[test]
+fn another_choice_of_parameters_gives_unchanged_runs_a_second_record() {
+    let sandbox = Sandbox::new();
+    sandbox.write("n.csv", "run,lr,depth,loss\nr1,0.1,1,1\nr2,0.2,2,2\nr3,0.3,1,3\n");
+    imported(&sandbox, &["n.csv", "--axes", "lr"]);
+    let ended = imported(&sandbox, &["n.csv", "--axes", "lr"]);
+    assert!(!ended.stderr.contains("second record"), "{}", ended.stderr);
+    let ended = imported(&sandbox, &["n.csv"]);
+    assert!(ended.stderr.contains("3 runs that did not change got a second record"), "{}", ended.stderr);
+    let query = sandbox.sweep(&["query", "n.yaml", "--select", "run", "--format", "csv"]);
+    assert_eq!(query.stdout.matches('@').count(), 3, "{}", query.stdout);
+}
