@@ -60,3 +60,49 @@ fn identifier(reference: &str) -> &str {
     let end = reference.rfind(['@', '…']).unwrap_or(reference.len());
     &reference[..end]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sweep_job::Value;
+
+    use super::*;
+    use crate::import::{Run, Runs, Wishes};
+
+    /// The study of runs with these identifiers and learning rates.
+    fn study(runs: &[(&str, f64)], axes: &[&str]) -> Study {
+        let run = |(id, lr): &(&str, f64)| {
+            let params = [("lr", Value::Float(*lr)), ("depth", Value::Float(lr * 10.0))];
+            let params: BTreeMap<String, Value> = params.map(|(name, value)| (name.to_owned(), value)).into();
+            let mut run = Run { id: (*id).to_owned(), params, ..Run::default() };
+            run.conclude("loss\nsteps: {}", 1.0);
+            run
+        };
+        let mut runs = Runs { runs: runs.iter().map(run).collect(), ..Runs::default() };
+        let axes = axes.iter().map(|axis| (*axis).to_owned()).collect();
+        Study::new(&mut runs, &Wishes { axes, ..Wishes::default() }).unwrap()
+    }
+
+    #[test]
+    fn runs_of_an_earlier_import_are_known_by_their_identifiers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n.runs.yaml");
+        assert_eq!(Earlier::read(&path).unwrap(), Earlier::default());
+        let first = study(&[("a@b", 0.1), ("c", 0.2), ("d", 0.3)], &["lr"]);
+        std::fs::write(&path, first.runs_recipe("csv", "n", "3 runs")).unwrap();
+        let earlier = Earlier::read(&path).unwrap();
+        assert!(first.references.iter().all(|reference| earlier.has(reference)));
+        assert!(!earlier.has_other_params(&first));
+        let changed = study(&[("a@b", 0.5), ("c", 0.2), ("e", 0.6)], &[]);
+        assert!(earlier.has_other_params(&changed));
+        assert_eq!(earlier.gone(&changed, &path).unwrap(), 1, "`a@b` has changed, and `d` is gone");
+        assert!(earlier.gone(&study(&[("e", 0.1), ("f", 0.2)], &[]), &path).is_err());
+    }
+
+    #[test]
+    fn a_name_with_a_line_break_stays_in_its_comment() {
+        let recipe = study(&[("a", 0.1), ("b", 0.2)], &[]).recipe("n", "n.yaml\nsteps: {}", "n.runs.yaml");
+        assert!(!recipe.lines().any(|line| line.starts_with("steps")), "{recipe}");
+    }
+}

@@ -50,7 +50,7 @@ pub fn store_records(
     let (new, known, repeats) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let has_other_params = earlier.has_other_params(study);
     let is_again = |job: &Job| {
-        let reference = job.values.get("run").and_then(|run| run.as_text());
+        let reference = job.values.get("run").and_then(sweep_job::Value::as_text);
         has_other_params && reference.is_some_and(|reference| earlier.has(reference))
     };
     thread::scope(|scope| {

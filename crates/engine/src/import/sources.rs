@@ -177,7 +177,9 @@ fn of_databases(
         };
         all.runs.extend(runs);
         all.notices.extend(notices);
-        better.iter().for_each(|(metric, better)| all.direct(metric, *better));
+        for (metric, better) in better {
+            all.direct(&metric, better);
+        }
         for (reason, number) in skipped {
             *all.skipped.entry(reason).or_default() += number;
         }

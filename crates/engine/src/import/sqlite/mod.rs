@@ -454,7 +454,7 @@ mod tests {
 
     fn first_column(path: &Path) -> Result<Vec<Cell>, SqliteError> {
         let mut cells = Vec::new();
-        Database::open(path)?.rows("t", &["a"], &mut |row| cells.extend(row.to_vec()))?;
+        Database::open(path)?.rows("t", &["a"], &mut |row| cells.extend_from_slice(row))?;
         Ok(cells)
     }
 
