@@ -13,7 +13,7 @@ use super::{ChangeArgs, Prepared, init::unchanged, print};
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quoted_path, say},
-    import::{self, End, Kind, Run, Runs, Study, Wishes},
+    import::{self, Earlier, End, Kind, Run, Runs, Study, Wishes},
     init::InitError,
     store::Store,
 };
@@ -57,14 +57,28 @@ pub(super) fn import(results: &Path, args: &ImportArgs) -> Result<Exit, Error> {
     let about = format!("{} of {source}", count(found.runs.len(), "run"));
     let text = study.runs_recipe(kind.word(), &files.name, &about);
     let is_kept = is_own(&files)?;
+    let earlier = Earlier::read(&files.runs)?;
+    let removals = earlier.gone(&study, &files.runs)?;
     let Prepared { plan, .. } = written(results, &files.runs, &text)?;
-    let stored = import::store_records(&plan, &found.runs, &study, &source, &Store::open(results)?)?;
+    let stored = import::store_records(&plan, &found.runs, &study, &source, &Store::open(results)?, &earlier)?;
     if !is_kept {
         let names = [&files.study, &files.runs].map(|file| file.file_name().unwrap_or_default().to_string_lossy());
         let text = study.recipe(&files.name, &names[0], &names[1]);
         written(results, &files.study, &text)?;
     }
     print(&summary(&files, &about, &found, stored))?;
+    if removals > 0 {
+        let file = files.runs.display();
+        say(format_args!("note: {} not in the store any more, and {file} leaves them out", of_earlier(removals)));
+    }
+    if stored.again > 0 {
+        let runs = count(stored.again, "run");
+        let recipe = quoted_path(&files.study);
+        say(format_args!(
+            "note: {runs} that did not change got a second record, because the choice of parameters did; `sweep query {recipe}` has only \
+             the new ones"
+        ));
+    }
     tell(&found, &study, &files, is_kept)?;
     Ok(Exit::Done)
 }
@@ -125,6 +139,10 @@ fn written(results: &Path, output: &Path, text: &str) -> Result<Prepared, Error>
     Ok(prepared)
 }
 
+fn of_earlier(number: usize) -> String {
+    format!("{} of the earlier import {}", count(number, "run"), if number == 1 { "is" } else { "are" })
+}
+
 /// The numbers of runs.
 fn summary(files: &Files, about: &str, found: &Runs, stored: import::Stored) -> String {
     let failed = found.runs.iter().filter(|run| matches!(run.end, End::Failed(_))).count();
@@ -157,7 +175,7 @@ fn tell(found: &Runs, study: &Study, files: &Files, is_kept: bool) -> Result<(),
     if is_kept {
         let text = fs::read_to_string(&files.study).map_err(Error::io("cannot read the recipe"))?;
         let absent: Vec<&str> =
-            study.configuration().map(|(_, axis)| axis.as_str()).filter(|axis| !text.contains(axis)).collect();
+            study.configuration().map(|(_, axis)| axis.as_str()).filter(|axis| !names(&text, axis)).collect();
         let file = files.study.display();
         say(format_args!("note: {file} stays as it is"));
         if !absent.is_empty() {
@@ -169,4 +187,25 @@ fn tell(found: &Runs, study: &Study, files: &Files, is_kept: bool) -> Result<(),
     }
     say(format_args!("next: sweep report {}", quoted_path(&files.study)));
     Ok(())
+}
+
+/// True if a recipe has a word outside of comments, its name and that of the recipe which it extends.
+fn names(recipe: &str, word: &str) -> bool {
+    let is_part = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
+    let lines = recipe.lines().filter(|line| !["name:", "extends:", "#"].iter().any(|key| line.starts_with(key)));
+    let contents = lines.map(|line| line.split_once(" #").map_or(line, |(content, _)| content));
+    contents.flat_map(|content| content.split(|char| !is_part(char))).any(|part| part == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recipe_names_whole_words_outside_of_comments() {
+        let recipe =
+            "# A study of n.\nname: lr\nextends: lr.runs.yaml\ntables:\n  results: { rows: [opt_lr, depth] } # width\n";
+        let axes = ["n", "study", "lr", "width", "opt", "opt_lr", "depth"].map(|axis| names(recipe, axis));
+        assert_eq!(axes, [false, false, false, false, false, true, true]);
+    }
 }

@@ -24,8 +24,10 @@ pub(super) struct Table {
     pub(super) columns: Vec<String>,
     /// Each row has a cell for each column.
     pub(super) rows: Vec<Vec<String>>,
-    /// Number of rows with another number of cells, which are left out.
+    /// Number of lines of rows with another number of cells, which are left out.
     uneven: usize,
+    /// Number of lines after a quotation mark that has no second one, which are left out.
+    unquoted: usize,
 }
 
 /// Reads a table with a header.
@@ -41,11 +43,21 @@ pub(super) fn table(path: &Path) -> Result<Table, ImportError> {
     if unique.len() < columns.len() {
         return Err(ImportError::format(path, "two columns of its header have one name: rename one of them"));
     }
-    let all: Vec<Vec<String>> = lines.map(|line| fields(line.as_bytes(), by)).collect();
-    let count = all.len();
-    let rows: Vec<Vec<String>> = all.into_iter().filter(|row| row.len() == columns.len()).collect();
-    let uneven = count - rows.len();
-    Ok(Table { columns, rows, uneven })
+    let mut table = Table { columns, rows: Vec::new(), uneven: 0, unquoted: 0 };
+    for line in lines {
+        let row = fields(line.as_bytes(), by);
+        // A quotation mark without a second one joins all further lines into one row.
+        let is_open = !line.matches('"').count().is_multiple_of(2);
+        let number = line.lines().filter(|line| !line.trim().is_empty()).count();
+        if is_open {
+            table.unquoted += number;
+        } else if row.len() == table.columns.len() {
+            table.rows.push(row);
+        } else {
+            table.uneven += number;
+        }
+    }
+    Ok(table)
 }
 
 /// The rows of a text that are not empty; line breaks in quotes end none.
@@ -67,9 +79,7 @@ pub(super) fn is_step(name: &str) -> bool {
 /// True for a file of delimited text.
 pub(super) fn detects(path: &Path) -> bool {
     path.is_file()
-        && path
-            .extension()
-            .is_some_and(|end| ["csv", "tsv"].iter().any(|extension| end.eq_ignore_ascii_case(extension)))
+        && path.extension().is_some_and(|end| ["csv", "tsv"].iter().any(|known| end.eq_ignore_ascii_case(known)))
 }
 
 /// The meaning of the columns, as their places.
@@ -89,6 +99,10 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
     if table.uneven > 0 {
         runs.skipped.insert("the row has another number of cells than the header".to_owned(), table.uneven);
     }
+    if table.unquoted > 0 {
+        let reason = "a quotation mark in the line, or in one before it, has no second one";
+        runs.skipped.insert(reason.to_owned(), table.unquoted);
+    }
     let mut places: HashMap<Vec<&str>, usize> = HashMap::new();
     let mut copies: HashMap<String, usize> = HashMap::new();
     for row in &table.rows {
@@ -99,9 +113,9 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
         let known = columns.step.and_then(|_| places.get(&group).copied());
         let place = known.unwrap_or(runs.runs.len());
         if known.is_none() {
-            let id = columns.id.map_or_else(|| digest(&group), |id| row[id].trim().to_owned());
-            let copy = copies.entry(id.clone()).and_modify(|copy| *copy += 1).or_insert(1);
-            let id = if *copy == 1 { id } else { format!("{id}-{copy}") };
+            let own = columns.id.map_or_else(|| digest(&group), |id| row[id].trim().to_owned());
+            let copy = copies.entry(own.clone()).and_modify(|copy| *copy += 1).or_insert(1);
+            let id = if *copy == 1 { own } else { format!("{own}-{copy}") };
             places.insert(group, place);
             runs.runs.push(begun(id, row, &table, &columns));
         }
@@ -124,15 +138,28 @@ fn digest(params: &[&str]) -> String {
     blake3::hash(params.join("\u{1f}").as_bytes()).to_hex()[..DIGITS].to_owned()
 }
 
+/// The end that a word of a column of states stands for, as programs and batch systems write it; `None` for other words.
+fn end(word: &str) -> Option<End> {
+    const FINISHED: &str = "finished completed complete success succeeded successful ok done passed ended";
+    const RUNNING: &str = "running pending queued scheduled waiting paused preempting started created in_progress";
+    const FAILED: &str = "failed fail failure crashed killed error errored canceled cancelled aborted pruned preempted \
+                          timeout timed_out diverged interrupted stopped terminated oom out_of_memory node_fail";
+    let word = word.trim().to_ascii_lowercase();
+    let plain = word.replace(' ', "_");
+    let is_in = |words: &str| words.split_whitespace().any(|known| known == plain);
+    if word.is_empty() || is_in(FINISHED) {
+        Some(End::Finished)
+    } else if is_in(RUNNING) {
+        Some(End::Running)
+    } else {
+        is_in(FAILED).then_some(End::Failed(word))
+    }
+}
+
 fn begun(id: String, row: &[String], table: &Table, columns: &Columns) -> Run {
     let params =
         columns.params.iter().filter_map(|place| Some((table.columns[*place].clone(), lenient::scalar(&row[*place])?)));
-    let state = columns.state.map(|place| row[place].trim().to_ascii_lowercase()).unwrap_or_default();
-    let end = match state.as_str() {
-        "" | "finished" | "completed" | "complete" | "success" => End::Finished,
-        "running" | "pending" | "queued" | "scheduled" => End::Running,
-        other => End::Failed(other.to_owned()),
-    };
+    let end = columns.state.and_then(|place| end(&row[place])).unwrap_or_default();
     Run { id, params: params.collect(), end, ..Run::default() }
 }
 
@@ -141,6 +168,13 @@ impl Table {
     fn has_numbers(&self, place: usize) -> bool {
         let cells = || self.rows.iter().map(|row| row[place].trim()).filter(|cell| !cell.is_empty());
         cells().next().is_some() && cells().all(|cell| cell.parse::<f64>().is_ok())
+    }
+
+    /// True for the column that `DataFrame.to_csv` of pandas adds: it numbers the rows.
+    fn is_index(&self, place: usize) -> bool {
+        let name = &self.columns[place];
+        let is_unnamed = name.strip_prefix("Unnamed: ").is_some_and(|number| number.parse::<usize>().is_ok());
+        (name.is_empty() || is_unnamed) && self.has_numbers(place) && self.distinct(&[place]) == self.rows.len()
     }
 
     /// The place of the first of these names that a column has.
@@ -157,7 +191,7 @@ impl Table {
 }
 
 /// The columns with metrics.
-fn metrics(path: &Path, table: &Table, names: &[String]) -> Result<Vec<usize>, ImportError> {
+fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, ImportError> {
     let listed = || table.columns.iter().map(|name| format!("`{}`", clean(name))).collect::<Vec<_>>().join(", ");
     let place = |name: &String| {
         table.columns.iter().position(|column| column == name).ok_or_else(|| ImportError::NoName {
@@ -167,35 +201,37 @@ fn metrics(path: &Path, table: &Table, names: &[String]) -> Result<Vec<usize>, I
         })
     };
     let usual = |place: &usize| Better::of_name(&table.columns[*place]).is_some() && table.has_numbers(*place);
-    let places: Vec<usize> = if names.is_empty() {
+    let found: Vec<usize> = if wanted.is_empty() {
         (0..table.columns.len()).filter(usual).collect()
     } else {
-        names.iter().map(place).collect::<Result<_, _>>()?
+        wanted.iter().map(place).collect::<Result<_, _>>()?
     };
-    if places.is_empty() {
+    if found.is_empty() {
         let reason =
             format!("no column of numbers has a usual name of a metric; name them with `--metric`: {}", listed());
         return Err(ImportError::format(path, reason));
     }
-    Ok(places)
+    Ok(found)
 }
 
-fn columns(path: &Path, table: &Table, metric_names: &[String]) -> Result<Columns, ImportError> {
-    let metrics = metrics(path, table, metric_names)?;
+fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, ImportError> {
+    let metrics = metrics(path, table, wanted)?;
     let all = || 0..table.columns.len();
     let is_metric = |place: &usize| metrics.contains(place);
-    let state = table.place(&STATES).filter(|place| !is_metric(place) && !table.has_numbers(*place));
+    // A column with other words is a parameter, such as a state of a country.
+    let is_state = |place: &usize| !is_metric(place) && table.rows.iter().all(|row| end(&row[*place]).is_some());
+    let state = STATES.iter().filter_map(|name| table.place(&[*name])).find(is_state);
     let step = all().find(|place| is_step(&table.columns[*place]) && !is_metric(place));
-    let is_param = |place: &usize| !is_metric(place) && Some(*place) != state;
-    let without_step: Vec<usize> = all().filter(|place| is_param(place) && Some(*place) != step).collect();
+    let rest = |place: &usize| !is_metric(place) && Some(*place) != state && !table.is_index(*place);
+    let without_step: Vec<usize> = all().filter(|place| rest(place) && Some(*place) != step).collect();
     // A column of steps whose rows are all of different runs is a parameter.
     let step = step
         .filter(|step| table.distinct(&without_step) < table.distinct(&[without_step.as_slice(), &[*step]].concat()));
     let id = table.place(&IDENTIFIERS).filter(|place| {
         let runs = if step.is_some() { table.distinct(&without_step) } else { table.rows.len() };
-        is_param(place) && Some(*place) != step && runs > 1 && table.distinct(&[*place]) == runs
+        rest(place) && Some(*place) != step && runs > 1 && table.distinct(&[*place]) == runs
     });
-    let params = all().filter(|place| is_param(place) && Some(*place) != step && Some(*place) != id).collect();
+    let params = all().filter(|place| rest(place) && Some(*place) != step && Some(*place) != id).collect();
     Ok(Columns { metrics, params, step, id, state })
 }
 
@@ -241,5 +277,34 @@ mod tests {
         assert!(runs("a,a\n1,2\n", &["a"]).is_err());
         let read = runs("a,\"the\nloss\"\n1,2\nx,1,2\n", &["the\nloss"]).unwrap();
         assert_eq!((read.runs.len(), read.skipped.values().sum::<usize>()), (1, 1));
+    }
+    #[test]
+    fn the_index_of_a_data_frame_is_no_parameter() {
+        for name in ["", "Unnamed: 0"] {
+            let read =
+                runs(&format!("{name},lr,step,loss\n0,0.1,1,3\n1,0.1,2,2\n2,0.2,1,4\n3,0.2,2,3\n"), &[]).unwrap();
+            assert_eq!(read.runs.len(), 2, "`{name}`");
+            assert_eq!(read.runs[0].params.keys().collect::<Vec<_>>(), ["lr"]);
+        }
+        let read = runs("Unnamed: 0,loss\n1,3\n1,4\n", &[]).unwrap();
+        assert!(read.runs[0].params.contains_key("Unnamed: 0"), "it does not number the rows");
+    }
+
+    #[test]
+    fn lines_after_a_stray_quotation_mark_are_counted() {
+        let read = runs("loss,disk\n1,a\n2,5\"\n3,b\n4,c\n", &[]).unwrap();
+        assert_eq!((read.runs.len(), read.skipped.values().copied().collect::<Vec<_>>()), (1, vec![3]));
+        let read = runs("loss,disk\n1,a\n2,5\"\n3,6\",x\n4,c\n", &[]).unwrap();
+        assert_eq!((read.runs.len(), read.skipped.values().copied().collect::<Vec<_>>()), (2, vec![2]));
+    }
+
+    #[test]
+    fn only_columns_of_known_words_are_states() {
+        let ends = |text: &str| runs(text, &[]).unwrap().runs.into_iter().map(|run| run.end).collect::<Vec<_>>();
+        assert_eq!(ends("state,loss\nok,1\nDone,2\nsucceeded,3\n,4\n"), vec![End::Finished; 4]);
+        assert_eq!(ends("status,loss\nFAIL,1\nWAITING,2\n"), [End::Failed("fail".into()), End::Running]);
+        let read = runs("state,status,loss\nCA,ok,1\nNY,killed,2\n", &[]).unwrap();
+        assert!(read.runs.iter().all(|run| run.params.contains_key("state") && !run.params.contains_key("status")));
+        assert_eq!(read.runs[1].end, End::Failed("killed".into()));
     }
 }

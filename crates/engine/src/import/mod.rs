@@ -3,13 +3,14 @@
 //! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file of its own (`csv.rs`, `mlflow.rs`, `wandb.rs`,
 //! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`). `sqlite/` reads databases, `lenient.rs` texts and JSON as Python writes them.
 //! `study.rs` decides which parameters are axes and writes the recipe, `outcome.rs` makes the outcome of a record, `records.rs` writes
-//! records to the store, and `advice.rs` says what a comparison of the best two configurations would need.
+//! records to the store, `earlier.rs` reads the runs of the import before, and `advice.rs` says what a comparison of the best two configurations would need.
 //!
 //! An imported run is a job of the task `imported`. Its key is that of its identifier at the source, the digest of its contents and its
 //! parameters, so a run that has not changed is not imported again, and one that has gets another record.
 
 mod advice;
 mod csv;
+mod earlier;
 mod hydra;
 mod lenient;
 mod mlflow;
@@ -35,6 +36,7 @@ use crate::stats::Better;
 
 pub use self::{
     advice::advise,
+    earlier::Earlier,
     outcome::outcome,
     records::{Stored, store_records},
     sources::{Kind, kind_of, read},
@@ -78,6 +80,9 @@ pub enum ImportError {
         /// The mistake and the remedy.
         reason: String,
     },
+    /// The recipe of the runs has those of another store.
+    #[error("{} has the runs of another store: name another recipe with `--output`, or remove this file to replace them", .0.display())]
+    OtherStore(PathBuf),
     /// The runs have no metrics.
     #[error("the runs have no metrics, so there is nothing to show")]
     NoMetrics,
@@ -212,6 +217,20 @@ impl Points {
 impl Runs {
     fn skip(&mut self, reason: &str) {
         *self.skipped.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Sets the better direction of a metric. Studies of one store may have opposite ones: the first counts, and a notice says so.
+    fn direct(&mut self, metric: &str, better: Better) {
+        let first = *self.better.entry(metric.to_owned()).or_insert(better);
+        if first == better {
+            return;
+        }
+        let word = if first == Better::Less { "smaller" } else { "larger" };
+        let notice =
+            format!("studies have opposite directions of `{metric}`: {word} values count as better in all of them");
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
     }
 }
 

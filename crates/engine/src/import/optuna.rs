@@ -24,23 +24,22 @@ fn objective(index: i64) -> String {
     if index == 0 { VALUE.to_owned() } else { format!("{VALUE}_{index}") }
 }
 
-/// Adds the better direction of an objective. Studies of one store may have different ones; the first counts.
+/// Adds the better direction of an objective of a study.
 fn direct(runs: &mut Runs, index: i64, is_maximized: bool) {
-    let better = if is_maximized { Better::More } else { Better::Less };
-    runs.better.entry(objective(index)).or_insert(better);
+    runs.direct(&objective(index), if is_maximized { Better::More } else { Better::Less });
 }
 
 /// A trial without values; `None` for one that has not begun. The study is a parameter, because trials of different studies differ.
-fn begun(study: &str, number: i64, state: &str, start_time: Option<i64>, end_time: Option<i64>) -> Option<Run> {
+fn begun(study: &str, number: i64, state: &str, started: Option<i64>, ended: Option<i64>) -> Option<Run> {
     let end = match state {
         "WAITING" => return None,
         "COMPLETE" => End::Finished,
         "RUNNING" => End::Running,
         other => End::Failed(other.to_owned()),
     };
-    let seconds = start_time.zip(end_time).map_or(0.0, |(start, end)| (end - start).max(0) as f64 / 1000.0);
+    let seconds = started.zip(ended).map_or(0.0, |(started, ended)| (ended - started).max(0) as f64 / 1000.0);
     let params = BTreeMap::from([("study".to_owned(), Value::Text(study.to_owned()))]);
-    Some(Run { id: format!("{study}-{number}"), params, end, started: start_time, seconds, ..Run::default() })
+    Some(Run { id: format!("{study}-{number}"), params, end, started, seconds, ..Run::default() })
 }
 
 /// A number and the word for its kind, which databases have beside it.
@@ -110,9 +109,8 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
             "trial_intermediate_values",
             &["trial_id", "step", "intermediate_value", kind],
             &mut |cells| {
-                let content = value(cells[2].number(), cells[3].text());
-                if let (Some(place), Some(step), Some(value)) =
-                    (places.get(&cells[0].int()), cells[1].number(), content)
+                let found = value(cells[2].number(), cells[3].text());
+                if let (Some(place), Some(step), Some(value)) = (places.get(&cells[0].int()), cells[1].number(), found)
                 {
                     runs.runs[*place].log(VALUE, lenient::step(step), value);
                 }
@@ -121,8 +119,8 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     }
     let kind = if database.has_column("trial_values", "value_type") { "value_type" } else { "objective" };
     database.rows("trial_values", &["trial_id", "objective", "value", kind], &mut |cells| {
-        let content = value(cells[2].number(), cells[3].text());
-        if let (Some(place), Some(index), Some(value)) = (places.get(&cells[0].int()), cells[1].int(), content) {
+        let found = value(cells[2].number(), cells[3].text());
+        if let (Some(place), Some(index), Some(value)) = (places.get(&cells[0].int()), cells[1].int(), found) {
             runs.runs[*place].conclude(&objective(index), value);
         }
     })?;
@@ -135,18 +133,25 @@ pub(super) fn detects_journal(path: &Path) -> bool {
     const MAX_FIRST_LINE: u64 = 1 << 20;
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut line = String::new();
-    let result = BufReader::new(file.take(MAX_FIRST_LINE)).read_line(&mut line);
-    result.is_ok() && lenient::json(&line).is_some_and(|first| first.get("op_code").is_some())
+    let read = BufReader::new(file.take(MAX_FIRST_LINE)).read_line(&mut line);
+    read.is_ok() && lenient::json(&line).is_some_and(|first| first.get("op_code").is_some())
 }
 
-/// A journal that is being read.
+/// A journal that is being read. Identifiers of studies and trials are their places.
 #[derive(Default)]
 struct Journal {
-    /// The names of the studies; `None` for a deleted one.
-    studies: Vec<Option<String>>,
-    /// The objectives of the studies with their directions.
-    directions: Vec<(i64, i64)>,
+    /// The studies; `None` for a deleted one.
+    studies: Vec<Option<Study>>,
     trials: Vec<Trial>,
+}
+
+/// A study of a journal.
+struct Study {
+    name: String,
+    /// The directions of its objectives, numbers of `StudyDirection`.
+    directions: Vec<i64>,
+    /// Number of its trials.
+    trials: i64,
 }
 
 /// The operations on a trial, put together.
@@ -169,9 +174,10 @@ pub(super) fn read_journal(path: &Path) -> Result<Runs, ImportError> {
         }
     }
     let mut runs = Runs::default();
-    for (index, direction) in &journal.directions {
-        // A number of `StudyDirection`.
-        direct(&mut runs, *index, *direction == 2);
+    for study in journal.studies.iter().flatten() {
+        for (index, direction) in (0..).zip(&study.directions) {
+            direct(&mut runs, index, *direction == 2);
+        }
     }
     if unread > 0 {
         runs.notices.push(format!("{unread} lines of the journal are torn or no JSON, and are left out"));
@@ -181,7 +187,7 @@ pub(super) fn read_journal(path: &Path) -> Result<Runs, ImportError> {
             runs.skip("of a deleted study");
             continue;
         };
-        match begun(study, number, state_word(state), started, ended) {
+        match begun(&study.name, number, state_word(state), started, ended) {
             Some(begun) => {
                 let params = begun.params.iter().chain(&run.params);
                 let params = params.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -204,78 +210,201 @@ fn state_word(state: i64) -> &'static str {
     }
 }
 
+/// The place that an identifier names.
+fn place(operation: &Json, name: &str) -> Option<usize> {
+    operation.get(name).and_then(Json::as_u64).and_then(|id| usize::try_from(id).ok())
+}
+
+fn time(operation: &Json, name: &str) -> Option<i64> {
+    operation.get(name).and_then(Json::as_str).and_then(lenient::milliseconds)
+}
+
 impl Journal {
+    /// Applies an operation as Optuna does, which ignores those that another process was faster with.
     fn apply(&mut self, operation: &Json) {
         const CREATE_STUDY: i64 = 0;
         const DELETE_STUDY: i64 = 1;
         const CREATE_TRIAL: i64 = 4;
-        const SET_PARAM: i64 = 5;
-        const SET_STATE: i64 = 6;
-        const SET_INTERMEDIATE: i64 = 7;
-        let integer = |name: &str| operation.get(name).and_then(Json::as_i64);
-        let time = |name: &str| operation.get(name).and_then(Json::as_str).and_then(lenient::milliseconds);
-        let trial = integer("trial_id").and_then(|id| usize::try_from(id).ok());
-        match (integer("op_code"), trial.and_then(|id| self.trials.get_mut(id))) {
-            (Some(CREATE_STUDY), _) => {
-                let name = operation.get("study_name").and_then(Json::as_str).unwrap_or_default();
-                self.studies.push(Some(name.to_owned()));
-                let directions = operation.get("directions").and_then(Json::as_array);
-                let directions = directions.into_iter().flatten().filter_map(Json::as_i64);
-                self.directions.extend((0..).zip(directions));
-            }
-            (Some(DELETE_STUDY), _) => {
-                let study = integer("study_id").and_then(|id| usize::try_from(id).ok());
-                if let Some(study) = study.and_then(|id| self.studies.get_mut(id)) {
+        let code = operation.get("op_code").and_then(Json::as_i64);
+        match code {
+            Some(CREATE_STUDY) => self.create_study(operation),
+            Some(DELETE_STUDY) => {
+                if let Some(study) = place(operation, "study_id").and_then(|id| self.studies.get_mut(id)) {
                     *study = None;
                 }
             }
-            (Some(CREATE_TRIAL), _) => {
-                let study = integer("study_id").and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
-                let number = self.trials.iter().filter(|trial| trial.study == study).count();
-                let mut trial = Trial {
-                    study,
-                    number: i64::try_from(number).unwrap_or(i64::MAX),
-                    state: integer("state").unwrap_or(0),
-                    started: time("datetime_start"),
-                    ended: time("datetime_complete"),
-                    run: Run::default(),
-                };
-                trial.finish(operation);
-                self.trials.push(trial);
+            Some(CREATE_TRIAL) => self.create_trial(operation),
+            Some(code) => {
+                let trial = place(operation, "trial_id").and_then(|id| self.trials.get_mut(id));
+                if let Some(trial) = trial.filter(|trial| trial.is_open()) {
+                    trial.apply(code, operation);
+                }
             }
-            (Some(SET_PARAM), Some(trial)) => {
+            None => {}
+        }
+    }
+
+    fn create_study(&mut self, operation: &Json) {
+        let name = operation.get("study_name").and_then(Json::as_str).unwrap_or_default();
+        // `load_if_exists` writes the operation, too; the study that exists is taken, and no identifier is used up.
+        if self.studies.iter().flatten().any(|study| study.name == name) {
+            return;
+        }
+        let directions = operation.get("directions").and_then(Json::as_array);
+        let directions = directions.into_iter().flatten().filter_map(Json::as_i64).collect();
+        self.studies.push(Some(Study { name: name.to_owned(), directions, trials: 0 }));
+    }
+
+    fn create_trial(&mut self, operation: &Json) {
+        // A trial of a deleted study gets no identifier.
+        let Some(id) = place(operation, "study_id") else { return };
+        let Some(Some(study)) = self.studies.get_mut(id) else { return };
+        let mut trial = Trial {
+            study: id,
+            number: study.trials,
+            state: operation.get("state").and_then(Json::as_i64).unwrap_or(0),
+            started: time(operation, "datetime_start"),
+            ended: time(operation, "datetime_complete"),
+            run: Run::default(),
+        };
+        study.trials += 1;
+        trial.fill(operation);
+        trial.finish(operation);
+        self.trials.push(trial);
+    }
+}
+
+impl Trial {
+    /// True if it has not ended: it runs or waits.
+    fn is_open(&self) -> bool {
+        matches!(state_word(self.state), "RUNNING" | "WAITING")
+    }
+
+    fn apply(&mut self, code: i64, operation: &Json) {
+        const SET_PARAM: i64 = 5;
+        const SET_STATE: i64 = 6;
+        const SET_INTERMEDIATE: i64 = 7;
+        match code {
+            SET_PARAM => {
                 let name = operation.get("param_name").and_then(Json::as_str).unwrap_or_default();
-                let distribution = operation.get("distribution").and_then(Json::as_str).and_then(lenient::json);
-                let number = operation.get("param_value_internal").and_then(lenient::number);
-                let value = number.and_then(|number| param(number, &distribution.unwrap_or_default()));
-                trial.run.params.extend(value.map(|value| (name.to_owned(), value)));
+                self.set(name, operation.get("param_value_internal"), operation.get("distribution"));
             }
-            (Some(SET_STATE), Some(trial)) => {
-                trial.state = integer("state").unwrap_or(trial.state);
-                trial.started = time("datetime_start").or(trial.started);
-                trial.ended = time("datetime_complete").or(trial.ended);
-                trial.finish(operation);
+            SET_STATE => {
+                self.state = operation.get("state").and_then(Json::as_i64).unwrap_or(self.state);
+                self.started = time(operation, "datetime_start").or(self.started);
+                self.ended = time(operation, "datetime_complete").or(self.ended);
+                self.finish(operation);
             }
-            (Some(SET_INTERMEDIATE), Some(trial)) => {
+            SET_INTERMEDIATE => {
                 let value = operation.get("intermediate_value").and_then(lenient::number);
                 let step = operation.get("step").and_then(lenient::number);
                 if let (Some(step), Some(value)) = (step, value) {
-                    trial.run.log(VALUE, lenient::step(step), value);
+                    self.run.log(VALUE, lenient::step(step), value);
                 }
             }
             _ => {}
         }
     }
-}
 
-impl Trial {
-    /// Adds the values that an operation has.
+    /// Sets a parameter from its internal number and the text of its distribution.
+    fn set(&mut self, name: &str, number: Option<&Json>, distribution: Option<&Json>) {
+        let distribution = distribution.and_then(Json::as_str).and_then(lenient::json).unwrap_or_default();
+        let value = number.and_then(lenient::number).and_then(|number| param(number, &distribution));
+        self.run.params.extend(value.map(|value| (name.to_owned(), value)));
+    }
+
+    /// Adds the parameters and intermediate values of a trial that was added as a whole: `study.add_trial`, `copy_study`, a retried trial.
+    fn fill(&mut self, operation: &Json) {
+        let map = |name: &str| operation.get(name).and_then(Json::as_object).into_iter().flatten();
+        for (name, number) in map("params") {
+            self.set(name, Some(number), operation.get("distributions").and_then(|all| all.get(name)));
+        }
+        // Names of steps are texts, whose order is not that of the steps.
+        let values = map("intermediate_values");
+        let values = values.filter_map(|(step, value)| Some((step.parse::<i64>().ok()?, lenient::number(value)?)));
+        let by_step: BTreeMap<i64, f64> = values.collect();
+        for (step, value) in by_step {
+            self.run.log(VALUE, lenient::step(step as f64), value);
+        }
+    }
+
+    /// Adds the values that an operation has. A trial that was added as a whole has `value` in place of `values` for one objective.
     fn finish(&mut self, operation: &Json) {
         let values = operation.get("values").and_then(Json::as_array);
-        for (index, value) in (0..).zip(values.into_iter().flatten()) {
+        let value = operation.get("value").filter(|_| values.is_none());
+        for (index, value) in (0..).zip(values.into_iter().flatten().chain(value)) {
             if let Some(value) = lenient::number(value) {
                 self.run.conclude(&objective(index), value);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn journal(operations: &[Json]) -> Runs {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.log");
+        let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
+        std::fs::write(&path, lines).unwrap();
+        read_journal(&path).unwrap()
+    }
+
+    #[test]
+    fn a_trial_that_was_added_as_a_whole_has_its_parameters_and_values() {
+        let distributions = json!({
+            "lr": r#"{"name": "FloatDistribution", "attributes": {"low": 0.0, "high": 1.0}}"#,
+            "opt": r#"{"name": "CategoricalDistribution", "attributes": {"choices": ["sgd", "adam"]}}"#,
+        });
+        let runs = journal(&[
+            json!({ "op_code": 0, "study_name": "a", "directions": [1] }),
+            json!({ "op_code": 4, "study_id": 0, "state": 1, "value": 0.5, "values": null, "distributions": distributions,
+                    "params": { "lr": 0.1, "opt": 1.0 }, "intermediate_values": { "2": 0.7, "10": 0.6 } }),
+            json!({ "op_code": 4, "study_id": 0, "state": 1, "value": null, "values": [1.0, 2.0] }),
+        ]);
+        let expected =
+            [("lr", Value::Float(0.1)), ("opt", Value::Text("adam".into())), ("study", Value::Text("a".into()))];
+        assert_eq!(runs.runs[0].params, expected.map(|(name, value)| (name.to_owned(), value)).into());
+        let points = &runs.runs[0].series[VALUE];
+        assert_eq!((points.last, &points.by_step), (Some(0.5), &[(2, 0.7), (10, 0.6)].into()));
+        assert_eq!(runs.runs[1].series["value_1"].last, Some(2.0));
+    }
+
+    #[test]
+    fn operations_that_optuna_ignores_have_no_effect() {
+        let complete =
+            |trial: i64, value: f64| json!({ "op_code": 6, "trial_id": trial, "state": 1, "values": [value] });
+        let runs = journal(&[
+            json!({ "op_code": 0, "study_name": "a", "directions": [2] }),
+            json!({ "op_code": 0, "study_name": "a", "directions": [2] }),
+            json!({ "op_code": 0, "study_name": "b", "directions": [1] }),
+            json!({ "op_code": 0, "study_name": "c", "directions": [1] }),
+            json!({ "op_code": 4, "study_id": 0, "state": 0 }),
+            json!({ "op_code": 1, "study_id": 0 }),
+            json!({ "op_code": 4, "study_id": 0, "state": 0 }),
+            json!({ "op_code": 4, "study_id": 1, "state": 0 }),
+            complete(1, 0.25),
+            complete(1, 9.0),
+            json!({ "op_code": 7, "trial_id": 1, "step": 1, "intermediate_value": 8.0 }),
+        ]);
+        let ids: Vec<&str> = runs.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(ids, ["b-0"], "the trial of `a` is deleted, and the second one has no identifier");
+        assert_eq!((runs.runs[0].series[VALUE].last, runs.skipped.len()), (Some(0.25), 1));
+        assert_eq!(runs.better, [(VALUE.to_owned(), Better::Less)].into(), "`a`, which was maximized, is deleted");
+        assert!(runs.notices.is_empty(), "{:?}", runs.notices);
+    }
+
+    #[test]
+    fn opposite_directions_are_named() {
+        let runs = journal(&[
+            json!({ "op_code": 0, "study_name": "a", "directions": [1] }),
+            json!({ "op_code": 0, "study_name": "b", "directions": [2] }),
+        ]);
+        assert_eq!(runs.better[VALUE], Better::Less);
+        assert!(runs.notices[0].contains("opposite directions of `value`"), "{:?}", runs.notices);
     }
 }

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use super::{Run, Study, outcome};
+use super::{Earlier, Run, Study, outcome};
 use crate::{
     host,
     plan::{Job, Plan},
@@ -27,15 +27,19 @@ pub struct Stored {
     pub new: usize,
     /// Records that were in the store.
     pub known: usize,
+    /// New records of runs that have not changed since the import before, but have other parameters.
+    pub again: usize,
 }
 
-/// Writes the records of the jobs of a plan, which is that of a study's recipe, unless they are there. `source` is the store in words.
+/// Writes the records of the jobs of a plan, which is that of a study's recipe, unless they are there. `source` is the store in words, and
+/// `earlier` has the runs of the import before.
 pub fn store_records(
     plan: &Plan,
     runs: &[Run],
     study: &Study,
     source: &str,
     store: &Store,
+    earlier: &Earlier,
 ) -> Result<Stored, StoreError> {
     let by_reference: HashMap<&str, &Run> = study.references.iter().map(String::as_str).zip(runs).collect();
     let jobs: Vec<(&Job, &Run)> =
@@ -43,13 +47,21 @@ pub fn store_records(
     store.create()?;
     let _held = store.hold()?;
     let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
-    let (new, known) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (new, known, repeats) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let has_other_params = earlier.has_other_params(study);
+    let is_again = |job: &Job| {
+        let reference = job.values.get("run").and_then(sweep_job::Value::as_text);
+        has_other_params && reference.is_some_and(|reference| earlier.has(reference))
+    };
     thread::scope(|scope| {
         for _ in 0..WRITERS.min(jobs.len()) {
             scope.spawn(|| {
                 while let Some((job, run)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     match write(job, run, source, store) {
-                        Ok(true) => new.fetch_add(1, Ordering::Relaxed),
+                        Ok(true) => {
+                            repeats.fetch_add(usize::from(is_again(job)), Ordering::Relaxed);
+                            new.fetch_add(1, Ordering::Relaxed)
+                        }
                         Ok(false) => known.fetch_add(1, Ordering::Relaxed),
                         Err(error) => {
                             failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -63,7 +75,7 @@ pub fn store_records(
     });
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
-        None => Ok(Stored { new: new.into_inner(), known: known.into_inner() }),
+        None => Ok(Stored { new: new.into_inner(), known: known.into_inner(), again: repeats.into_inner() }),
     }
 }
 

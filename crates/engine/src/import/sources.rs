@@ -4,7 +4,7 @@ use std::{io::Read as _, path::Path};
 
 use super::{
     ImportError, Runs, csv, hydra, mlflow, optuna,
-    sqlite::{Database, SqliteError},
+    sqlite::{Database, SqliteError, State},
     tensorboard, trackio, wandb,
 };
 
@@ -98,7 +98,7 @@ pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
     let records: [Detector; 2] = [(Kind::Mlflow, mlflow::detects), (Kind::Wandb, wandb::detects)];
     let mut kinds: Vec<Kind> = records.iter().filter(|(_, detects)| detects(path)).map(|(kind, _)| *kind).collect();
     for database in databases(path)? {
-        let kind = kind_of_database(&Database::open(&database)?);
+        let kind = settled(&database, &mut || Ok(kind_of_database(&Database::open(&database)?)))?;
         kinds.extend(kind.filter(|kind| !kinds.contains(kind)));
     }
     match kinds.as_slice() {
@@ -163,22 +163,76 @@ fn of_databases(
 ) -> Result<Runs, ImportError> {
     let mut all = Runs::default();
     for file in databases(path)? {
-        let database = Database::open(&file)?;
-        if kind_of_database(&database) != Some(kind) {
+        let read = settled(&file, &mut || {
+            let database = Database::open(&file)?;
+            if kind_of_database(&database) == Some(kind) { read(&database).map(Some) } else { Ok(None) }
+        })?;
+        let Some(Runs { runs, better, skipped, notices }) = read else {
             // A file that was named has to have what is expected.
             if file == path {
                 let reason = format!("it has not the tables of {}", kind.title());
                 return Err(SqliteError::Format { path: file, reason }.into());
             }
             continue;
-        }
-        let Runs { runs, better, skipped, notices } = read(&database)?;
+        };
         all.runs.extend(runs);
-        all.better.extend(better);
         all.notices.extend(notices);
+        for (metric, better) in better {
+            all.direct(&metric, better);
+        }
         for (reason, number) in skipped {
             *all.skipped.entry(reason).or_default() += number;
         }
     }
     Ok(all)
+}
+
+/// Reads a database again if it was written meanwhile: it is read without locks, so its pages would be of different states.
+fn settled<T>(file: &Path, read: &mut dyn FnMut() -> Result<T, ImportError>) -> Result<T, ImportError> {
+    const MAX_TRIES: usize = 5;
+    for _ in 0..MAX_TRIES {
+        let before = State::of(file)?;
+        let result = read();
+        if State::of(file)? == before {
+            return result;
+        }
+    }
+    Err(SqliteError::Busy(file.to_owned()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_written_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let (wal, journal) = (folder.path().join("a.db-wal"), folder.path().join("a.db-journal"));
+        std::fs::write(&path, [0; 512]).unwrap();
+        let mut tries = 0;
+        let result = settled(&path, &mut || {
+            tries += 1;
+            match tries {
+                1 => std::fs::write(&path, [0; 1024]).unwrap(),
+                2 => std::fs::write(&wal, [1; 32]).unwrap(),
+                3 => std::fs::write(&journal, "").unwrap(),
+                _ => std::fs::write(&wal, [1; 64]).unwrap(),
+            }
+            if tries < 4 { Err(ImportError::NoMetrics) } else { Ok(tries) }
+        });
+        assert_eq!(
+            result.unwrap(),
+            4,
+            "what is added to the log changes nothing, and an error may be due to the change"
+        );
+        let mut length = 0;
+        let error = settled(&path, &mut || {
+            length += 1;
+            std::fs::write(&path, vec![0; length]).unwrap();
+            Ok(())
+        });
+        assert!(error.unwrap_err().to_string().contains("'.backup COPY'"));
+        assert_eq!(length, 5);
+    }
 }

@@ -143,14 +143,16 @@ impl Study {
     /// The recipe of the study, which extends that of the runs; `file` is its name.
     pub fn recipe(&self, name: &str, file: &str, runs_file: &str) -> String {
         let metric = self.metrics.first().map_or("", String::as_str);
-        let quoted = crate::format::quoted(file);
-        let by = crate::format::quoted(metric);
+        // A line break in a name would end the comment, and what follows would be a part of the recipe.
+        let quoted = crate::format::quoted(&clean(file));
+        let by = crate::format::quoted(&clean(metric));
         let better = if self.better(metric).is_some() { "" } else { " --direction min" };
         let mut out = format!(
-            "# A study of imported runs, which are in {runs_file}. A further import leaves this file as it is.\n#\n\
+            "# A study of imported runs, which are in {}. A further import leaves this file as it is.\n#\n\
              #   sweep report {quoted}    shows the table\n\
              #   sweep best {quoted} --by {by}{better}    ranks the configurations\n\
              name: {name}\nextends: {}\n\ntables:\n  results:\n    from: {STEP}\n",
+            clean(runs_file),
             scalar::text(runs_file)
         );
         let rows: Vec<&str> = self.configuration().map(|(_, axis)| axis.as_str()).collect();

@@ -22,20 +22,26 @@ const PARTS: [&str; 7] = ["train", "training", "val", "valid", "validation", "te
 
 /// True if a folder has event files.
 pub(super) fn detects(path: &Path) -> bool {
-    is_event_file(path) || (path.is_dir() && files(path).is_ok_and(|files| !files.is_empty()))
+    is_event_file(path) || (path.is_dir() && files(path, |_| false).is_ok_and(|files| !files.is_empty()))
 }
 
 fn is_event_file(path: &Path) -> bool {
     path.is_file() && name_of(path).contains("tfevents")
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, paths: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+/// The event files of a path, without those in folders for which `is_other` is true.
+fn files(path: &Path, is_other: fn(&Path) -> bool) -> Result<Vec<PathBuf>, ImportError> {
+    fn find(
+        folder: &Path,
+        level: usize,
+        is_other: fn(&Path) -> bool,
+        found: &mut Vec<PathBuf>,
+    ) -> Result<(), ImportError> {
         for path in entries(folder)? {
             if is_event_file(&path) {
-                paths.push(path);
-            } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, paths)?;
+                found.push(path);
+            } else if path.is_dir() && level < MAX_LEVELS && !is_other(&path) {
+                find(&path, level + 1, is_other, found)?;
             }
         }
         Ok(())
@@ -43,23 +49,18 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     if is_event_file(path) {
         return Ok(vec![path.to_owned()]);
     }
-    let mut paths = Vec::new();
-    find(path, 1, &mut paths)?;
-    Ok(paths)
+    let mut found = Vec::new();
+    find(path, 1, is_other, &mut found)?;
+    Ok(found)
 }
 
 /// Reads the runs below a folder. Event files do not say how a run ended, so all of them count as finished.
 pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     let mut runs: BTreeMap<String, Run> = BTreeMap::new();
     let mut damaged = 0;
-    for file in files(path)? {
+    for file in files(path, |_| false)? {
         let folder = file.parent().unwrap_or(path);
-        let mut names: Vec<String> = folder.strip_prefix(path).map_or_else(
-            |_| vec![name_of(folder)],
-            |below| below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect(),
-        );
-        let part = names.pop_if(|last| PARTS.contains(&last.as_str()));
-        let prefix = part.map_or_else(String::new, |part| format!("{part}/"));
+        let (names, prefix) = below(path, folder);
         let id = if names.is_empty() { name_of(path) } else { names.join("/") };
         let run = runs.entry(id.clone()).or_insert_with(|| Run { id, ..Run::default() });
         damaged += usize::from(!add(run, &file, &prefix)?);
@@ -67,22 +68,45 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
             run.params.extend(names.iter().flat_map(|name| named(name)));
         }
     }
-    let mut result = Runs { runs: runs.into_values().collect(), ..Runs::default() };
-    if damaged > 0 {
-        result.notices.push(format!(
-            "the end of {} is torn or damaged: the records before it are read",
-            count(damaged, "event file")
-        ));
-    }
-    Ok(result)
+    let mut found = Runs { runs: runs.into_values().collect(), ..Runs::default() };
+    found.notices.extend(torn(damaged));
+    Ok(found)
 }
 
-/// Adds the values of the event files below a folder to a run.
-pub(super) fn add_below(run: &mut Run, folder: &Path) -> Result<(), ImportError> {
-    for file in files(folder)? {
-        add(run, &file, "")?;
+/// The notice of torn or damaged event files, if there are any.
+pub(super) fn torn(number: usize) -> Option<String> {
+    let files = count(number, "event file");
+    (number > 0).then(|| format!("the end of {files} is torn or damaged: the records before it are read"))
+}
+
+/// The names of the folders between two, and the prefix of tags if the last one is a part of a run.
+fn below(path: &Path, folder: &Path) -> (Vec<String>, String) {
+    let mut names: Vec<String> = folder.strip_prefix(path).map_or_else(
+        |_| vec![name_of(folder)],
+        |below| below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect(),
+    );
+    let part = names.pop_if(|last| PARTS.contains(&last.as_str()));
+    let prefix = part.map_or_else(String::new, |part| format!("{part}/"));
+    (names, prefix)
+}
+
+/// Adds the values of the event files below a folder to a run, without those in folders of other runs. Returns the number of torn or damaged
+/// ones; files that cannot be read have notices.
+pub(super) fn add_below(
+    run: &mut Run,
+    folder: &Path,
+    is_other: fn(&Path) -> bool,
+    notices: &mut Vec<String>,
+) -> Result<usize, ImportError> {
+    let mut damaged = 0;
+    for file in files(folder, is_other)? {
+        let (_, prefix) = below(folder, file.parent().unwrap_or(folder));
+        match add(run, &file, &prefix) {
+            Ok(is_whole) => damaged += usize::from(!is_whole),
+            Err(error) => notices.push(error.to_string()),
+        }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// The parameters in the name of a folder: `lr=0.1,seed=2`.
@@ -99,9 +123,9 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
         return Err(ImportError::format(path, format!("it has {length} bytes, of at most {MAX_BYTES}")));
     }
     let bytes = std::fs::read(path).map_err(failed)?;
-    let mut remaining_bytes = bytes.as_slice();
-    while !remaining_bytes.is_empty() {
-        let Some((header, inner)) = remaining_bytes.split_first_chunk::<HEADER>() else { return Ok(false) };
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        let Some((header, inner)) = rest.split_first_chunk::<HEADER>() else { return Ok(false) };
         let size = content_length(*header).and_then(|size| usize::try_from(size).ok());
         let Some((event, after)) = size.and_then(|size| inner.split_at_checked(size)) else { return Ok(false) };
         let Some((footer, after)) = after.split_at_checked(FOOTER) else { return Ok(false) };
@@ -113,15 +137,15 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
             run.log(&format!("{prefix}{}", scalar.tag), step, scalar.value);
         }
         hparams(run, event);
-        remaining_bytes = after;
+        rest = after;
     }
     Ok(true)
 }
 
 /// The message in a field of another one, the first there is.
-fn inner(message: &[u8], number: u64) -> Option<&[u8]> {
+fn inner(message: &[u8], wanted: u64) -> Option<&[u8]> {
     Fields(message).find_map(|(field, value)| match value {
-        Field::Bytes(content) if field == number => Some(content),
+        Field::Bytes(content) if field == wanted => Some(content),
         _ => None,
     })
 }

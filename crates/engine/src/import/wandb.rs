@@ -4,7 +4,7 @@
 //! record is a protocol buffer (`wandb_internal.proto`). The end of the log of a killed run may be torn; the records before count.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     path::{Path, PathBuf},
 };
 
@@ -36,12 +36,12 @@ fn is_log(path: &Path) -> bool {
 }
 
 fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, paths: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
         for path in entries(folder)? {
             if is_log(&path) {
-                paths.push(path);
+                found.push(path);
             } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, paths)?;
+                find(&path, level + 1, found)?;
             }
         }
         Ok(())
@@ -49,27 +49,36 @@ fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     if is_log(path) {
         return Ok(vec![path.to_owned()]);
     }
-    let mut paths = Vec::new();
-    find(path, 1, &mut paths)?;
-    Ok(paths)
+    let mut found = Vec::new();
+    find(path, 1, &mut found)?;
+    Ok(found)
 }
 
-/// Reads the runs of a folder. Several logs of one run, which a resumed run has, are put together in the order of their folders' names.
+/// Reads the runs of a folder. Several logs of one run, which a resumed run has, are put together in the order of their starts: folders may
+/// have been renamed or moved.
 pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     let mut runs = Runs::default();
-    let (mut torn, mut parts) = (0, 0);
+    let (mut torn, mut parts, mut all) = (0, 0, Vec::new());
     for path in logs(path)? {
-        let Some(log) = log(&path)? else {
-            runs.skip("the log is empty or of another format");
-            continue;
-        };
+        match log(&path)? {
+            Some(log) => all.push(log),
+            None => runs.skip("the log is empty or of another format"),
+        }
+    }
+    all.sort_by_key(|log| log.run.started);
+    // Identifiers are those of a project.
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    for log in all {
         torn += usize::from(log.is_torn);
-        match runs.runs.iter_mut().find(|known| known.id == log.run.id) {
-            Some(existing_run) => {
+        match places.entry((log.project, log.run.id.clone())) {
+            Entry::Occupied(place) => {
                 parts += 1;
-                merge(existing_run, log.run);
+                merge(&mut runs.runs[*place.get()], log.run);
             }
-            None => runs.runs.push(log.run),
+            Entry::Vacant(place) => {
+                place.insert(runs.runs.len());
+                runs.runs.push(log.run);
+            }
         }
     }
     if torn > 0 {
@@ -84,9 +93,9 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
 fn merge(run: &mut Run, later: Run) {
     run.params.extend(later.params);
     for (name, points) in later.series {
-        let series = run.series.entry(name).or_default();
-        series.by_step.extend(points.by_step);
-        series.last = points.last.or(series.last);
+        let known = run.series.entry(name).or_default();
+        known.by_step.extend(points.by_step);
+        known.last = points.last.or(known.last);
     }
     run.end = later.end;
     run.seconds += later.seconds;
@@ -95,6 +104,8 @@ fn merge(run: &mut Run, later: Run) {
 /// A log that is being read.
 struct Log {
     run: Run,
+    /// The project of the run; empty if it is not known.
+    project: String,
     /// The values of the run, such as the smallest ones; without a value, that of the newest line counts.
     summary: BTreeMap<String, f64>,
     /// The newest step.
@@ -114,7 +125,7 @@ fn log(path: &Path) -> Result<Option<Log>, ImportError> {
         return Ok(None);
     }
     let run = Run { end: End::Running, ..Run::default() };
-    let mut log = Log { run, summary: BTreeMap::new(), step: 0, is_torn: false };
+    let mut log = Log { run, project: String::new(), summary: BTreeMap::new(), step: 0, is_torn: false };
     log.is_torn = !records(&bytes, &mut |record| log.add(record));
     for (name, value) in std::mem::take(&mut log.summary) {
         log.run.conclude(&name, value);
@@ -133,9 +144,9 @@ fn records(bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
     const LAST: u8 = 4;
     let (mut at, mut open) = (MAGIC.len(), Vec::new());
     while at < bytes.len() {
-        let remaining = BLOCK - at % BLOCK;
-        if remaining < HEADER {
-            at += remaining;
+        let left = BLOCK - at % BLOCK;
+        if left < HEADER {
+            at += left;
             continue;
         }
         let Some(header) = bytes.get(at..at + HEADER) else { return false };
@@ -192,12 +203,13 @@ impl Log {
         self.run.end = if code == 0 { End::Finished } else { End::Failed(format!("exit code {code}")) };
     }
 
-    /// `RunRecord { run_id = 1, config = 4, summary = 5, display_name = 8, start_time = 17 }`.
+    /// `RunRecord { run_id = 1, project = 3, config = 4, summary = 5, display_name = 8, start_time = 17 }`.
     fn describe(&mut self, content: &[u8]) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         for (field, value) in Fields(content) {
             match (field, value) {
                 (1, Field::Bytes(id)) => self.run.id = text(id),
+                (3, Field::Bytes(project)) => self.project = text(project),
                 (4, Field::Bytes(content)) => self.config(content),
                 (5, Field::Bytes(content)) => self.summary(content),
                 (8, Field::Bytes(name)) => self.run.name = text(name),
@@ -229,8 +241,8 @@ impl Log {
 
     fn history(&mut self, content: &[u8]) {
         let all: Vec<(String, Json)> = items(content).collect();
-        let step = all.iter().find(|(name, _)| name == "_step").and_then(|(_, value)| value.as_u64());
-        let step = step.unwrap_or_else(|| self.step.saturating_add(1));
+        let own = all.iter().find(|(name, _)| name == "_step").and_then(|(_, value)| value.as_u64());
+        let step = own.unwrap_or_else(|| self.step.saturating_add(1));
         self.step = step;
         for (name, value) in all.iter().filter(|(name, _)| !name.starts_with('_')) {
             numbers(name, value, &mut |name, number| self.run.log(name, step, number));
@@ -301,10 +313,52 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::tensorboard::event_file::Message;
 
     #[test]
     fn the_checksum_is_that_of_zlib() {
         // `zlib.crc32(b"123456789")` of Python's zlib, and the check value of the catalog of CRC algorithms.
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+    /// Writes the log of a run that began at some second and logged one loss.
+    fn write_log(path: &Path, project: &str, start: u64, loss: f64) {
+        let message = |fill: &dyn Fn(&mut Message)| {
+            let mut message = Message::default();
+            fill(&mut message);
+            message
+        };
+        let time = message(&|time| time.number(1, start));
+        let run = message(&|run| {
+            run.bytes(1, b"same");
+            run.bytes(3, project.as_bytes());
+            run.bytes(17, time.content());
+        });
+        let item = message(&|item| {
+            item.bytes(1, b"loss");
+            item.bytes(16, loss.to_string().as_bytes());
+        });
+        let history = message(&|history| history.bytes(1, item.content()));
+        let mut bytes = MAGIC.to_vec();
+        for (field, content) in [(17, run), (2, history)] {
+            let record = message(&|record| record.bytes(field, content.content()));
+            let part = [&[1], record.content()].concat();
+            bytes.extend(crc32(&part).to_le_bytes());
+            bytes.extend(u16::try_from(record.content().len()).unwrap().to_le_bytes());
+            bytes.extend(part);
+        }
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn logs_of_one_run_are_put_together_by_project_and_in_the_order_of_their_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = |name: &str| folder.path().join(name).join("run-same.wandb");
+        write_log(&log("a"), "digits", 2000, 0.25);
+        write_log(&log("b"), "digits", 1000, 0.5);
+        write_log(&log("c"), "letters", 3000, 4.0);
+        let runs = read(folder.path()).unwrap().runs;
+        let values: Vec<_> = runs.iter().map(|run| (run.started, run.series["loss"].last)).collect();
+        assert_eq!(values, [(Some(1_000_000), Some(0.25)), (Some(3_000_000), Some(4.0))]);
     }
 }

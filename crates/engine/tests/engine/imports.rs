@@ -353,3 +353,49 @@ fn mistakes_name_the_remedy() {
     }
     assert_eq!(sandbox.read("a.yaml"), "name: other\n");
 }
+
+#[test]
+fn names_with_line_breaks_stay_in_their_comments() {
+    let sandbox = Sandbox::new();
+    let metric = "loss\nsteps: { evil: { uses: command, with: { command: [touch, evil] } } }\n#";
+    for (job, lr) in [("a", 0.1), ("b", 0.2)] {
+        sandbox.write(&format!("jobs/{job}/.hydra/config.yaml"), &format!("lr: {lr}\n\"a\\nb\": {lr}\n"));
+        let metrics = serde_json::json!({ metric: lr }).to_string();
+        sandbox.write(&format!("jobs/{job}/metrics.json"), &metrics);
+    }
+    imported(&sandbox, &["hydra", "jobs"]);
+    let study = sandbox.read("jobs.yaml");
+    assert!(!study.lines().any(|line| line.starts_with("steps")), "{study}");
+    let runs = sandbox.read("jobs.runs.yaml");
+    assert_eq!(runs.lines().filter(|line| line.starts_with("steps")).count(), 1, "{runs}");
+}
+
+#[test]
+fn a_second_store_of_the_same_name_replaces_no_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a/n.csv", "run,lr,loss\nr1,0.1,1\nr2,0.2,2\nr3,0.3,3\n");
+    sandbox.write("b/n.csv", "run,lr,loss\nq1,0.1,4\nq2,0.2,5\n");
+    imported(&sandbox, &["a/n.csv"]);
+    let runs = sandbox.read("n.runs.yaml");
+    let ended = sandbox.sweep(&["import", "b/n.csv"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("n.runs.yaml has the runs of another store: name another recipe with `--output`"));
+    assert_eq!(sandbox.read("n.runs.yaml"), runs);
+    imported(&sandbox, &["b/n.csv", "--output", "other.yaml"]);
+    sandbox.write("a/n.csv", "run,lr,loss\nr1,0.1,1\nr3,0.3,2.5\n");
+    let ended = imported(&sandbox, &["a/n.csv"]);
+    assert!(ended.stderr.contains("1 run of the earlier import is not in the store any more"), "{}", ended.stderr);
+}
+
+#[test]
+fn another_choice_of_parameters_gives_unchanged_runs_a_second_record() {
+    let sandbox = Sandbox::new();
+    sandbox.write("n.csv", "run,lr,depth,loss\nr1,0.1,1,1\nr2,0.2,2,2\nr3,0.3,1,3\n");
+    imported(&sandbox, &["n.csv", "--axes", "lr"]);
+    let ended = imported(&sandbox, &["n.csv", "--axes", "lr"]);
+    assert!(!ended.stderr.contains("second record"), "{}", ended.stderr);
+    let ended = imported(&sandbox, &["n.csv"]);
+    assert!(ended.stderr.contains("3 runs that did not change got a second record"), "{}", ended.stderr);
+    let query = sandbox.sweep(&["query", "n.yaml", "--select", "run", "--format", "csv"]);
+    assert_eq!(query.stdout.matches('@').count(), 3, "{}", query.stdout);
+}

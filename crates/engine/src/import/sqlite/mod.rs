@@ -8,11 +8,13 @@ mod pages;
 use std::path::{Path, PathBuf};
 
 use self::pages::Pages;
+pub(super) use self::pages::State;
 
 /// Levels of pages that a table has at most: each inner page has two children or more.
 const MAX_LEVELS: usize = 40;
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 256 << 20;
+const CIRCLES: &str = "its pages lead in circles";
 /// Kinds of pages of tables.
 const INNER: u8 = 5;
 const LEAF: u8 = 13;
@@ -36,6 +38,9 @@ pub enum SqliteError {
         /// The reason.
         reason: String,
     },
+    /// The file changes while it is read.
+    #[error("{} changes while it is read; import a copy of it: `sqlite3 {} '.backup COPY'`", .0.display(), .0.display())]
+    Busy(PathBuf),
     /// A table or a column does not exist.
     #[error("{} has no {what}; it is not a database of this program, or of another version of it", .path.display())]
     Absent {
@@ -97,6 +102,12 @@ struct Table {
     key: Option<usize>,
 }
 
+/// The pages of a table, and the bytes of a page, that may still be read: a damaged file may lead in circles, or name a row many times.
+struct Budget {
+    pages: usize,
+    bytes: usize,
+}
+
 /// A database that is being read.
 pub(crate) struct Database {
     pages: Pages,
@@ -131,30 +142,29 @@ impl Database {
 
     /// True if a table of the database has this column.
     pub(crate) fn has_column(&self, table: &str, column: &str) -> bool {
-        let has = |table: &Table| table.columns.iter().any(|name| name == column);
+        let has = |found: &Table| found.columns.iter().any(|known| known == column);
         self.tables.iter().any(|(name, found)| name == table && has(found))
     }
 
     /// Calls `each` with the values of `columns` of every row of a table, in the order of the rows' identifiers.
     pub(crate) fn rows(&self, table: &str, columns: &[&str], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
         let absent = |what: String| SqliteError::Absent { path: self.pages.path().to_owned(), what };
-        let (_, definition) =
+        let (_, found) =
             self.tables.iter().find(|(name, _)| name == table).ok_or_else(|| absent(format!("table `{table}`")))?;
         let place = |column: &&str| {
-            let place = definition.columns.iter().position(|name| name == column);
+            let place = found.columns.iter().position(|known| known == column);
             place.ok_or_else(|| absent(format!("column `{column}` in table `{table}`")))
         };
         let places: Vec<usize> = columns.iter().map(place).collect::<Result<_, _>>()?;
-        self.scan(definition, &places, each)
+        self.scan(found, &places, each)
     }
 
     fn scan(&self, table: &Table, places: &[usize], each: &mut dyn FnMut(&[Cell])) -> Result<(), SqliteError> {
-        // A damaged file may lead in circles; a table has no more pages than the file.
-        let mut remaining_pages = self.pages.count();
-        let mut stack = vec![(table.root, 0)];
-        while let Some((number, level)) = stack.pop() {
-            remaining_pages =
-                remaining_pages.checked_sub(1).ok_or_else(|| self.pages.damaged("its pages lead in circles"))?;
+        // A table, with the overflow pages of its rows, has no more pages than the file.
+        let mut budget = Budget { pages: self.pages.count(), bytes: 0 };
+        let mut open = vec![(table.root, 0)];
+        while let Some((number, level)) = open.pop() {
+            self.spend_page(&mut budget)?;
             if level > MAX_LEVELS {
                 return Err(self.pages.damaged("a table has too many levels of pages"));
             }
@@ -168,22 +178,31 @@ impl Database {
                 .collect::<Result<_, _>>()?;
             match kind {
                 LEAF => {
+                    budget.bytes = page.len();
                     for offset in offsets {
-                        let (rowid, content) = self.row(&page, offset)?;
+                        let (rowid, content) = self.row(&page, offset, &mut budget)?;
                         let cells = self.cells(table, rowid, &content, places)?;
                         each(&cells);
                     }
                 }
                 INNER => {
                     // The last page that is pushed is read first.
-                    stack.push((self.long(&page, header + 8)?, level + 1));
+                    open.push((self.long(&page, header + 8)?, level + 1));
                     for offset in offsets.into_iter().rev() {
-                        stack.push((self.long(&page, offset)?, level + 1));
+                        open.push((self.long(&page, offset)?, level + 1));
+                    }
+                    if open.len() > budget.pages {
+                        return Err(self.pages.damaged(CIRCLES));
                     }
                 }
                 _ => return Err(self.pages.damaged(&format!("page {number} is not a page of a table"))),
             }
         }
+        Ok(())
+    }
+
+    fn spend_page(&self, budget: &mut Budget) -> Result<(), SqliteError> {
+        budget.pages = budget.pages.checked_sub(1).ok_or_else(|| self.pages.damaged(CIRCLES))?;
         Ok(())
     }
 
@@ -198,29 +217,32 @@ impl Database {
     }
 
     /// The identifier and the content of the row at an offset of a page, with its overflow pages.
-    fn row(&self, page: &[u8], offset: usize) -> Result<(i64, Vec<u8>), SqliteError> {
+    fn row(&self, page: &[u8], offset: usize, budget: &mut Budget) -> Result<(i64, Vec<u8>), SqliteError> {
         let damaged = || self.pages.damaged("a row is cut");
-        let mut remaining_bytes = page.get(offset..).ok_or_else(damaged)?;
-        let length = usize::try_from(varint(&mut remaining_bytes).ok_or_else(damaged)?).map_err(|_| damaged())?;
-        let rowid = varint(&mut remaining_bytes).ok_or_else(damaged)?.cast_signed();
+        let mut rest = page.get(offset..).ok_or_else(damaged)?;
+        let length = usize::try_from(varint(&mut rest).ok_or_else(damaged)?).map_err(|_| damaged())?;
+        let rowid = varint(&mut rest).ok_or_else(damaged)?.cast_signed();
         if length > MAX_ROW_BYTES {
             return Err(self.pages.damaged(&format!("a row has {length} bytes, of at most {MAX_ROW_BYTES}")));
         }
         let usable = self.pages.usable();
-        let max_local = usable - 35;
-        let local_length = if length <= max_local {
+        let most = usable - 35;
+        let own = if length <= most {
             length
         } else {
             let least = (usable - 12) * 32 / 255 - 23;
             let fitting = least + (length - least) % (usable - 4);
-            if fitting <= max_local { fitting } else { least }
+            if fitting <= most { fitting } else { least }
         };
-        let mut content = remaining_bytes.get(..local_length).ok_or_else(damaged)?.to_vec();
-        let mut next = if local_length < length { self.long(remaining_bytes, local_length)? } else { 0 };
+        let overlap = || self.pages.damaged("the rows of a page overlap");
+        budget.bytes = budget.bytes.checked_sub(own).ok_or_else(overlap)?;
+        let mut content = rest.get(..own).ok_or_else(damaged)?.to_vec();
+        let mut next = if own < length { self.long(rest, own)? } else { 0 };
         while content.len() < length {
             if next == 0 {
                 return Err(damaged());
             }
+            self.spend_page(budget)?;
             let page = self.pages.read(next)?;
             next = self.long(&page, 0)?;
             let part = (length - content.len()).min(usable - 4);
@@ -234,11 +256,13 @@ impl Database {
         let damaged = || self.pages.damaged("a row is cut");
         let mut header = content;
         let length = usize::try_from(varint(&mut header).ok_or_else(damaged)?).map_err(|_| damaged())?;
-        let header_length = content.len() - header.len();
-        let mut kinds = content.get(header_length..length).ok_or_else(damaged)?;
+        let read = content.len() - header.len();
+        let mut kinds = content.get(read..length).ok_or_else(damaged)?;
         let mut at = length;
-        let mut columns = Vec::with_capacity(table.columns.len());
-        while !kinds.is_empty() {
+        // The header of a damaged row may have millions of columns.
+        let wanted = places.iter().max().map_or(0, |last| last + 1);
+        let mut columns = Vec::with_capacity(wanted);
+        while columns.len() < wanted && !kinds.is_empty() {
             let kind = varint(&mut kinds).ok_or_else(damaged)?;
             let size = usize::try_from(size_of(kind)).map_err(|_| damaged())?;
             let end = at.checked_add(size).ok_or_else(damaged)?;
@@ -336,7 +360,7 @@ fn columns_of(sql: &str) -> (Vec<String>, Option<usize>) {
 
 /// The parts of a list between commas that are in no parentheses and no quotes.
 fn parts(list: &str) -> Vec<&str> {
-    let (mut depth, mut quote, mut start, mut parts) = (0, None, 0, Vec::new());
+    let (mut depth, mut quote, mut start, mut found) = (0, None, 0, Vec::new());
     for (at, char) in list.char_indices() {
         match (quote, char) {
             (Some(end), char) if char == end => quote = None,
@@ -345,14 +369,14 @@ fn parts(list: &str) -> Vec<&str> {
             (None, '(') => depth += 1,
             (None, ')') => depth -= 1,
             (None, ',') if depth == 0 => {
-                parts.push(&list[start..at]);
+                found.push(&list[start..at]);
                 start = at + 1;
             }
             _ => {}
         }
     }
-    parts.push(&list[start..]);
-    parts
+    found.push(&list[start..]);
+    found
 }
 
 /// The first word of a text, without its quotes, and the rest.
@@ -397,5 +421,67 @@ mod tests {
         assert_eq!(read(&[0xff; 8]), None);
         assert_eq!(cell(1, &[0xff]), Cell::Int(-1));
         assert_eq!(cell(3, &[0x01, 0x00, 0x00]), Cell::Int(65_536));
+    }
+    const PAGE: usize = 512;
+
+    /// A database of three pages: the table `t (a, b)` is in the second one, with cells at these offsets, at the first of which is `row`.
+    fn database(cells: &[u16], row: &[u8], third: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let mut bytes = vec![0; 3 * PAGE];
+        bytes[..16].copy_from_slice(b"SQLite format 3\0");
+        bytes[16..18].copy_from_slice(&512_u16.to_be_bytes());
+        let mut schema = vec![0x06, 0x17, 0x0f, 0x0f, 0x01, 0x37];
+        schema.extend(b"tablett\x02CREATE TABLE t (a, b)");
+        let at = PAGE - schema.len() - 2;
+        bytes[100] = LEAF;
+        bytes[103..105].copy_from_slice(&1_u16.to_be_bytes());
+        bytes[108..110].copy_from_slice(&u16::try_from(at).unwrap().to_be_bytes());
+        bytes[at] = u8::try_from(schema.len()).unwrap();
+        bytes[at + 1] = 1;
+        bytes[at + 2..PAGE].copy_from_slice(&schema);
+        bytes[PAGE] = LEAF;
+        bytes[PAGE + 3..PAGE + 5].copy_from_slice(&u16::try_from(cells.len()).unwrap().to_be_bytes());
+        for (index, cell) in cells.iter().enumerate() {
+            bytes[PAGE + 8 + 2 * index..PAGE + 10 + 2 * index].copy_from_slice(&cell.to_be_bytes());
+        }
+        let start = PAGE + usize::from(cells[0]);
+        bytes[start..start + row.len()].copy_from_slice(row);
+        bytes[2 * PAGE..2 * PAGE + third.len()].copy_from_slice(third);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        std::fs::write(&path, bytes).unwrap();
+        (folder, path)
+    }
+
+    fn first_column(path: &Path) -> Result<Vec<Cell>, SqliteError> {
+        let mut cells = Vec::new();
+        Database::open(path)?.rows("t", &["a"], &mut |row| cells.extend_from_slice(row))?;
+        Ok(cells)
+    }
+
+    #[test]
+    fn damaged_pages_cost_no_more_than_the_file() {
+        // Two columns of one byte each; the second one's is not there, and nobody asks for it.
+        let row = [4, 1, 3, 1, 1, 7];
+        let (_folder, path) = database(&[400], &row, &[]);
+        assert_eq!(first_column(&path).unwrap(), [Cell::Int(7)]);
+        let (_folder, path) = database(&[400; 150], &row, &[]);
+        let error = first_column(&path).unwrap_err().to_string();
+        assert!(error.ends_with("the rows of a page overlap"), "{error}");
+        // A row of a million bytes, 256 of which are in its page; its overflow page follows itself.
+        let row = [&[0xbd, 0x84, 0x40, 1][..], &[0; 256], &3_u32.to_be_bytes()].concat();
+        let (_folder, path) = database(&[200], &row, &3_u32.to_be_bytes());
+        let error = first_column(&path).unwrap_err().to_string();
+        assert!(error.ends_with(CIRCLES), "{error}");
+    }
+
+    #[test]
+    fn pipes_beside_a_database_are_not_read() {
+        let (folder, path) = database(&[400], &[4, 1, 3, 1, 1, 7, 8], &[]);
+        for name in ["a.db-journal", "a.db-wal", "b.db"] {
+            let status = std::process::Command::new("mkfifo").arg(folder.path().join(name)).status().unwrap();
+            assert!(status.success());
+        }
+        assert_eq!(first_column(&path).unwrap(), [Cell::Int(7)]);
+        assert!(Database::open(&folder.path().join("b.db")).is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::{
     io,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use super::SqliteError;
@@ -19,6 +20,49 @@ const FRAME_HEADER: usize = 24;
 /// Beginnings of a rollback journal and of a write-ahead log; the lowest bit of the latter is set if its sums are of big-endian words.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const LOG_MAGIC: u32 = 0x377f_0682;
+
+/// The state of a database: it has changed since if one of these has. Changes that are only added to the write-ahead log do not count,
+/// because pages that were there keep their content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    length: u64,
+    modified: SystemTime,
+    header: Vec<u8>,
+    log_header: Option<Vec<u8>>,
+    has_journal: bool,
+}
+
+impl State {
+    /// The state of the database at a path.
+    pub(crate) fn of(path: &Path) -> Result<Self, SqliteError> {
+        Self::read(path).map_err(|source| SqliteError::Io { path: path.to_owned(), source })
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self {
+            length: metadata.len(),
+            modified: metadata.modified()?,
+            header: beginning(path, HEADER).unwrap_or_default(),
+            log_header: beginning(&beside(path, "-wal"), LOG_HEADER),
+            has_journal: beside(path, "-journal").exists(),
+        })
+    }
+}
+
+/// The first bytes of a file, if it has as many.
+fn beginning(path: &Path, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    opened(path).ok()??.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+/// The path of a file that belongs to a database.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(end);
+    name.into()
+}
 
 /// The pages of a database.
 pub(super) struct Pages {
@@ -35,7 +79,7 @@ impl Pages {
     pub(super) fn open(path: &Path) -> Result<Self, SqliteError> {
         let failed = |source: io::Error| SqliteError::Io { path: path.to_owned(), source };
         let format = |reason: &str| SqliteError::Format { path: path.to_owned(), reason: reason.to_owned() };
-        let file = File::open(path).map_err(failed)?;
+        let file = opened(path).map_err(failed)?.ok_or_else(|| format("it is no file"))?;
         let length = file.metadata().map_err(failed)?.len();
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).map_err(|_| format("it is too short"))?;
@@ -66,25 +110,20 @@ impl Pages {
         Ok(pages)
     }
 
-    fn beside(&self, end: &str) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(end);
-        name.into()
-    }
-
     /// True if there is a rollback journal, with which the change of a killed program would be undone.
     fn is_interrupted(&self) -> bool {
-        let Ok(journal) = File::open(self.beside("-journal")) else { return false };
+        let Ok(Some(journal)) = opened(&beside(&self.path, "-journal")) else { return false };
         let mut magic = [0; 8];
         journal.read_exact_at(&mut magic, 0).is_ok() && magic == JOURNAL_MAGIC
     }
 
     /// The pages of the finished changes in the write-ahead log, if there is one.
     fn read_log(&self) -> io::Result<Option<(File, HashMap<u32, u64>)>> {
-        let log = match File::open(self.beside("-wal")) {
+        let log = match opened(&beside(&self.path, "-wal")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             log => log?,
         };
+        let Some(log) = log else { return Ok(None) };
         let mut header = [0; LOG_HEADER];
         if log.read_exact_at(&mut header, 0).is_err() {
             return Ok(None);
@@ -146,6 +185,11 @@ impl Pages {
     pub(super) fn damaged(&self, reason: &str) -> SqliteError {
         SqliteError::Format { path: self.path.clone(), reason: reason.to_owned() }
     }
+}
+
+/// Opens a file; `None` if it is none: to open a pipe lasts until another program writes to it.
+fn opened(path: &Path) -> io::Result<Option<File>> {
+    if std::fs::metadata(path)?.is_file() { File::open(path).map(Some) } else { Ok(None) }
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
