@@ -167,7 +167,9 @@ impl Study {
             TableKind::Analysis(analysis) => Some((analysis.of.step, analysis.of.only.clone())),
             _ => None,
         });
-        for (step, selection) in claims.flat_map(Claim::selections).chain(tables) {
+        // A claim is also judged over all seeds.
+        let of_claim = |claim: &Claim| claim.over_all("seed").as_ref().unwrap_or(claim).selections();
+        for (step, selection) in claims.flat_map(of_claim).chain(tables) {
             let axis_values = resolved(&self.recipe, &selection);
             let points = self.steps[step].iter().filter(|(point, _)| selected(point, &axis_values));
             jobs.extend(points.map(|(_, id)| *id));

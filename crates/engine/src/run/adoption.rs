@@ -17,7 +17,7 @@ pub struct Adoptable {
 /// Points of a curve after the step of a trial that a program may be compared with.
 const MAX_FURTHER_POINTS: usize = 100;
 /// Points from which on a curve may have been thinned out.
-const MIN_THINNED_POINTS: usize = 1000;
+pub(crate) const MIN_THINNED_POINTS: usize = 1000;
 
 impl Adoptable {
     /// The first steps of the record; `None` if it has no value of them.
@@ -37,11 +37,11 @@ impl Adoptable {
                 at: curve.at.into_iter().take(end).collect(),
                 values: curve.values.into_iter().take(end).collect(),
             };
-            let complete = match (first, is_thinned) {
-                (Some(_), _) => Some(after),
-                // Up to the step of the record's first steps, its curve has all points.
-                (None, true) => Some(own.map_or(0, |own| own.after)),
-                (None, false) => curve.at.last().copied().filter(|_| is_cut),
+            // First steps that were taken from a curve that had been thinned out lack points, too.
+            let complete = if first.is_some() || is_thinned {
+                Some(own.and_then(|own| own.complete.get(name)).copied().unwrap_or(0))
+            } else {
+                curve.at.last().copied().filter(|_| is_cut)
             };
             beginning.complete.extend(complete.map(|step| (name.clone(), step)));
             beginning.curves.insert(name.clone(), curve);

@@ -66,7 +66,7 @@ use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device, tasks::launched};
 
 pub use self::{
-    adoption::Adoptable,
+    adoption::{Adoptable, MIN_THINNED_POINTS},
     arriving::{Arriving, Notice},
     at_once::AtOnce,
     event::{Observer, RunEvent, Summary},

@@ -17,7 +17,7 @@ use super::{program, report::Checkpoint};
 use crate::{
     format::clean,
     record::{self, depends_on_machine},
-    run::{ABOUT, Scratch},
+    run::{ABOUT, MIN_THINNED_POINTS, Scratch},
 };
 
 /// Time for a program to end after SIGTERM.
@@ -32,6 +32,9 @@ pub(super) struct Comparison {
     states: BTreeMap<u64, String>,
     /// The curves at the first moment at which they went beyond the step of the trial.
     first: Option<BTreeMap<String, Curve>>,
+    /// The names of the curves that had all of their points at that moment. Those of a resumed program, or of one that reports all
+    /// at its end, may have been thinned out before.
+    whole: BTreeSet<String>,
     state: State,
 }
 
@@ -62,7 +65,8 @@ impl Comparison {
     pub(super) fn new(trial: &Trial, scratch: &Path) -> Self {
         let state = if trial.earlier.is_some() { State::Open } else { State::Closed };
         let (trial, folder) = (trial.clone(), scratch.to_owned());
-        Self { trial, scratch: Scratch::new(scratch), folder, states: BTreeMap::new(), first: None, state }
+        let (states, whole) = (BTreeMap::new(), BTreeSet::new());
+        Self { trial, scratch: Scratch::new(scratch), folder, states, first: None, whole, state }
     }
 
     /// Compares the curves so far, and ends the program if its first steps are those of the earlier run. Returns a notice if
@@ -86,6 +90,8 @@ impl Comparison {
             curves().into_iter().filter(|(name, curve)| is_compared(name, curve)).collect();
         if self.first.is_none() && newest(&curves).is_some_and(|step| step > self.trial.after) {
             self.first = Some(until(&curves, self.trial.after));
+            let whole = curves.iter().filter(|(_, curve)| curve.at.len() < MIN_THINNED_POINTS);
+            self.whole = whole.map(|(name, _)| name.clone()).collect();
         }
         let earlier = self.trial.earlier.as_ref().filter(|_| self.state == State::Open)?;
         match compare(earlier, &curves, &self.states, self.trial.after) {
@@ -124,7 +130,9 @@ impl Comparison {
         let mut first = self.first.unwrap_or_default();
         let as_recorded = until(curves, self.trial.after);
         first.retain(|name, curve| as_recorded.get(name) != Some(curve));
-        let complete = first.keys().map(|name| (name.clone(), self.trial.after)).collect();
+        let is_short = |name: &str| curves.get(name).is_some_and(|curve| curve.at.len() < MIN_THINNED_POINTS);
+        let whole = self.whole.into_iter().filter(|name| first.contains_key(name) || !is_short(name));
+        let complete = whole.map(|name| (name, self.trial.after)).collect();
         Beginning { after: self.trial.after, curves: first, states: self.states, complete }
     }
 
@@ -250,7 +258,16 @@ impl Pair<'_> {
                 _ => return Err(step),
             }
         }
+        is_open |= self.next(after).is_some_and(|next| !now.contains_key(&next));
         Ok((count, is_open))
+    }
+
+    /// The first step of the earlier curve from `after` on, if the curve begins before it. A value of the time before the first
+    /// update is that of every edit, so it does not stand for a curve that is reported rarely.
+    fn next(&self, after: u64) -> Option<u64> {
+        let steps = &self.then?.at;
+        steps.first().filter(|first| **first < after)?;
+        steps.iter().copied().find(|step| *step >= after)
     }
 }
 
@@ -317,6 +334,14 @@ mod tests {
             different("`loss` differs at step 100")
         );
         assert_eq!(verdict(&then, &[("loss", &[(0, 3.0), (100, 2.0)])]), equal(100, &[("loss", 2)]));
+        // A curve with every step does not decide for it.
+        let rate: Vec<(u64, f64)> = (0..=200).map(|step| (step, 0.1)).collect();
+        let then = [then[0], ("rate", &rate[..])];
+        let at = |count: usize, loss| verdict(&then, &[("loss", loss), ("rate", &rate[..count])]);
+        assert_eq!(at(3, &[(0, 3.0)]), Verdict::Open);
+        assert_eq!(at(41, &[(0, 3.0)]), Verdict::Open);
+        assert_eq!(at(101, &[(0, 3.0), (100, 2.5)]), different("`loss` differs at step 100"));
+        assert_eq!(at(101, &[(0, 3.0), (100, 2.0)]), equal(100, &[("loss", 2), ("rate", 101)]));
     }
 
     #[test]
@@ -352,6 +377,19 @@ mod tests {
         let then = curves(&[("loss", &[(0, 3.0), (1, 2.0), (4, 1.0)])]);
         let earlier = Beginning { curves: then, complete, ..Beginning::default() };
         assert_eq!(compare(&earlier, &curves(&[LOSS]), &BTreeMap::new(), 2), equal(4, &[("loss", 3)]));
+    }
+
+    #[test]
+    fn first_steps_are_complete_only_if_their_curve_is_not_thinned_yet() {
+        let all: Vec<(u64, f64)> = (0..5000).map(|step| (step, 1.0)).collect();
+        let thinned: Vec<(u64, f64)> = all.iter().copied().filter(|(step, _)| step % 4 == 0).collect();
+        let recorded = curves(&[("loss", &thinned)]);
+        for (at_first, complete) in [(&all[..10], Some(2)), (&thinned[..], None)] {
+            let mut comparison = Comparison::new(&Trial { after: 2, earlier: None }, Path::new("."));
+            assert_eq!(comparison.look(&[], || curves(&[("loss", at_first)])), None);
+            let beginning = comparison.beginning(&recorded);
+            assert_eq!(beginning.complete.get("loss").copied(), complete);
+        }
     }
 
     #[test]
