@@ -17,7 +17,7 @@ pub struct Adoptable {
 /// Points of a curve after the step of a trial that a program may be compared with.
 const MAX_FURTHER_POINTS: usize = 100;
 /// Points from which on a curve may have been thinned out.
-pub(crate) const MIN_THINNED_POINTS: usize = 1000;
+pub const MIN_THINNED_POINTS: usize = 1000;
 
 impl Adoptable {
     /// The first steps of the record; `None` if it has no value of them.
