@@ -148,7 +148,7 @@ const drawChart = (title, { x, y, series }, small) => {
       cursor: { drag: { x: true, y: true, uni: 24, dist: STILL, click: () => {} }, ...(dotted ? { dataIdx: found } : {}) },
       hooks: { setCursor: [say], setSelect: [(self) => { state.zoomed ||= self.select.width > 0; }] },
     }, data, place);
-    if (dotted && series.some((line) => line.jobs)) {
+    if (series.some((line) => line.jobs)) {
       let down = null;
       chart.over.addEventListener("mousedown", (event) => { down = event; });
       chart.over.addEventListener("click", (event) => {
@@ -180,7 +180,7 @@ const drawChart = (title, { x, y, series }, small) => {
   const reset = make("button", "Whole range", "plain");
   reset.type = "button";
   reset.addEventListener("click", build);
-  tools.append(reset, make("span", dotted && series.some((line) => line.jobs) ? "Drag to zoom. Click a dot to open its job." : "Drag to zoom.", "note"));
+  tools.append(reset, make("span", series.some((line) => line.jobs) ? "Drag to zoom. Click a dot to open its job." : "Drag to zoom.", "note"));
   build();
   place.addEventListener("dblclick", () => { state.zoomed = false; });
   new ResizeObserver(() => {

@@ -32,7 +32,9 @@ const jobList = (section, data, load, kept = {}) => {
   view.shown = () => (view.chosen ?? columns.filter((column) => column.first).map(({ id }) => id)).filter((id) => byId.has(id));
   const save = () => writeAddress({
     filter: text.value, step: step.value, state: state.value, group: group.value, sort: view.order ? `${view.order.down ? "-" : ""}${view.order.id}` : "",
-    columns: view.chosen, pins: view.pins, widths: [...view.widths].map(([id, width]) => `${width}:${id}`), jobs: [...view.picks],
+    columns: view.chosen?.length === 0 ? "," : view.chosen, pins: view.pins, widths: [...view.widths].map(([id, width]) => `${width}:${id}`),
+    // A server refuses an address that is too long: more jobs than are drawn are not in it.
+    jobs: view.picks.size <= 1000 ? [...view.picks] : [],
   });
   const chooser = columnChooser(of("columns"), view, () => show());
   const read = () => {
@@ -42,7 +44,7 @@ const jobList = (section, data, load, kept = {}) => {
     FIXED.state.of = (row) => data.states.indexOf(row.state);
     const values = (names) => names.map((name) => [name, name]);
     fill(step, [["", "every step"], ...values([...new Set(data.steps)])]);
-    fill(state, [["", "any state"], ...values(data.states.filter((name) => rows.some((row) => row.state === name)))]);
+    fill(state, [["", "any state"], ...values(data.states.filter((name) => name === (state.value || view.state) || rows.some((row) => row.state === name)))]);
     const axes = columns.filter(({ kind }) => kind === "axis");
     const seeded = axes.some(({ name }) => data.seeds.includes(name));
     fill(group, [["", "no groups"], ...(seeded ? [[CONFIGURATION, "by configuration"]] : []), ...axes.map(({ name }) => [name, `by ${name}`])]);

@@ -29,6 +29,12 @@ const rangeWord = (scale, from, to) => {
 };
 const linkedPlots = (box, data, list) => {
   const asked = readAddress();
+  // The name of a column in a filter: its identifier where the name means another one.
+  const wordOf = (column) => {
+    const isName = (name) => name.toLowerCase() === column.name.toLowerCase();
+    const first = list.columns().find(({ name }) => isName(name));
+    return ["state", "step"].some(isName) || first !== column ? column.id : column.name;
+  };
   const state = Object.fromEntries(["plot", "px", "py", "pcolor", "psize", "better"].map((name) => [name, asked.text(name)]));
   const [tools, place, note] = [make("div", undefined, "choices"), make("div", undefined, "plots"), make("p", "", "note")];
   const inputs = {};
@@ -134,8 +140,8 @@ const linkedPlots = (box, data, list) => {
     const share = (at) => (bottom - at) / (bottom - top);
     drag(element, pen, (begin, end) => {
       const index = nearest(begin);
-      list.restrict([[dimensions[index].name, rangeWord(scales[index], share(begin[1]), share(end[1]))]]);
-    }, (at) => list.restrict([[dimensions[nearest(at)].name, ""]]));
+      list.restrict([[wordOf(dimensions[index]), rangeWord(scales[index], share(begin[1]), share(end[1]))]]);
+    }, (at) => list.restrict([[wordOf(dimensions[nearest(at)]), ""]]));
     note.textContent = "Drag along an axis to restrict the list and the curves to a range; a click on the axis ends that. The range is a word of the filter, which can be typed as well.";
   };
   const scatter = () => {
@@ -180,7 +186,7 @@ const linkedPlots = (box, data, list) => {
     pen.restore();
     drag(element, pen, (begin, end) => {
       const [across, up] = [(at) => (at - left) / (right - left), (at) => (bottom - at) / (bottom - top)];
-      list.restrict([[x.name, rangeWord(sx, across(begin[0]), across(end[0]))], ...(x === y ? [] : [[y.name, rangeWord(sy, up(begin[1]), up(end[1]))]])]);
+      list.restrict([[wordOf(x), rangeWord(sx, across(begin[0]), across(end[0]))], ...(x === y ? [] : [[wordOf(y), rangeWord(sy, up(begin[1]), up(end[1]))]])]);
     }, (at) => {
       const near = found.map((row) => [dot(row), row]).filter(([dot]) => dot && Math.hypot(dot[0] - at[0], dot[1] - at[1]) < 12);
       near.sort(([one], [other]) => Math.hypot(one[0] - at[0], one[1] - at[1]) - Math.hypot(other[0] - at[0], other[1] - at[1]));
@@ -219,7 +225,7 @@ const linkedPlots = (box, data, list) => {
         button.title = `mean of ${plural(values.length, "job")}`;
         const share = high > low ? (meanOf(values) - low) / (high - low) : 0.5;
         cell.style.background = `hsl(210 65% ${dark.matches ? 14 + 18 * share : 96 - 28 * share}%)`;
-        button.addEventListener("click", () => list.restrict([[x.name, other], [y.name, name]]));
+        button.addEventListener("click", () => list.restrict([[wordOf(x), other], [wordOf(y), name]]));
         cell.append(button);
         return cell;
       }));

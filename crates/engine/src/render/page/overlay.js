@@ -51,7 +51,7 @@ const minus = (line, base) => {
 // `source` has the names of series with their units (`names`), reads curves (`read`), and knows those of running jobs (`running`).
 const curveOverlay = (box, data, list, source) => {
   const asked = readAddress();
-  const state = { charts: asked.list("charts"), x: asked.text("x"), color: asked.text("color"), mean: asked.has("mean"), base: asked.text("minus"), smooth: Number(asked.text("smooth")) || 0, logX: asked.text("log").includes("x"), logY: asked.text("log").includes("y"), range: null };
+  const state = { charts: asked.list("charts"), x: asked.text("x"), color: asked.text("color"), mean: asked.has("mean"), base: asked.text("minus"), smooth: Math.max(0, Math.min(0.99, Number(asked.text("smooth")) || 0)), logX: asked.text("log").includes("x"), logY: asked.text("log").includes("y"), range: null };
   const save = () => writeAddress({ charts: state.charts.join() === firstCharts().join() ? "" : state.charts, x: state.x, color: state.color === firstColor() ? "" : state.color, mean: state.mean ? "1" : "", minus: state.base, smooth: state.smooth ? String(state.smooth) : "", log: `${state.logX ? "x" : ""}${state.logY ? "y" : ""}` });
   const [title, note, tools, place, legend] = [make("h3", "Curves"), make("p", "", "note"), make("div", undefined, "choices"), make("div", undefined, "overlays"), make("ul", undefined, "choices keys")];
   note.setAttribute("role", "status");
@@ -80,6 +80,8 @@ const curveOverlay = (box, data, list, source) => {
   };
   const options = () => {
     const names = source.names().map(([name]) => name);
+    // Before the first result, the series that the address names may still come.
+    if (!names.length) return;
     state.charts = state.charts.filter((name) => names.includes(name));
     if (!state.charts.length) state.charts = firstCharts();
     fill(add, [["", "add a chart"], ...names.filter((name) => !state.charts.includes(name)).map((name) => [name, name])], "");
@@ -225,6 +227,9 @@ const curveOverlay = (box, data, list, source) => {
     chart.readout.textContent = value === null ? `${state.x || "step"} ${short(at)}` : `${state.x || "step"} ${short(at)} · ${line.label}: ${short(value)}`;
   };
   const zoom = (range, of) => {
+    // A logarithmic axis has no place for zero, and no marks far from one.
+    const fits = !range || (range.every(Number.isFinite) && range[0] < range[1] && (!state.logX || (range[0] >= 1e-15 && range[1] <= 1e15)));
+    if (!fits) return;
     state.range = range;
     charts.forEach((chart) => { chart.limits = chart === of ? chart.limits : null; });
     render();
@@ -314,14 +319,21 @@ const curveOverlay = (box, data, list, source) => {
         chart.maps.set(chart.wanted, new Map());
       }
       const [wanted, known] = [chart.wanted, chart.maps.get(chart.wanted)];
+      let failure = null;
       const missing = drawn().filter(({ key, state }) => (state === "done" || state === "cached") && !known.has(key));
       missing.forEach(({ key }) => known.set(key, null));
-      if (!missing.length) continue;
+      if (!missing.length) {
+        render();
+        continue;
+      }
       await source.read(missing, request, (found) => {
         found.forEach((curve, key) => known.set(key, curve));
         if (chart.wanted === wanted) render();
         return chart.wanted === wanted;
-      }).catch(() => { missing.forEach(({ key }) => known.get(key) ?? known.delete(key)); });
+      }).catch((error) => { failure = error; });
+      // Curves that were not read, because of a failure or of another range, are requested again.
+      if (failure || chart.wanted !== wanted) missing.forEach(({ key }) => known.get(key) ?? known.delete(key));
+      if (failure) note.textContent += ` Some could not be read: ${failure.message}.`;
       if (chart.wanted !== wanted) return;
     }
   };
@@ -343,8 +355,8 @@ const curveOverlay = (box, data, list, source) => {
   chooses(tint, ({ value }) => { [state.color, state.base] = [value, ""]; });
   chooses(base, ({ value }) => { state.base = value; });
   chooses(mean, ({ checked }) => { state.mean = checked; });
-  chooses(logX, ({ checked }) => { state.logX = checked; });
-  chooses(logY, ({ checked }) => { state.logY = checked; });
+  chooses(logX, ({ checked }) => { [state.logX, state.range] = [checked, null]; });
+  chooses(logY, ({ checked }) => { state.logY = checked; charts.forEach((chart) => { chart.limits = null; }); });
   chooses(smooth, ({ value }) => { state.smooth = Number(value); });
   dark.addEventListener("change", () => refresh());
   // Drawing waits for the list, which answers at once.

@@ -29,7 +29,8 @@ if (data.pickable) {
         const curves = data.details[key]?.curves ?? [];
         const [values, places] = [y, x].map((name) => curves.find((curve) => curve.name === name));
         if (!values || (x && !places)) return [key, { x: [], y: [] }];
-        const pairs = values.at.map((at, index) => [x ? places.values[places.at.indexOf(at)] : at, values.values[index]]).filter(([at]) => at !== undefined);
+        // Each series was thinned out on its own: places between those that are left are interpolated.
+        const pairs = values.at.map((at, index) => [x ? valueAt({ x: places.at, y: places.values }, at) : at, values.values[index]]).filter(([at]) => at !== null);
         if (x) pairs.sort((one, other) => one[0] - other[0]);
         return [key, { x: pairs.map(([at]) => at), y: pairs.map(([, value]) => value) }];
       };
