@@ -349,8 +349,8 @@ mod tests {
     fn journal(operations: &[Json]) -> Runs {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.log");
-        let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
-        std::fs::write(&path, lines).unwrap();
+        let lines: Vec<String> = operations.iter().map(Json::to_string).collect();
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
         read_journal(&path).unwrap()
     }
 

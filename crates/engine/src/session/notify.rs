@@ -46,6 +46,9 @@ struct Subscription {
     sent: BTreeMap<Occasion, (Instant, usize)>,
 }
 
+/// A way to send a message; the error is a sentence.
+type Send = Box<dyn FnOnce(&Message) -> Result<(), String> + std::marker::Send>;
+
 /// A message.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
@@ -172,7 +175,7 @@ impl Subscription {
         let message = Message { event: occasion.word(), study: self.study.clone(), title, text };
         let Notify { command, webhook, desktop, mail, .. } = self.notify.clone();
         let mut sending = Vec::new();
-        let mut start = |send: Box<dyn FnOnce(&Message) -> Result<(), String> + Send>| {
+        let mut start = |send: Send| {
             let (sender, receiver): (Sender<Result<(), String>>, _) = channel();
             let message = message.clone();
             let work = move || drop(sender.send(send(&message)));

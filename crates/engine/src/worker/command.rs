@@ -149,9 +149,7 @@ fn attempt(
     let observer = tracking.as_ref().and_then(Tracking::hook);
     let exit = program::run(programs, launcher.as_ref(), observer, on_line, &mut on_word)
         .map_err(|error| not_started(command, place, &error))?;
-    if let Some(launcher) = launcher.as_ref().filter(|_| !exit.status.success()) {
-        launcher.clear();
-    }
+    launcher.iter().filter(|_| !exit.status.success()).for_each(Launcher::clear);
     let (reports, mut keeper, comparison) = follower.finish().map_err(disk("the reports cannot be read"))?;
     if let Some(agreement) = comparison.as_ref().and_then(Comparison::agreed) {
         return adopt(agreement, tracking, place, folder, channel);
