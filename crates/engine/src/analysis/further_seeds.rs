@@ -38,7 +38,7 @@ struct Further {
     step: usize,
     point: Point,
     /// A job of the study that differs in its seed only.
-    like: JobId,
+    job: JobId,
     key: Key,
 }
 
@@ -61,32 +61,33 @@ impl FurtherSeeds {
         if !steps.any(|(step, points)| points.iter().any(|point| is_seeded(step, point))) {
             return Ok(None);
         }
-        let planned: HashSet<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-        if store.keys()?.iter().all(|key| planned.contains(key)) {
+        let planned_keys: HashSet<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+        if store.keys()?.iter().all(|key| planned_keys.contains(key)) {
             return Ok(None);
         }
         let index = store.index()?;
         let entries = Entries { by_key: index.iter().map(|entry| (entry.key, entry)).collect(), store };
-        let mut others: HashMap<String, Vec<&Entry>> = HashMap::new();
-        for entry in index.iter().filter(|entry| !planned.contains(&entry.key) && seed_of(&entry.label).is_some()) {
-            others.entry(shape(&entry.identity)).or_default().push(entry);
+        let mut by_shape: HashMap<String, Vec<&Entry>> = HashMap::new();
+        for entry in index.iter().filter(|entry| !planned_keys.contains(&entry.key) && seed_of(&entry.label).is_some())
+        {
+            by_shape.entry(shape(&entry.identity)).or_default().push(entry);
         }
-        let mut all = Vec::new();
-        for (own, known) in configurations(plan, study, &jobs, &entries) {
+        let mut records = Vec::new();
+        for (configuration, known_seeds) in configurations(plan, study, &jobs, &entries) {
             let mut newest: BTreeMap<&str, &Entry> = BTreeMap::new();
-            for other in others.get(&shape(&own.entry.identity)).into_iter().flatten() {
-                let Some(seed) = seed_of(&other.label).filter(|seed| !known.contains(*seed)) else { continue };
+            for other in by_shape.get(&shape(&configuration.entry.identity)).into_iter().flatten() {
+                let Some(seed) = seed_of(&other.label).filter(|seed| !known_seeds.contains(*seed)) else { continue };
                 let is_newer = newest.get(seed).is_none_or(|entry| entry.started < other.started);
-                if is_newer && entries.are_alike(own.entry, other, [&own.seed, seed]) {
+                if is_newer && entries.are_alike(configuration.entry, other, [&configuration.seed, seed]) {
                     newest.insert(seed, other);
                 }
             }
-            all.extend(newest.into_iter().filter_map(|(seed, entry)| {
-                let point = with_seed(own.point, &Value::Int(seed.parse().ok()?));
-                Some(Further { step: own.step, point, like: own.job, key: entry.key })
+            records.extend(newest.into_iter().filter_map(|(seed, entry)| {
+                let point = with_seed(configuration.point, &Value::Int(seed.parse().ok()?));
+                Some(Further { step: configuration.step, point, job: configuration.job, key: entry.key })
             }));
         }
-        Self::with(plan, study, results, store, all)
+        Self::with(plan, study, results, store, records)
     }
 
     /// The study with these points and their records.
@@ -95,21 +96,22 @@ impl FurtherSeeds {
         study: &Study,
         results: &Results,
         store: &Store,
-        all: Vec<Further>,
+        records: Vec<Further>,
     ) -> io::Result<Option<Self>> {
-        let stamped: Vec<_> = all.iter().filter_map(|further| Some((further.key, store.stamp(further.key)?))).collect();
+        let stamped: Vec<_> =
+            records.iter().filter_map(|record| Some((record.key, store.stamp(record.key)?))).collect();
         let metrics = study.recipe.metrics().collect();
         let lines = store.measured_by(&stamped, &metrics).map_err(io::Error::other)?;
         let mut lines: HashMap<Key, Measured> = lines.into_iter().map(|line| (line.key, line)).collect();
         let (mut study, mut measured) = (study.clone(), results.measured().clone());
         let mut next = plan.jobs().count();
-        for Further { step, point, like, key } in all {
+        for Further { step, point, job, key } in records {
             let Some(line) = lines.remove(&key) else { continue };
             let id = JobId::new(next);
             next += 1;
             study.steps[step].push((point, id));
-            // Claims about a scale need the parameters of all jobs. Those of the seed are no size.
-            if let Some(values) = study.values.get(&like).cloned() {
+            // Claims with `scale` need the parameters of all jobs.
+            if let Some(values) = study.values.get(&job).cloned() {
                 study.values.insert(id, values);
             }
             measured.insert(id, line);
@@ -120,13 +122,13 @@ impl FurtherSeeds {
 
 /// The jobs of a claim, each with its step.
 fn of_claim(claim: &Claim, study: &Study) -> Vec<(usize, JobId)> {
-    let whole = claim.over_all(SEED).unwrap_or_else(|| claim.clone());
+    let whole_claim = claim.over_all(SEED).unwrap_or_else(|| claim.clone());
     let of_side = |(step, selection): (usize, Selection)| {
         let only = resolved(&study.recipe, &selection);
         let points = study.steps[step].iter().filter(|(point, _)| selected(point, &only));
         points.map(|(_, job)| (step, *job)).collect::<Vec<_>>()
     };
-    whole.selections().into_iter().flat_map(of_side).collect()
+    whole_claim.selections().into_iter().flat_map(of_side).collect()
 }
 
 /// A measured point of each configuration, with all seeds that the study has of it.
@@ -140,25 +142,25 @@ fn configurations<'a>(
     for (step, points) in study.steps.iter().enumerate() {
         for (point, job) in points.iter().filter(|(_, job)| jobs.contains(&(step, *job))) {
             let Some(seed) = point.get(SEED).map(Value::to_string) else { continue };
-            let (own, seeds) = all.entry((step, point.but(SEED))).or_default();
+            let (configuration, seeds) = all.entry((step, point.but(SEED))).or_default();
             seeds.insert(seed.clone());
-            if let (None, Some(entry)) = (&own, entries.by_key.get(&plan.job(*job).key)) {
-                *own = Some(Own { step, point, job: *job, seed, entry });
+            if let (None, Some(entry)) = (&configuration, entries.by_key.get(&plan.job(*job).key)) {
+                *configuration = Some(Own { step, point, job: *job, seed, entry });
             }
         }
     }
-    all.into_values().filter_map(|(own, seeds)| Some((own?, seeds))).collect()
+    all.into_values().filter_map(|(configuration, seeds)| Some((configuration?, seeds))).collect()
 }
 
 impl Entries<'_> {
     /// True if two records differ in their seeds only: in their parameters and those of the jobs that they needed, and not in the
     /// files that their programs read.
-    fn are_alike(&self, own: &Entry, other: &Entry, seeds: [&str; 2]) -> bool {
-        let (a, b) = (&own.identity, &other.identity);
+    fn are_alike(&self, entry: &Entry, other: &Entry, seeds: [&str; 2]) -> bool {
+        let (a, b) = (&entry.identity, &other.identity);
         let bare =
             |identity: &Identity| Identity { params: Values::new(), needs: Needed::default(), ..identity.clone() };
         let is_same_code =
-            own.read == other.read || self.files_of(own).is_some_and(|files| self.files_of(other) == Some(files));
+            entry.read == other.read || self.files_of(entry).is_some_and(|files| self.files_of(other) == Some(files));
         let (needs, other_needs): (Vec<Key>, Vec<Key>) = (a.needs.iter().collect(), b.needs.iter().collect());
         let partner = |need: &Key| {
             let alike = |other: &&Key| *other == need || self.need_alike(*need, **other, seeds);
@@ -169,15 +171,15 @@ impl Entries<'_> {
         // Values of needed jobs are in parameters by the keys of these jobs.
         let swaps: Vec<(Key, Key)> = needs.iter().copied().zip(partners.iter().copied()).collect();
         is_same_code
-            && rest_of(&own.label) == rest_of(&other.label)
+            && rest_of(&entry.label) == rest_of(&other.label)
             && bare(a) == bare(b)
             && params_alike(&a.params, &b.params, seeds, &swaps)
             && distinct.len() == other_needs.len()
     }
 
-    fn need_alike(&self, own: Key, other: Key, seeds: [&str; 2]) -> bool {
-        let entries = self.by_key.get(&own).zip(self.by_key.get(&other));
-        entries.is_some_and(|(own, other)| self.are_alike(own, other, seeds))
+    fn need_alike(&self, key: Key, other: Key, seeds: [&str; 2]) -> bool {
+        let entries = self.by_key.get(&key).zip(self.by_key.get(&other));
+        entries.is_some_and(|(entry, other)| self.are_alike(entry, other, seeds))
     }
 
     /// Digest of the files and packages that the program of a record read; `None` if it is unknown.
@@ -200,30 +202,31 @@ fn shape(identity: &Identity) -> String {
 
 /// True if parameters are equal except where one has the one seed and the other the other seed, or where they have the keys of two
 /// needed jobs that are alike.
-fn params_alike(own: &Values, other: &Values, [seed, other_seed]: [&str; 2], swaps: &[(Key, Key)]) -> bool {
-    let swapped =
-        |text: String| swaps.iter().fold(text, |text, (own, other)| text.replace(&own.to_string(), &other.to_string()));
-    let rest = |values: &Values| -> Vec<(String, String)> {
-        let rest = values.iter().filter(|(name, _)| name.as_str() != SEED);
-        rest.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+fn params_alike(params: &Values, other: &Values, [seed, other_seed]: [&str; 2], swaps: &[(Key, Key)]) -> bool {
+    let swapped = |text: String| {
+        swaps.iter().fold(text, |text, (key, other_key)| text.replace(&key.to_string(), &other_key.to_string()))
     };
-    let own: Vec<(String, String)> = rest(own).into_iter().map(|(name, value)| (name, swapped(value))).collect();
+    let rest = |values: &Values| -> Vec<(String, String)> {
+        let entries = values.iter().filter(|(name, _)| name.as_str() != SEED);
+        entries.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    let entries: Vec<(String, String)> = rest(params).into_iter().map(|(name, value)| (name, swapped(value))).collect();
     let other = rest(other);
     let is_alike = |a: &str, b: &str| {
         let (a, b): (Vec<_>, Vec<_>) = (parts(a).collect(), parts(b).collect());
         a.len() == b.len() && a.iter().zip(&b).all(|((a, _), (b, _))| a == b || (*a == seed && *b == other_seed))
     };
-    own.len() == other.len() && own.iter().zip(&other).all(|(a, b)| a.0 == b.0 && is_alike(&a.1, &b.1))
+    entries.len() == other.len() && entries.iter().zip(&other).all(|(a, b)| a.0 == b.0 && is_alike(&a.1, &b.1))
 }
 
 /// A text in runs of digits and of other characters; true for a run of digits.
 fn parts(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut rest = text;
+    let mut tail = text;
     std::iter::from_fn(move || {
-        let is_digits = rest.chars().next()?.is_ascii_digit();
-        let end = rest.find(|char: char| char.is_ascii_digit() != is_digits).unwrap_or(rest.len());
-        let (part, behind) = rest.split_at(end);
-        rest = behind;
+        let is_digits = tail.chars().next()?.is_ascii_digit();
+        let end = tail.find(|char: char| char.is_ascii_digit() != is_digits).unwrap_or(tail.len());
+        let (part, remainder) = tail.split_at(end);
+        tail = remainder;
         Some((part, is_digits))
     })
 }

@@ -1,4 +1,5 @@
-//! What imported runs can decide: seeds per configuration, repeated runs, and the seeds that a comparison of the two best configurations needs.
+//! Decisions that imported runs allow: seeds per configuration, repeated runs, and the seeds that a comparison of the two best configurations
+//! needs.
 
 use std::collections::BTreeMap;
 

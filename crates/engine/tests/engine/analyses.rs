@@ -14,6 +14,11 @@ with open(os.environ['SWEEP_REPORT'], 'a') as report:
         reached = 10 + seed if is_fast else 20 + 5 * seed
         for step in range(1, 31):
             print(json.dumps({'step': step, 'loss': reached / step}), file=report)
+    elif given['kind'] == 'wild':
+        for step in range(1, 31):
+            is_calm = given['method'] == 'calm' or seed == 0
+            loss = 12 / step if is_calm else 9 / step if step < 6 else float('nan')
+            print(json.dumps({'step': step, 'loss': loss, 'height': float(seed)}), file=report)
     elif given['kind'] == 'size':
         width = int(given['width'])
         noise = 1 + 0.003 * ((7 * width + seed) % 3 - 1)
@@ -81,6 +86,30 @@ fn numbers_of_curves_are_compared_by_an_axis() {
     // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
     near(value(&sandbox, "height", "fast", "mean up to", "mean"), 1.859_816_108_271_176_2);
     assert!(said.contains("loss: 4 jobs of slow left out: no curve that is so long, or no cost of a step"), "{said}");
+}
+
+/// A run that diverges has no result, and reaches no target: the others would be a choice of the best.
+#[test]
+fn runs_that_diverge_reach_no_target() {
+    let (sandbox, stdout) = run("\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [calm, wild], task: [t1] }
+    seeds: 3
+    with: { argv: [python3, program.py, kind=wild, 'method=${{ matrix.method }}'], env: { TASK: '${{ matrix.task }}' }, inputs: [program.py] }
+tables:
+  speed: { from: a, cells: [loss], curve: { axis: method, baseline: calm, target: 1 } }
+  unknown: { from: a, cells: [height], profile: { axis: method, workload: task, targets: { t1: 1 } } }
+");
+    assert!(
+        stdout.contains("runs that reach it: calm 3 of 3 (median 12), wild 1 of 3 (median not reached)"),
+        "{stdout}"
+    );
+    // One of three ends at 12, two count up to 30: 12 + 18 · 2 / 3.
+    assert!((value(&sandbox, "speed", "wild", ",mean,", "value") - 24.0).abs() < 1e-9, "{stdout}");
+    assert!(stdout.contains("height: neither direction is better") && !stdout.contains("height: 3 jobs"), "{stdout}");
 }
 
 #[test]

@@ -171,6 +171,24 @@ fn seeds_of_the_store_that_the_recipe_does_not_name_are_beside_the_verdict() {
     assert!(!because(&other[0]).contains("the store has"), "seeds of another program: {}", other[0]);
 }
 
+/// Seeds of the store have the sizes of the jobs from which they differ in the seed only.
+#[test]
+fn a_claim_with_a_scale_is_judged_over_the_seeds_of_the_store() {
+    let recipe = "\
+name: study
+steps:
+  a: { uses: mock, with: { value: '${{ matrix.seed }}', steps: 2 }, matrix: { seed: SEEDS } }
+claims:
+  low: { value: { metric: value, of: { step: a } }, expect: { at_most: 100 }, scale: { steps: 2 } }
+";
+    let sandbox = Sandbox::with(&recipe.replace("SEEDS", "[1, 2, 3, 4, 5, 6]"));
+    let (_, all) = report(&sandbox);
+    sandbox.write("recipe.yaml", &recipe.replace("SEEDS", "[1, 4, 6]"));
+    let (_, some) = report(&sandbox);
+    assert_eq!(all[0]["state"], "supported", "{}", all[0]);
+    assert!(because(&some[0]).contains("over all it is supported"), "{}", some[0]);
+}
+
 #[test]
 fn claims_can_be_about_a_typical_seed_and_about_independent_samples() {
     let mean = difference("one", "");

@@ -52,9 +52,15 @@ impl<'a> OfMetric<'a> {
         let step = &self.source.study.recipe.steps[analysis.of.step];
         let mut rows: Vec<Numbers<'a>> =
             self.methods.iter().map(|method| self.reader.numbers(&[(&settings.axis.value, method)])).collect();
-        self.note_lost(&rows, &mut contents.notes);
-        if let CurveRead::Target(target) = settings.read {
-            self.note_times(&mut rows, target, &mut contents.notes);
+        match settings.read {
+            CurveRead::Target(_) if self.reader.traits().better.is_none() => {
+                contents.notes.push(no_target(self.metric));
+            }
+            CurveRead::Target(target) => {
+                self.note_lost(&rows, &mut contents.notes);
+                self.note_times(&mut rows, target, &mut contents.notes);
+            }
+            CurveRead::Area(_) | CurveRead::At(_) => self.note_lost(&rows, &mut contents.notes),
         }
         let (apart, kinds) = (apart(step, &[&settings.axis.value]), self.source.kinds(&[analysis.of.step]));
         let (traits, rules, repeats) = (self.traits_of_number(), table.rules, None);
@@ -134,12 +140,6 @@ impl<'a> OfMetric<'a> {
     /// Gives the runs their part in the mean time up to the shortest budget, and notes the shares that reached the target.
     fn note_times(&self, rows: &mut [Numbers<'a>], target: f64, notes: &mut Vec<String>) {
         let metric = self.metric;
-        if self.reader.traits().better.is_none() {
-            notes.push(format!(
-                "{metric}: neither direction is better, so no value is a target; declare `better` under `metrics`"
-            ));
-            return;
-        }
         let end = |row: &Numbers<'a>| row.times.iter().map(|run| run.time).reduce(f64::max);
         let censored = |row: &Numbers<'a>| row.times.iter().any(|run| !run.reached);
         // Where all runs reach the target, the mean has no horizon.
@@ -195,6 +195,11 @@ impl<'a> OfMetric<'a> {
         let cell = |method: &Value| if *method == baseline { None } else { cells.next() };
         Some(self.methods.iter().map(cell).map(Option::unwrap_or_default).collect())
     }
+}
+
+/// Note on a metric without targets.
+pub(super) fn no_target(metric: &str) -> String {
+    format!("{metric}: neither direction is better, so no value is a target; declare `better` under `metrics`")
 }
 
 /// The log-rank tests of rows against the baseline. Runs are independent only if nothing but the seed varies.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sweep_job::{Unit, Value};
 
-use super::{Made, reading::Reader};
+use super::{Made, curve::no_target, reading::Reader};
 use crate::{
     analysis::{Cell, Column, Compared, Show, TableRow, aggregate::methods, curves::Curves, evidence::Source},
     format::{Scale, clean, count},
@@ -21,29 +21,19 @@ pub(super) fn fill(contents: &mut Made, (table, analysis, settings): Request<'_>
     let label = |method: &Value| clean(&method.to_string()).into_owned();
     contents.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-        let mut runs = Vec::new();
-        for method in &methods {
-            let mut of_method = Vec::new();
-            for (workload, target) in &settings.targets {
-                let read = (CurveRead::Target(*target), settings.cost.as_ref());
-                let reader = Reader::new(analysis, read, source, curves, metric);
-                let numbers = reader.numbers(&[(&settings.axis.value, method), (&settings.workload.value, workload)]);
-                let lost_jobs = numbers.lost + numbers.side.absent.len();
-                if lost_jobs > 0 {
-                    let lost_jobs = count(lost_jobs, "job");
-                    contents.notes.push(format!(
-                        "{metric}: {lost_jobs} of {method} on {workload} left out: no result, no curve or no cost"
-                    ));
-                }
-                of_method.push(numbers.times);
+        let has_targets = source.traits(analysis.of.step, metric).better.is_some();
+        let (runs, scores) = if has_targets {
+            let runs = runs(contents, (analysis, settings), source, curves, (metric, &methods));
+            contents.notes.extend(missed(metric, &methods, settings, &runs));
+            let scores = profile_scores(&runs);
+            if scores.is_none() {
+                contents.notes.push(format!("{metric}: no scores, because a method has no run on a workload"));
             }
-            runs.push(of_method);
-        }
-        contents.notes.extend(missed(metric, &methods, settings, &runs));
-        let scores = profile_scores(&runs);
-        if scores.is_none() {
-            contents.notes.push(format!("{metric}: no scores, because a method has no run on a workload"));
-        }
+            (runs, scores)
+        } else {
+            contents.notes.push(no_target(metric));
+            (vec![Vec::new(); methods.len()], None)
+        };
         let n = |index: usize| runs[index].iter().map(Vec::len).sum();
         let cell = |index: usize| {
             let estimate = scores.as_ref().map(|scores| scores[index]);
@@ -65,6 +55,30 @@ pub(super) fn fill(contents: &mut Made, (table, analysis, settings): Request<'_>
         "score: area below the performance profile from 1 to {MAX_FACTOR} times the fastest method, over {} [95 % interval of a bootstrap of runs]",
         count(settings.targets.len(), "workload")
     ));
+}
+
+/// The times to the targets, by method and workload. Jobs that have none are noted.
+fn runs(
+    contents: &mut Made,
+    (analysis, settings): (&Analysis, &Profile),
+    source: Source<'_>,
+    curves: &Curves,
+    (metric, methods): (&str, &[Value]),
+) -> Vec<Vec<Vec<TimeToEvent>>> {
+    let mut of_workload = |method: &Value, (workload, target): &(Value, f64)| {
+        let read = (CurveRead::Target(*target), settings.cost.as_ref());
+        let reader = Reader::new(analysis, read, source, curves, metric);
+        let numbers = reader.numbers(&[(&settings.axis.value, method), (&settings.workload.value, workload)]);
+        let lost_jobs = numbers.lost + numbers.side.absent.len();
+        if lost_jobs > 0 {
+            let lost_jobs = count(lost_jobs, "job");
+            contents.notes.push(format!(
+                "{metric}: {lost_jobs} of {method} on {workload} left out: no result, no curve or no cost"
+            ));
+        }
+        numbers.times
+    };
+    methods.iter().map(|method| settings.targets.iter().map(|target| of_workload(method, target)).collect()).collect()
 }
 
 /// The workloads whose target a method does not reach in half of its runs.

@@ -7,11 +7,12 @@ use sweep_job::{Curve, Unit, Value};
 use super::jobs;
 use crate::{
     analysis::{
+        absence::Absence,
         claim::scale::size_of,
         curves::Curves,
         evidence::{Found, Side, Source},
     },
-    plan::{JobId, resolved},
+    plan::{JobId, Point, resolved},
     recipe::{Analysis, CurveRead, MetricTraits, Spanned},
     record::Key,
     stats::{Better, TimeToEvent},
@@ -71,27 +72,53 @@ impl<'a> Reader<'a> {
             }
         }
         side.found = readings;
+        if let CurveRead::Target(_) = self.read {
+            self.add_diverged(&mut side, &mut times, traits);
+        }
         Numbers { side, times, lost }
+    }
+
+    /// Adds the runs that diverged. They have curves and no result: a run that has not reached the target by then never does, so it
+    /// counts up to the longest time of the others.
+    fn add_diverged(&self, side: &mut Side<'a>, times: &mut Vec<TimeToEvent>, traits: MetricTraits) {
+        let end = |found: &Found<'a>| self.end(found.by?.key, found.point);
+        let budget = side.found.iter().filter_map(end).fold(0.0, f64::max);
+        for (absence, job, point) in std::mem::take(&mut side.absent) {
+            let by = self.source.measured.get(&job).filter(|_| matches!(absence, Absence::Diverged { .. }));
+            let run = by.map(|by| Found { point, by: Some(by), value: 0.0 });
+            match run.and_then(|run| Some((self.number(&run, traits)?.1?, run))) {
+                Some((TimeToEvent { time, reached }, run)) => {
+                    let time = if reached { time } else { time.max(budget) };
+                    times.push(TimeToEvent { time, reached });
+                    side.found.push(Found { value: time, ..run });
+                }
+                None => side.absent.push((absence, job, point)),
+            }
+        }
+    }
+
+    /// The place of the last value of a job's curve, finite or not.
+    fn end(&self, key: Key, point: &Point) -> Option<f64> {
+        let last = *self.curves.get(&(key, self.metric.to_owned()))?.at.last()?;
+        Some(last as f64 * self.cost_of_step(key, point)?)
+    }
+
+    fn cost_of_step(&self, key: Key, point: &Point) -> Option<f64> {
+        let Some(name) = self.cost else { return Some(1.0) };
+        size_of(&name.value, point, *self.jobs.get(&key)?, self.source).filter(|cost| *cost > 0.0)
     }
 
     /// The number of a job's curve, and the time to the target if there is one.
     fn number(&self, found: &Found<'_>, traits: MetricTraits) -> Option<(f64, Option<TimeToEvent>)> {
         let key = found.by?.key;
         let curve = self.curves.get(&(key, self.metric.to_owned()))?;
-        let cost = match self.cost {
-            Some(name) => {
-                let job = *self.jobs.get(&key)?;
-                size_of(&name.value, found.point, job, self.source).filter(|cost| *cost > 0.0)?
-            }
-            None => 1.0,
-        };
-        let points = points(curve, traits.unit, cost)?;
+        let points = points(curve, traits.unit, self.cost_of_step(key, found.point)?)?;
         match self.read {
             CurveRead::Target(target) => {
                 let better = traits.better?;
                 let is_reached = |value: f64| if better == Better::Less { value <= target } else { value >= target };
-                let crossing = points.iter().find(|(_, value)| is_reached(*value));
-                let (time, _) = *crossing.or(points.last())?;
+                let crossing = points.iter().find(|(_, value)| is_reached(*value)).map(|(time, _)| *time);
+                let time = crossing.or_else(|| self.end(key, found.point))?;
                 Some((time, Some(TimeToEvent { time, reached: crossing.is_some() })))
             }
             CurveRead::Area(end) => Some((mean_height(&points, end)?, None)),
