@@ -154,9 +154,9 @@ impl Drop for Disk {
 #[test]
 fn a_disk_that_is_really_full() {
     let sandbox = Sandbox::with("steps: { a: { uses: mock }, b: { uses: mock, needs: a, with: { value: 2 } } }");
-    let Some(_disk) = Disk::mount(&sandbox.path("results"), "200k") else { return };
+    let Some(_disk) = Disk::mount(&sandbox.path("results"), "800k") else { return };
     let filler = sandbox.path("results/filler");
-    let mut size = 200 << 10;
+    let mut size = 800 << 10;
     while std::fs::write(&filler, vec![1; size]).is_err() {
         size -= 4096;
     }

@@ -340,7 +340,7 @@ mod tests {
         let at = |count: usize, loss| verdict(&then, &[("loss", loss), ("rate", &rate[..count])]);
         assert_eq!(at(3, &[(0, 3.0)]), Verdict::Open);
         assert_eq!(at(41, &[(0, 3.0)]), Verdict::Open);
-        assert_eq!(at(101, &[(0, 3.0), (100, 2.5)]), different("`loss` differs at step 100"));
+        assert_eq!(at(102, &[(0, 3.0), (100, 2.5)]), different("`loss` differs at step 100"));
         assert_eq!(at(101, &[(0, 3.0), (100, 2.0)]), equal(100, &[("loss", 2), ("rate", 101)]));
     }
 
