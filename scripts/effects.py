@@ -1,7 +1,7 @@
-"""Writes crates/engine/src/stats/testdata/effects.json: factorial effects, Shapley shares and quantiles of the studentized maximum
+"""Writes crates/stats/src/stats/testdata/effects.json: factorial effects, Shapley shares and quantiles of the studentized maximum
 modulus, computed with statsmodels and SciPy, independently of the program.
 
-    python3 scripts/effects.py > crates/engine/src/stats/testdata/effects.json
+    python3 scripts/effects.py > crates/stats/src/stats/testdata/effects.json
 
 Main effects are differences of estimated marginal means, interactions differences of such differences, each as a linear
 hypothesis about an ordinary least squares fit. Shares are averages over all orders of the factors.

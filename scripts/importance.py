@@ -1,6 +1,6 @@
-"""Writes crates/engine/src/stats/testdata/importance.json: functional analyses of variance, computed independently of the program.
+"""Writes crates/stats/src/stats/testdata/importance.json: functional analyses of variance, computed independently of the program.
 
-    python3 scripts/importance.py > crates/engine/src/stats/testdata/importance.json
+    python3 scripts/importance.py > crates/stats/src/stats/testdata/importance.json
 
 The shares of full factorials come from the decomposition by inclusion and exclusion over all subsets of the factors. Those
 of single trees are Optuna's for trees of scikit-learn, in the boxes that the trees' thresholds make. Those of forests are

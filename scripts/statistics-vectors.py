@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Computes what the tests of `crates/engine/src/stats` compare with, from independent implementations, and writes it to
-`crates/engine/src/stats/testdata/`:
+"""Computes what the tests of `crates/stats/src/stats` compare with, from independent implementations, and writes it to
+`crates/stats/src/stats/testdata/`:
 
     pip install scipy statsmodels rliable baycomp 'pandas<3'
     python3 scripts/statistics-vectors.py [NAME ...]
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-FOLDER = Path(__file__).resolve().parent.parent / "src" / "stats" / "testdata"
+FOLDER = Path(__file__).resolve().parent.parent / "crates" / "stats" / "src" / "stats" / "testdata"
 LEVELS = [0.9, 0.95, 0.99]
 
 

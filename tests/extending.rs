@@ -8,9 +8,9 @@ use sweep_job::for_each_task;
 fn sources() -> io::Result<Vec<(String, String)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut open = vec![root.join("src")];
-    open.extend(
-        ["engine", "job", "lab", "cpu-kernels", "gpu-kernels"].map(|name| root.join("crates").join(name).join("src")),
-    );
+    for package in fs_err::read_dir(root.join("crates"))? {
+        open.push(package?.path().join("src"));
+    }
     let mut found = Vec::new();
     while let Some(folder) = open.pop() {
         for entry in fs_err::read_dir(folder)? {
@@ -47,7 +47,7 @@ fn naming(word: &str) -> Vec<String> {
 fn a_task_is_two_files_and_a_line_of_the_list() {
     let expected = ["crates/job/src/tasks/eval.rs", "crates/job/src/tasks/mod.rs", "crates/lab/src/tasks/eval.rs"];
     assert_eq!(naming("Eval"), expected);
-    let expected = ["crates/engine/src/worker/mock.rs", "crates/job/src/tasks/mock.rs", "crates/job/src/tasks/mod.rs"];
+    let expected = ["crates/worker/src/worker/mock.rs", "crates/job/src/tasks/mock.rs", "crates/job/src/tasks/mod.rs"];
     assert_eq!(naming("Mock"), expected);
 }
 
@@ -85,16 +85,16 @@ fn a_batch_system_is_its_folder_its_settings_and_two_places() {
     for (system, own, settings) in
         [("Slurm", "slurm", "slurm"), ("Ray", "ray", "ray"), ("CommandTemplates", "templates", "batch")]
     {
-        let own = format!("crates/engine/src/run/cluster/{own}/");
-        let settings = format!("crates/engine/src/recipe/lower/executor/{settings}");
+        let own = format!("crates/run/src/run/cluster/{own}/");
+        let settings = format!("crates/recipe/src/recipe/lower/executor/{settings}");
         let mut outside = naming(system);
         outside.retain(|file| !file.starts_with(&own) && !file.starts_with(&settings));
         // The launchers of programs with several processes have names of their own.
-        outside.retain(|file| file != "crates/engine/src/worker/command/launcher.rs");
+        outside.retain(|file| file != "crates/worker/src/worker/command/launcher.rs");
         // Its line in the list of systems, and its arm where systems are opened.
         assert_eq!(
             outside,
-            ["crates/engine/src/recipe/lower/executor/mod.rs", "crates/engine/src/run/cluster/mod.rs"],
+            ["crates/recipe/src/recipe/lower/executor/mod.rs", "crates/run/src/run/cluster/mod.rs"],
             "{system}"
         );
     }

@@ -3,16 +3,21 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 use sweep_engine::recipe::schema;
 
 /// The files of the engine that have a word, whatever its case.
 fn naming(word: &str) -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src");
+    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let mut found = BTreeSet::new();
-    let mut open = vec![root.clone()];
+    let mut open: Vec<_> = ["charts", "recipe", "plan", "run", "report", "worker", "engine"]
+        .map(|package| packages.join(package).join("src"))
+        .into();
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -21,7 +26,8 @@ fn naming(word: &str) -> BTreeSet<String> {
             } else if path.extension().is_some_and(|end| end == "rs") {
                 let text = std::fs::read_to_string(&path).unwrap().to_lowercase();
                 if text.split(|char: char| !char.is_alphanumeric() && char != '_').any(|found| found == word) {
-                    found.insert(path.strip_prefix(&root).unwrap().to_string_lossy().into_owned());
+                    let inner = path.strip_prefix(&packages).unwrap().components().skip(2);
+                    found.insert(inner.collect::<PathBuf>().to_string_lossy().into_owned());
                 }
             }
         }

@@ -1,5 +1,4 @@
-//! Lists the recipes, sweep files, examples and data that the program ships (`src/shipped.rs`), and the files of its Python module
-//! (`src/worker/command/module.rs`): what lies in these folders.
+//! Lists the recipes, sweep files, examples and data that the program ships (`src/shipped.rs`).
 
 use std::{
     env,
@@ -10,22 +9,19 @@ use std::{
 
 /// The folders, relative to the repository.
 const FOLDERS: [&str; 4] = ["recipes", "sweeps", "examples", "crates/lab/data"];
-/// The Python module that jobs can import.
-const MODULE: [&str; 1] = ["python/sweep"];
 
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other(name));
     let (package, out) = (variable("CARGO_MANIFEST_DIR")?, variable("OUT_DIR")?);
     let root = package.join("../..").canonicalize()?;
     println!("cargo::rerun-if-changed=build.rs");
-    list(&root, &FOLDERS, &out.join("shipped.rs"))?;
-    list(&root, &MODULE, &out.join("module.rs"))
+    list(&root, &out.join("shipped.rs"))
 }
 
-/// Writes the paths and contents of the files below folders as a Rust expression.
-fn list(root: &Path, folders: &[&str], to: &Path) -> io::Result<()> {
+/// Writes the paths and contents of the files below [`FOLDERS`] as a Rust expression.
+fn list(root: &Path, to: &Path) -> io::Result<()> {
     let mut files = Vec::new();
-    for folder in folders.iter().map(|folder| root.join(folder)).filter(|folder| folder.is_dir()) {
+    for folder in FOLDERS.iter().map(|folder| root.join(folder)).filter(|folder| folder.is_dir()) {
         println!("cargo::rerun-if-changed={}", folder.display());
         find(&folder, &mut files)?;
     }

@@ -1,9 +1,5 @@
 //! Records as event files of `TensorBoard`: for each job a folder with a file of scalars: curves by iteration, and
 //! metrics at the last one.
-//!
-//! `event_file.rs` has the format.
-
-pub(crate) mod event_file;
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +10,14 @@ use std::{
 use fs_err as fs;
 use sweep_job::{Metric, Unit};
 
-use self::event_file::{Message, frame};
 use super::{
     Exported,
     names::{Names, add, apart, notices},
 };
-use crate::record::Record;
+use crate::{
+    format::event_file::{Message, frame},
+    record::Record,
+};
 
 /// The beginning of an event file's name, which `TensorBoard` looks for.
 const EVENTS: &str = "events.out.tfevents.";

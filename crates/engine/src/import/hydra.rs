@@ -162,7 +162,7 @@ fn log<'n>(run: &mut Run, row: u64, values: impl Iterator<Item = (&'n str, f64)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tensorboard::event_file::{Message, frame};
+    use crate::format::event_file::{Message, frame};
 
     /// Writes an event file with the tag `epoch_loss`.
     fn write_events(path: &Path, step: u64, value: f32) {

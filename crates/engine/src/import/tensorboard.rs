@@ -10,8 +10,8 @@ use sweep_job::Value;
 
 use super::{ImportError, Run, Runs, entries, lenient, name_of};
 use crate::{
-    export::tensorboard::event_file::{FOOTER, Field, Fields, HEADER, content_length, is_whole, scalars},
     format::count,
+    format::event_file::{FOOTER, Field, Fields, HEADER, content_length, is_whole, scalars},
 };
 
 const MAX_LEVELS: usize = 8;

@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 
 use super::{End, ImportError, Run, Runs, entries, lenient, name_of};
 use crate::{
-    export::tensorboard::event_file::{Field, Fields},
     format::count,
+    format::event_file::{Field, Fields},
 };
 
 /// Beginning of a log, with the number and the version of its format.
@@ -313,7 +313,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tensorboard::event_file::Message;
+    use crate::format::event_file::Message;
 
     #[test]
     fn the_checksum_is_that_of_zlib() {

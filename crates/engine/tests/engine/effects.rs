@@ -55,7 +55,7 @@ fn number(text: &str) -> f64 {
 }
 
 fn vectors() -> Value {
-    serde_json::from_str(include_str!("../../src/stats/testdata/effects.json")).unwrap()
+    serde_json::from_str(include_str!("../../../stats/src/stats/testdata/effects.json")).unwrap()
 }
 
 /// The first design of the vectors, as the numbers of a study.

@@ -59,7 +59,7 @@ pub(super) fn savings(
 ) -> Result<Vec<StepSaving>, Error> {
     let mut savings = Vec::new();
     for (step, saving) in plan.savings(open) {
-        let time = saving.time(plan, entries, store).map_err(Error::io("cannot read the store"))?;
+        let time = TimeSaving::of(&saving, plan, entries, store).map_err(Error::io("cannot read the store"))?;
         let of_jobs = time.as_ref().map(|time| time.of_jobs.clone()).unwrap_or_default();
         let seconds = time.map(|TimeSaving { alone, shared, records, .. }| StepSeconds { alone, shared, records });
         let is_training = saving.jobs().all(|stretch| plan.job(stretch.job).task.name == TRAIN);

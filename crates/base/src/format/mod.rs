@@ -1,0 +1,25 @@
+//! Text for people: numbers with units, counts, and text that is safe to print.
+//!
+//! `delimited.rs` has the fields of CSV, `event_file.rs` the event files of TensorBoard, `quantity.rs` numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
+//! and text that is safe to print.
+
+mod arguments;
+mod delimited;
+pub mod event_file;
+mod progress;
+mod quantity;
+mod shell;
+mod text;
+
+pub use self::{
+    arguments::{is_secret, masked},
+    delimited::{fields, separator},
+    quantity::{decimals, number},
+    shell::{quoted, quoted_path},
+    text::{clean_in_place, readable, say, shortened, use_color},
+};
+pub use self::{
+    progress::{latest, row_of_blocks, steps},
+    quantity::{Scale, compute, duration, measured, quantity, speeds},
+    text::{clean, clean_lines, count},
+};

@@ -1,0 +1,180 @@
+//! The right to write one record.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use fs_err as fs;
+use sweep_job::Tool;
+use tracing::{debug_span, field, info_span, warn};
+
+use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
+use crate::record;
+use crate::{
+    host,
+    record::{Environment, Identity, Key, Manifest, ReadSet},
+};
+
+/// Folder of `sweep` in a scratch folder.
+pub const CONTRACT: &str = ".sweep";
+/// File in it that a program reports to.
+pub const REPORT: &str = "report.jsonl";
+/// File in it with the parameters of a program.
+pub const PARAMS: &str = "params.json";
+/// Folder beside a job's own that Python's observer is in.
+pub const TRACKING: &str = "tracking";
+/// The observer.
+pub const OBSERVER: &str = "sitecustomize.py";
+/// The list that it writes.
+pub const READS: &str = "reads";
+
+/// The right to write one record.
+#[derive(Debug)]
+pub struct Pending {
+    store: Store,
+    key: Key,
+    staging: PathBuf,
+    /// Dropped last, when no file of the job is touched anymore.
+    lock: Lock,
+}
+
+impl Pending {
+    pub(super) fn begin(store: Store, key: Key, lock: Lock) -> io::Result<Self> {
+        let mut staging = store.staging(key);
+        if let Lock::Lease(lease) = &lock {
+            // A separate folder: the previous holder of the lease may only be late, and continue to write.
+            staging.set_file_name(lease.name());
+        }
+        host::failpoints::point("claim: locked")?;
+        remove_if_there(&staging)?;
+        // From here on a failure clears it away.
+        let pending = Self { store, key, staging, lock };
+        fs::create_dir_all(pending.dir())?;
+        host::failpoints::point("claim: staging made")?;
+        fs::create_dir_all(pending.scratch())?;
+        host::failpoints::point("claim: done")?;
+        Ok(pending)
+    }
+
+    /// The store.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The job.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// The folder that the job's artifacts go to; it becomes part of the record.
+    pub fn dir(&self) -> PathBuf {
+        self.staging.join("files")
+    }
+
+    /// The folder that stays when an attempt fails, and is removed when one succeeds.
+    pub fn scratch(&self) -> PathBuf {
+        self.store.partial(self.key)
+    }
+
+    /// Folder of Python's observer, which does not become part of the record.
+    fn tracking(&self) -> PathBuf {
+        self.staging.join(TRACKING)
+    }
+
+    /// The file in which the program reports its reads and writes.
+    pub fn report_of_reads(&self) -> PathBuf {
+        self.tracking().join(READS)
+    }
+
+    /// Marks the record as made elsewhere.
+    pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
+        origin.write(&self.staging)
+    }
+
+    /// Stores the environment of the job, before the manifest of the job; returns its identifier.
+    pub fn add_environment(&self, environment: &Environment) -> io::Result<String> {
+        self.store.add_environment(environment)
+    }
+
+    /// Stores the manifest of the job, before its record.
+    pub fn add_manifest(&self, identity: &Identity, tool: Tool, set: &ReadSet) -> Result<(), StoreError> {
+        let base = identity.base_key().map_err(io::Error::from)?;
+        let (code, own) = (identity.code.clone(), set.own.clone());
+        let manifest = Manifest { base, record: self.key, code, set: set.id(), tool, own };
+        Ok(self.store.add_manifest(&manifest, set)?)
+    }
+
+    /// Writes the record, with the digests of its files. Afterwards the job is done, even if the machine crashes.
+    pub fn commit(self, record: Record) -> Result<Record, StoreError> {
+        self.write(record, false)
+    }
+
+    /// Writes a record like [`Pending::commit`], with the files of another record, whose digests it has.
+    pub(super) fn commit_linked(self, record: Record) -> Result<Record, StoreError> {
+        self.write(record, true)
+    }
+
+    fn write(self, mut record: Record, is_linked: bool) -> Result<Record, StoreError> {
+        let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
+        let _guard = span.enter();
+        let syncs = Arc::clone(&self.store.syncs);
+        let shared = syncs.join();
+        host::failpoints::point("commit: before the digests")?;
+        if !is_linked {
+            disk::unshare(&self.dir())?;
+            record.files = record::of_folder(&self.dir())?;
+        }
+        span.record("files", record.files.len());
+        let text = record.to_text()?;
+        let mut file = fs::File::create(self.staging.join("record.json"))?;
+        host::failpoints::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
+        drop(file);
+        if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
+            fs::remove_dir(self.dir())?;
+        }
+        remove_if_there(&self.tracking())?;
+        let sync_span = debug_span!(target: host::log::STORE, "sync");
+        sync_span.in_scope(|| {
+            if shared.shares_sync(&self.staging) { Ok(()) } else { disk::sync(&self.staging, record.files.len()) }
+        })?;
+        host::failpoints::point("commit: the files are synced")?;
+        let folder = self.store.folder(self.key);
+        let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
+        let is_new = !shard.exists();
+        host::failpoints::point("commit: before the shard")?;
+        fs::create_dir_all(shard)?;
+        host::failpoints::point("commit: before a damaged one is removed")?;
+        // If the lock is lost, another process runs or has finished the same job; its files stay.
+        if self.lock.is_lost()
+            && let Some(record) = self.store.readable(self.key)?
+        {
+            warn!(target: host::log::STORE, "another process has taken the claim over and stored its record");
+            return Ok(record);
+        }
+        remove_if_there(&folder)?;
+        host::failpoints::point("commit: before the rename")?;
+        fs::rename(&self.staging, &folder)?;
+        host::failpoints::point("commit: after the rename")?;
+        if !shared.shares_sync(shard) {
+            fs::File::open(shard)?.sync_all()?;
+            if is_new {
+                host::failpoints::point("commit: before the store's folder is synced")?;
+                fs::File::open(&self.store.root)?.sync_all()?;
+            }
+        }
+        drop(shared);
+        host::failpoints::point("commit: done")?;
+        // If a crash here leaves the folder, `sweep cache gc` clears it.
+        let _ = remove_if_there(&self.scratch());
+        host::failpoints::point("commit: scratch removed")?;
+        Ok(record)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // After a commit the folder no longer exists; after a failure its remains are useless, and the next claim removes them,
+        // too.
+        let _ = remove_if_there(&self.staging);
+        // Files that an attempt left here are for the next attempt; only an empty folder is removed.
+        let _ = fs::remove_dir(self.scratch());
+    }
+}

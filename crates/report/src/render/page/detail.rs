@@ -1,0 +1,205 @@
+//! Details of one job, as the script of the pages reads them.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use serde::Serialize;
+use sweep_job::{Curve, Name, Value};
+
+use crate::{
+    format::{clean, clean_lines, duration, measured},
+    record::{Record, without_keys},
+    variant,
+};
+
+/// Names and values, ready to be read.
+type Pairs = Vec<(String, String)>;
+
+/// Details of a job.
+#[derive(Debug, Default, Serialize)]
+pub struct Detail {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Pairs,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    params: Pairs,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    facts: Pairs,
+    /// Provenance.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    made: Pairs,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    curves: Vec<Drawn>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Tail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    /// The command that explains why it runs or does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// The changes of the job's variant of the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<String>,
+}
+
+/// A curve, thinned out.
+#[derive(Debug, Serialize)]
+struct Drawn {
+    name: String,
+    unit: &'static str,
+    at: Vec<u64>,
+    values: Vec<f64>,
+}
+
+/// The end of a log.
+#[derive(Debug, Serialize)]
+pub struct Tail {
+    /// The log.
+    pub path: String,
+    /// Its last lines, safe to print.
+    pub text: String,
+    /// True if these are all of them.
+    pub whole: bool,
+}
+
+/// More points than a drawing of this size can show.
+const MAX_POINTS: usize = 150;
+/// Number of bytes of a log that are shown with a job.
+const TAIL: u64 = 4096;
+/// Number of bytes of a log that are shown if all of it is asked for.
+#[cfg(feature = "ui")]
+pub const WHOLE: u64 = 4 << 20;
+
+impl Detail {
+    /// Adds parameters.
+    pub fn params<'v>(mut self, params: impl Iterator<Item = (&'v Name, &'v Value)>) -> Self {
+        let text = |value: &Value| clean(&without_keys(&value.to_string())).into_owned();
+        self.params.extend(params.map(|(name, value)| (clean(name).into_owned(), text(value))));
+        self
+    }
+
+    /// Adds what its record says, except its parameters.
+    pub fn record(mut self, record: &Record) -> Self {
+        let provenance = &record.provenance;
+        let outcome = &record.outcome;
+        let metric =
+            |(name, metric): (&String, &sweep_job::Metric)| (clean(name).into_owned(), measured(name, *metric));
+        self.metrics.extend(outcome.metrics.iter().map(metric));
+        let fact = |(name, fact): (&String, &String)| (clean(name).into_owned(), clean(fact).into_owned());
+        self.facts.extend(outcome.facts.iter().map(fact));
+        let notice = |text: &String| ("notice".to_owned(), clean(text).into_owned());
+        self.facts.extend(provenance.notices.iter().map(notice));
+        self.facts.extend(outcome.artifacts.iter().map(|(name, path)| {
+            let (name, path) = (clean(name), clean(path));
+            (format!("artifact {name}"), format!("files/{path}"))
+        }));
+        self.curves.extend(outcome.curves.iter().map(|(name, curve)| drawn(name, curve)));
+        let device = provenance.device.as_ref().map(|device| format!("{} ({})", device.backend.name(), device.name));
+        let source = |text: String| ("source".to_owned(), clean(&text).into_owned());
+        self.made.extend(provenance.sources().into_iter().map(source));
+        // Nothing of an imported record was computed on this machine or by this program.
+        let local_value = |value: String| record.imported().is_none().then_some(value);
+        let facts = [
+            ("key", Some(record.key.to_string())),
+            ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
+            ("begun", Some(provenance.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())),
+            ("took", Some(duration(provenance.seconds))),
+            ("imported from", record.imported().map(str::to_owned)),
+            ("machine", local_value(provenance.host.clone())),
+            ("device", device),
+            ("threads", local_value(provenance.threads.to_string())),
+            ("sweep", local_value(provenance.sweep.clone())),
+        ];
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
+        self.made.extend(facts);
+        self.changes = variant::changes(&record.params).map(|text| clean(&text).into_owned());
+        let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
+        self.made.extend(conditions.map(|(name, value)| (name.to_owned(), clean(&value).into_owned())));
+        self
+    }
+
+    /// Adds a line to how it came about.
+    pub fn fact(mut self, name: &str, value: &str) -> Self {
+        self.made.push((name.to_owned(), clean(value).into_owned()));
+        self
+    }
+
+    /// Adds the end of its log, if it has written anything.
+    pub fn log(mut self, path: Option<&Path>) -> Self {
+        self.log = path.and_then(tail);
+        self
+    }
+
+    /// Adds the command that runs it, and the one that explains it.
+    pub fn commands(mut self, command: &str, why: Option<&str>) -> Self {
+        self.command = Some(clean(command).into_owned());
+        self.why = why.map(|why| clean(why).into_owned());
+        self
+    }
+}
+
+fn drawn(name: &str, curve: &Curve) -> Drawn {
+    let readings: Vec<(u64, f64)> =
+        curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect();
+    let last = readings.len().saturating_sub(1);
+    let number = readings.len().min(MAX_POINTS);
+    let indices = (0..number).map(|index| if number > 1 { index * last / (number - 1) } else { last });
+    // Digits that no drawing shows would be most of the page.
+    let rounded = |value: f64| format!("{value:.4e}").parse().unwrap_or(value);
+    let (at, values) = indices.map(|index| (readings[index].0, rounded(readings[index].1))).unzip();
+    Drawn { name: clean(name).into_owned(), unit: curve.unit.symbol(), at, values }
+}
+
+/// The end of a log; `None` if there is nothing in it.
+pub fn tail(path: &Path) -> Option<Tail> {
+    end_of(path, TAIL)
+}
+
+/// The end of a log, of at most `most` bytes.
+pub fn end_of(path: &Path, most: u64) -> Option<Tail> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    let begin = length.saturating_sub(most);
+    file.seek(SeekFrom::Start(begin)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    // A line, and a character, may have begun earlier.
+    let text = if begin > 0 { text.split_once('\n').map_or("", |(_, tail)| tail) } else { &text };
+    let text = clean_lines(text.trim_end());
+    (!text.is_empty()).then(|| Tail { path: clean(&path.display().to_string()).into_owned(), text, whole: begin == 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Unit;
+
+    use super::*;
+
+    #[test]
+    fn a_long_curve_keeps_its_ends() {
+        let at: Vec<u64> = (1..=1000).collect();
+        let values: Vec<f64> = at.iter().map(|at| 1.0 / *at as f64).collect();
+        let curve = drawn("loss", &Curve { unit: Unit::Nats, at, values });
+        assert_eq!((curve.at.len(), curve.at[0], curve.at[MAX_POINTS - 1]), (MAX_POINTS, 1, 1000));
+        assert_eq!(curve.values[MAX_POINTS - 1], 0.001);
+        let short = |values: Vec<f64>| {
+            let curve = Curve { unit: Unit::One, at: vec![5; values.len()], values };
+            super::drawn("x", &curve).values
+        };
+        assert_eq!(short(vec![]), [0.0; 0]);
+        assert_eq!(short(vec![f64::NAN, 2.0]), [2.0]);
+    }
+
+    #[test]
+    fn of_a_long_log_the_last_whole_lines_are_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line = "é".repeat(60);
+        fs_err::write(file.path(), format!("{}\u{1b}[2Jend\n", format!("{line}\n").repeat(100))).unwrap();
+        let tail = tail(file.path()).unwrap();
+        assert!(!tail.whole && tail.text.starts_with(&line) && tail.text.ends_with("\\u{1b}[2Jend"), "{}", tail.text);
+        assert!(tail.text.len() < 4200);
+    }
+}

@@ -1,0 +1,437 @@
+//! A report as one HTML page: the request, verdicts, tables, figures, the graph of steps, and every job.
+//!
+//! The page needs no network and, as long as the details of all jobs fit into it, no other file; for a larger study it
+//! has a line for every job, and the details are in other pages. Everything from a recipe or a record is escaped, and
+//! the page's policy allows no script except its own.
+//!
+//! The scripts: `base.js` has elements and numbers, `tables.js` tables that sort, `detail.js` an open job, `address.js` the view in the
+//! address, `rows.js` filters, groups and their means, `chooser.js` columns, `jobs.js` the list, `chart.js` charts, `overlay.js` curves of many
+//! jobs, `linked.js` plots that restrict the list, and `page.js` the report itself. They share one scope.
+
+mod detail;
+mod graph;
+mod header;
+mod layout;
+mod list;
+mod search;
+mod tally;
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    fmt::Write as _,
+    io::Read as _,
+    ops::Range,
+    path::Path,
+};
+
+use maud::{Markup, PreEscaped, html};
+
+use self::list::Jobs;
+#[cfg(feature = "ui")]
+pub use self::{
+    detail::{Detail, WHOLE},
+    list::{Columns, Headings, Line, ended, quantiles, state},
+    tally::Tally,
+};
+pub use self::{
+    detail::{end_of, tail},
+    graph::{Node, draw},
+    layout::{Layout, list_section},
+    list::{Head, STATES},
+};
+use super::{
+    Figure,
+    setup::{Byline, Setup},
+};
+use crate::{
+    analysis::{Account, Results, Table, Verdict, chance_of_error},
+    format::{clean, clean_lines, count},
+    host,
+    plan::{JobId, Plan, Study},
+    record::Record,
+    store::Store,
+};
+
+/// A page is at most so long, in bytes, whatever the number of jobs.
+const LIMIT: usize = 1_900_000;
+/// The pages with details are so long, in bytes, or have one job.
+const PART: usize = 1_000_000;
+/// Of more rows than this a table shows the first.
+const MAX_ROWS: usize = 300;
+/// A table with more columns than this is printed across.
+const WIDE: usize = 8;
+/// A longer drawing, in bytes, is not put into the page.
+const MAX_DRAWN: usize = 300_000;
+/// Of a longer recipe the beginning is shown, in bytes.
+const MAX_ASKED: usize = 60_000;
+
+/// Contents of the page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contents<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) study: &'a Study,
+    pub(super) results: &'a Results,
+    pub(super) store: &'a Store,
+    pub(super) tables: &'a [Table],
+    pub(super) figures: &'a [Figure],
+    pub(super) verdicts: &'a [Verdict],
+    /// The decisions of a search.
+    pub(super) decisions: &'a [Account],
+    /// The jobs that will not run because of these decisions, each with the reason.
+    pub(super) ruled_out: &'a BTreeMap<JobId, String>,
+}
+
+/// The page and those beside it.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// `index.html`.
+    pub(super) index: String,
+    /// `jobs/1.html` and so on.
+    pub(super) parts: Vec<String>,
+    /// The experimental setup in Markdown. There is none while a run changes it.
+    pub(super) setup: Option<String>,
+}
+
+/// The pages, which bear `mark`.
+pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
+    let Contents { plan, study, results, store, tables, figures, verdicts, decisions, .. } = contents;
+    let report = html! {
+        @if !verdicts.is_empty() { (claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref())) }
+        @if !tables.is_empty() { (sections(tables)) }
+        @if !figures.is_empty() { (pictures(figures)) }
+        @if !decisions.is_empty() { (search::section(decisions)) }
+    };
+    let asked = asked(study);
+    let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
+    let jobs = Jobs::new(contents, &records);
+    let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
+    let details = list::details(contents, &records);
+    let setup = (!jobs.live).then(|| Setup::new(plan, study, store, verdicts, &records));
+    let live = jobs.live.then(|| Byline::of_live(plan, study, &records, &jobs.runs));
+    let byline = setup.as_ref().map(|setup| &setup.byline).or(live.as_ref());
+    Laid { contents, jobs: &jobs, lines, details, report, byline, setup: setup.as_ref(), asked, mark }.pages()
+}
+
+/// A text that changes with the inputs of the page: the recipe, its changes, the records, this program. `None` while a
+/// job is not done, because then a run may change its state.
+pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    for text in study.recipe.sources.texts().chain([env!("CARGO_PKG_VERSION"), &study.recipe.name]) {
+        hasher.update(text.as_bytes()).update(&[0]);
+    }
+    for (point, id) in study.steps.iter().flatten() {
+        let (key, stamp) = (plan.job(*id).key, results.stamp(*id)?);
+        hasher.update(format!("{key} {stamp} {point}\0").as_bytes());
+    }
+    Some(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+/// True if a page contains a mark.
+pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
+    let mut head = Vec::new();
+    let read = fs_err::File::open(page).and_then(|file| file.take(1000).read_to_end(&mut head));
+    read.is_ok() && String::from_utf8_lossy(&head).contains(mark)
+}
+
+/// The records of the recipe's jobs.
+pub(super) type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
+
+/// Everything, before it is known what has room where.
+struct Laid<'a> {
+    contents: &'a Contents<'a>,
+    jobs: &'a Jobs,
+    /// The jobs' lines as JSON, and the details of each.
+    lines: Vec<String>,
+    details: Vec<String>,
+    report: Markup,
+    byline: Option<&'a Byline>,
+    setup: Option<&'a Setup>,
+    asked: Markup,
+    mark: &'a str,
+}
+
+impl Laid<'_> {
+    fn pages(&self) -> Pages {
+        let lines = &self.lines;
+        let without_jobs = self.index(0, &[]).len();
+        let room = LIMIT.saturating_sub(without_jobs);
+        // `<` is written longer than it is.
+        let size = |text: &String| text.len() + 5 * text.matches('<').count() + 20;
+        let total: usize = lines.iter().chain(&self.details).map(size).sum();
+        if total <= room {
+            return self.with_parts(self.index(lines.len(), &[]), Vec::new());
+        }
+        let (mut begins, mut length) = (Vec::new(), PART);
+        for (index, (line, detail)) in lines.iter().zip(&self.details).enumerate() {
+            let job_size = size(line) + size(detail);
+            if length + job_size > PART {
+                begins.push(index);
+                length = 0;
+            }
+            length += job_size;
+        }
+        let part_names: Vec<(usize, String)> =
+            begins.iter().enumerate().map(|(number, begin)| (*begin, format!("jobs/{}.html", number + 1))).collect();
+        let mut room_left = room.saturating_sub(60 * part_names.len());
+        let fitting = lines.iter().take_while(|line| {
+            let line_size = size(line);
+            let fits = line_size <= room_left;
+            room_left = room_left.saturating_sub(line_size);
+            fits
+        });
+        let shown_jobs = fitting.count();
+        let ends = begins.iter().skip(1).copied().chain([lines.len()]);
+        let parts = begins.iter().zip(ends).map(|(begin, end)| self.part(*begin..end));
+        self.with_parts(self.index(shown_jobs, &part_names), parts.collect())
+    }
+
+    fn with_parts(&self, index: String, parts: Vec<String>) -> Pages {
+        Pages { index, parts, setup: self.setup.map(Setup::markdown) }
+    }
+
+    fn index(&self, shown_jobs: usize, parts: &[(usize, String)]) -> String {
+        let recipe = &self.contents.study.recipe;
+        let name = clean(&recipe.name);
+        let at = self.jobs.live.then(host::clock::now);
+        let data = self.data(0..shown_jobs, parts.is_empty(), parts, at);
+        let nodes = recipe.steps.iter().zip(&self.jobs.tallies).map(|(step, tally)| Node {
+            name: step.name.value.clone(),
+            about: step.task.name.to_owned(),
+            needs: step.needs.iter().map(|need| need.step).collect(),
+            tally: *tally,
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        let more = html! {
+            @if shown_jobs < self.jobs.lines.len() && !parts.is_empty() {
+                p .note { "The list has the first " (shown_jobs) " of " (count(self.jobs.lines.len(), "job")) "." }
+            }
+            @if !parts.is_empty() {
+                details {
+                    summary { "All jobs with everything that is known of them, in " (count(parts.len(), "page")) }
+                    p { @for (index, (begin, path)) in parts.iter().enumerate() {
+                        @let end = parts.get(index + 1).map_or(self.jobs.lines.len(), |(next, _)| *next);
+                        a href=(path) { (begin + 1) " to " (end) } " "
+                    } }
+                }
+            }
+        };
+        let main = html! {
+            (self.report)
+            section id="steps" { h2 { "Steps" } (draw(&nodes)) }
+            (list_section(&more))
+            @if let Some(setup) = self.setup { (setup.section()) }
+            (self.asked)
+        };
+        Layout {
+            title: &name,
+            mark: self.mark,
+            header: self.header(),
+            main,
+            data: &data,
+            script: include_str!("page.js"),
+            charts: self.contents.figures.iter().any(|figure| figure.data.is_some())
+                || self.has_curves()
+                || !self.jobs.columns.columns.is_empty(),
+            connect: false,
+        }
+        .render()
+    }
+
+    fn part(&self, range: Range<usize>) -> String {
+        let name = clean(&self.contents.study.recipe.name);
+        let (from, to) = (range.start + 1, range.end);
+        let data = self.data(range, true, &[], None);
+        let header = html! {
+            nav .crumbs aria-label="Where this is" { a href="../index.html" { (name) } span { "jobs " (from) " to " (to) } }
+            h1 { (name) ": jobs " (from) " to " (to) }
+        };
+        let main = list_section(&PreEscaped(String::new()));
+        let title = format!("{name}: jobs {from} to {to}");
+        Layout {
+            title: &title,
+            mark: "",
+            header,
+            main,
+            data: &data,
+            script: include_str!("page.js"),
+            charts: self.has_curves(),
+            connect: false,
+        }
+        .render()
+    }
+
+    /// True if a job has curves.
+    fn has_curves(&self) -> bool {
+        // In a text of the JSON, the quotes would be escaped.
+        self.details.iter().any(|detail| detail.contains("\"curves\":"))
+    }
+
+    /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
+    fn data(
+        &self,
+        jobs: Range<usize>,
+        is_whole: bool,
+        parts: &[(usize, String)],
+        at: Option<jiff::Timestamp>,
+    ) -> String {
+        let Jobs { steps, columns, lines, .. } = self.jobs;
+        let seeds = self.contents.study.recipe.seeds();
+        let quantiles = list::quantiles();
+        let head = Head { live: at.is_some(), at, steps, states: STATES, columns, seeds: &seeds, quantiles, parts };
+        let mut text = serde_json::to_string(&head).unwrap_or_else(|_| "{}".to_owned());
+        text.pop();
+        let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));
+        // Points may be the same job.
+        let mut keys = HashSet::new();
+        for job in jobs.filter(|_| is_whole) {
+            let key = &lines[job].3;
+            if keys.insert(key) {
+                let separator = if keys.len() > 1 { "," } else { "" };
+                let _ = write!(text, "{separator}\"{key}\":{}", self.details[job]);
+            }
+        }
+        text.push_str("}}");
+        text
+    }
+}
+
+/// Description of the recipe.
+fn asked(study: &Study) -> Markup {
+    let recipe = &study.recipe;
+    let mut texts: Vec<u16> = recipe.steps.iter().map(|step| step.name.span.source).collect();
+    texts.extend(recipe.tables.iter().map(|table| table.name.span.source));
+    texts.extend(recipe.figures.iter().map(|figure| figure.name.span.source));
+    texts.extend(recipe.claims.iter().map(|claim| claim.name.span.source));
+    texts.extend(recipe.params.values().map(|value| value.span.source));
+    texts.sort_unstable();
+    texts.dedup();
+    let (typed, files): (Vec<u16>, Vec<u16>) =
+        texts.into_iter().partition(|source| recipe.sources.name(*source).starts_with("--"));
+    html! {
+        section .asked id="asked" {
+            h2 { "Recipe" }
+            @if !recipe.params.is_empty() {
+                dl { @for (name, value) in &recipe.params { dt { (clean(name)) } dd { (clean(&value.value.to_string())) } } }
+            }
+            @for source in typed { p { code { (clean(recipe.sources.name(source))) } } }
+            @for source in files {
+                @let text = recipe.sources.text(source);
+                @let end = text.floor_char_boundary(MAX_ASKED);
+                details {
+                    summary { (clean(recipe.sources.name(source))) }
+                    pre tabindex="0" role="region" aria-label=(clean(recipe.sources.name(source))) {
+                        (clean_lines(&text[..end])) @if end < text.len() { "…" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn claims(verdicts: &[Verdict], note: Option<&str>) -> Markup {
+    html! {
+        section id="claims" {
+            h2 { "Claims" }
+            div .cards {
+            @for verdict in verdicts {
+                @let (sign, class, word) = (verdict.state.sign(), verdict.state.word(), verdict.word());
+                article class={ "claim " (class) } {
+                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                    @if let Some(says) = &verdict.says { p { (says) } }
+                    @if verdict.invariant { p .because { "an invariant: it is true by construction" } }
+                    p .because {
+                        (clean(&verdict.because))
+                        @if let Some(paper) = verdict.paper.filter(|_| verdict.paper_within.is_none()) { "; the paper has " (paper) }
+                    }
+                    @if let Some(agreement) = verdict.agreement() {
+                        p .because {
+                            (agreement) " – "
+                            @for (index, choice) in verdict.choices.iter().enumerate() {
+                                @if index > 0 { ", " }
+                                span aria-hidden="true" { (choice.state.sign()) } " " (choice.choice) " (" (choice.state.word()) ")"
+                            }
+                        }
+                    }
+                    @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
+                }
+            }
+            }
+            @if let Some(note) = note { p .note { (note) } }
+        }
+    }
+}
+
+fn sections(tables: &[Table]) -> Markup {
+    html! {
+        section id="tables" {
+            h2 { "Tables" }
+            @for table in tables {
+                @let headings = table.headings();
+                figure .table .wide[headings.len() > WIDE] id={ "table-" (table.name) } {
+                    figcaption { (table.title) }
+                    div .scroll tabindex="0" role="region" aria-label=(table.title) {
+                        table .sortable {
+                            thead {
+                                tr {
+                                    @for (title, name) in table.titles().iter().zip(&headings) {
+                                        th scope="col" title=[(title != name).then_some(name)] { button type="button" { (clean(title)) } }
+                                    }
+                                }
+                            }
+                            tbody {
+                                @for row in table.rows.iter().take(MAX_ROWS) {
+                                    tr {
+                                        @for (index, text) in table.texts(row).enumerate() {
+                                            @if index < table.axes.len() {
+                                                th scope="row" { (text) }
+                                            } @else {
+                                                @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
+                                                td data-value=[value] { (text) }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @for note in &table.notes { p .note { (clean(note)) } }
+                    @if table.rows.len() > MAX_ROWS {
+                        p .note {
+                            "The first " (MAX_ROWS) " of " (table.rows.len()) " rows; "
+                            a href={ "tables/" (table.name) ".csv" } { "all of them" } "."
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pictures(figures: &[Figure]) -> Markup {
+    html! {
+        section id="figures" {
+            h2 { "Figures" }
+            div .figures {
+                @for figure in figures {
+                    figure .figure id={ "figure-" (figure.name) } {
+                        @match &figure.svg {
+                            Ok(svg) if svg.len() > MAX_DRAWN => p .note {
+                                a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."
+                            },
+                            // Drawn by this program, every text in it escaped.
+                            Ok(svg) => {
+                                div .drawing role="img" tabindex="0" aria-label=(figure.title) { (PreEscaped(svg)) }
+                                @if let Some(text) = figure.data.as_ref().and_then(|data| serde_json::to_string(data).ok()) {
+                                    // In a script element JSON must not end the element; `<` is only in its texts.
+                                    script .points type="application/json" { (PreEscaped(text.replace('<', "\\u003c"))) }
+                                }
+                            },
+                            Err(empty) => p .note { (figure.title) ": there is nothing to draw, because " (empty) "." },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Counts of jobs by state, as words and as a bar.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use crate::format::count;
+
+/// Numbers of jobs by state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Jobs that are to have a result.
+    pub all: usize,
+    /// Have a result.
+    pub done: usize,
+    /// Are at it.
+    pub running: usize,
+    /// Have none, and will not get one.
+    pub failed: usize,
+    /// Wait for another attempt or another run.
+    pub held: usize,
+    /// Jobs beside these that run if results decide so.
+    pub reserve: usize,
+    /// Jobs beside these that a search has ruled out.
+    pub(crate) ruled_out: usize,
+}
+
+impl Tally {
+    /// Counts a job by the word for its state.
+    pub fn add(&mut self, word: &str) {
+        match word {
+            "reserve" => self.reserve += 1,
+            "ruled out" => self.ruled_out += 1,
+            _ => self.all += 1,
+        }
+        match word {
+            "done" | "cached" => self.done += 1,
+            "running" => self.running += 1,
+            "failed" => self.failed += 1,
+            "retrying" | "stopped" | "skipped" | "lost" => self.held += 1,
+            _ => {}
+        }
+    }
+
+    /// The state of all of them, in a word that is a class: of those that matter, the worst.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self { failed: 1.., .. } => "failed",
+            Self { running: 1.., .. } => "running",
+            Self { held: 1.., .. } => "held",
+            Self { all, done, .. } if all == done => "done",
+            _ => "open",
+        }
+    }
+
+    /// The same as a sign, for color-blind people.
+    pub fn mark(self) -> &'static str {
+        match self.class() {
+            "failed" => "✗",
+            "running" => "▸",
+            "held" => "!",
+            "done" => "✓",
+            _ => "·",
+        }
+    }
+
+    /// `3 of 8 jobs done, 1 running, 1 failed`.
+    pub fn words(self) -> String {
+        let mut text = format!("{} of {} done", self.done, count(self.all, "job"));
+        let groups = [
+            (self.running, "running"),
+            (self.failed, "failed"),
+            (self.held, "held up"),
+            (self.reserve, "in reserve"),
+            (self.ruled_out, "ruled out"),
+        ];
+        for (number, word) in groups {
+            if number > 0 {
+                let _ = write!(text, ", {number} {word}");
+            }
+        }
+        text
+    }
+
+    /// A bar of this width: every part's class, beginning and end.
+    pub fn parts(self, width: usize) -> Vec<(&'static str, usize, usize)> {
+        let counted = self.done + self.running + self.failed + self.held;
+        let parts = [
+            ("fill-done", self.done),
+            ("fill-running", self.running),
+            ("fill-failed", self.failed),
+            ("fill-held", self.held),
+            ("fill-open", self.all.saturating_sub(counted)),
+        ];
+        let mut number_before = 0;
+        let mut bar = Vec::new();
+        for (class, number) in parts {
+            let (from, to) =
+                (number_before * width / self.all.max(1), (number_before + number) * width / self.all.max(1));
+            if to > from {
+                bar.push((class, from, to));
+            }
+            number_before += number;
+        }
+        bar
+    }
+
+    /// The bar, as wide as there is room.
+    pub fn bar(self) -> Markup {
+        html! {
+            svg .bar viewBox="0 0 1000 8" preserveAspectRatio="none" role="img" aria-label=(self.words()) {
+                @for (class, from, to) in self.parts(1000) {
+                    rect class=(class) x=(from) y="0" width=(to - from) height="8" {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_is_as_long_as_it_should_be_and_the_worst_state_counts() {
+        let mut tally = Tally::default();
+        assert_eq!((tally.class(), tally.parts(100)), ("done", vec![]));
+        for word in ["done", "cached", "waiting", "open"] {
+            tally.add(word);
+        }
+        assert_eq!(tally.parts(100), [("fill-done", 0, 50), ("fill-open", 50, 100)]);
+        assert_eq!((tally.class(), tally.words().as_str()), ("open", "2 of 4 jobs done"));
+        tally.add("running");
+        tally.add("lost");
+        assert_eq!(tally.class(), "running");
+        tally.add("failed");
+        assert_eq!((tally.class(), tally.mark()), ("failed", "✗"));
+        assert_eq!(tally.words(), "2 of 7 jobs done, 1 running, 1 failed, 1 held up");
+        assert_eq!(tally.parts(100).last(), Some(&("fill-open", 71, 100)));
+        let mut tally = Tally::default();
+        for word in ["done", "ruled out", "reserve", "ruled out"] {
+            tally.add(word);
+        }
+        assert_eq!(tally.words(), "1 of 1 job done, 1 in reserve, 2 ruled out");
+        assert_eq!((tally.class(), tally.parts(100)), ("done", vec![("fill-done", 0, 100)]));
+    }
+}

@@ -1,0 +1,517 @@
+//! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
+//! of needed jobs with those in their records.
+
+mod own;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use fs_err as fs;
+use sweep_job::{Failure, FailureKind, FileStamp, Ignore, Observed, ObservedFile, Values};
+
+pub(crate) use self::own::Check;
+use crate::{
+    plan::{Code, Digests, JobId, Plan, digest_now, state_now},
+    record::{
+        ABSENT, Digest, ELSEWHERE, Environment, FILE_ELSEWHERE, Interpreter, Key, Own, ReadFile, ReadSet, UNKNOWN,
+        fact, path_text, text_path,
+    },
+    store::Store,
+    variant::Moments,
+};
+
+/// The files that a job reads.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    /// Input files and folders, with their digests when the job was planned.
+    inputs: Vec<(PathBuf, String)>,
+    /// Patterns of files in inputs that are not part of the inputs.
+    ignored: Vec<String>,
+    artifacts: Vec<Artifact>,
+    /// Code that earlier runs of the job read, as it was when the job was planned.
+    code: Option<Arc<Code>>,
+    /// The files of its project when the run began.
+    moments: Arc<Moments>,
+    /// True if its program sees the project in a view.
+    has_view: bool,
+}
+
+/// The word for a file that is not in the record.
+const STRAY: &str = "does not belong to it";
+
+/// A file of an artifact that differs from its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Defect {
+    /// The file's path from the folder with the files of the job that left the artifact.
+    file: String,
+    how: &'static str,
+}
+
+impl std::fmt::Display for Defect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.file, self.how)
+    }
+}
+
+/// An artifact that one job takes from another.
+#[derive(Debug)]
+pub(crate) struct Artifact {
+    /// The job that has left it.
+    key: Key,
+    label: String,
+    name: String,
+    /// The folder with that job's files.
+    folder: PathBuf,
+    /// The artifact's path in the other job.
+    path: String,
+    /// All of that job's files; records of earlier versions have none.
+    files: BTreeMap<String, Digest>,
+}
+
+/// An input that differs from the plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Changed {
+    /// An input has another content.
+    #[error("the input `{}` changed after it was planned{during}; run again", path.display())]
+    Input {
+        /// The file or folder.
+        path: PathBuf,
+        /// Time of the change, if it is known.
+        during: &'static str,
+    },
+    /// A file in an input folder has another content, and it is not known that the job wrote it.
+    #[error(
+        "the input `{}` changed after it was planned{during}: `{file}` {how}; run again, and if the job itself does this, write \
+         `ignore: ['{name}']` in the step, or `copy: true`", path.display()
+    )]
+    Inside {
+        /// The input.
+        path: PathBuf,
+        /// The file's path from the input.
+        file: String,
+        /// The change.
+        how: &'static str,
+        /// The file's name.
+        name: String,
+        /// Time of the change, if it is known.
+        during: &'static str,
+    },
+    /// An input is missing or not readable.
+    #[error("the input `{}` cannot be read any more: {reason}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// Code differs, it is not known in which file.
+    #[error("the code of the project {} changed after the job was planned; run again", project.display())]
+    Code {
+        /// The project's folder.
+        project: PathBuf,
+    },
+    /// A file that was not sent to a host with the project.
+    #[error(
+        "the job read `{}`, which is in the project's folder on this host, but neither was it sent with it nor has a job made it; run \
+         again", path.display()
+    )]
+    NotSent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of the project that the program has written before it read it.
+    #[error(
+        "the job wrote `{}` in the project's folder on this host and then read it, so its result is not that of the file that was \
+         sent; let the program write to its own folder", path.display()
+    )]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An installed package has another version.
+    #[error("the package {name} changed from {planned} to {found} after it was planned{during}; run again")]
+    Package {
+        /// The package.
+        name: String,
+        /// Version when the job was planned.
+        planned: String,
+        /// Version now.
+        found: String,
+        /// Time of the change, if it is known.
+        during: &'static str,
+    },
+    /// The artifact of a needed job is damaged.
+    #[error("the artifact `{name}` of {label} has changed since it was written: {reason}; run again")]
+    Artifact {
+        /// The name of the needed job.
+        label: String,
+        /// The artifact's name.
+        name: String,
+        /// The defect.
+        reason: String,
+    },
+}
+
+impl Changed {
+    /// The same, found when the job had run.
+    #[must_use]
+    pub(crate) fn while_it_ran(mut self) -> Self {
+        if let Self::Input { during, .. } | Self::Inside { during, .. } | Self::Package { during, .. } = &mut self {
+            *during = ", while the job ran";
+        }
+        self
+    }
+
+    /// True if a file of the project has changed.
+    pub(crate) fn is_of_code(&self) -> bool {
+        matches!(self, Self::Input { .. } | Self::Unreadable { .. })
+    }
+}
+
+impl From<Changed> for Failure {
+    fn from(changed: Changed) -> Self {
+        Self { kind: FailureKind::Changed, message: changed.to_string() }
+    }
+}
+
+impl Reads {
+    /// Inputs of a job of a plan, whose needed jobs are done. `code` is the code that its program finds.
+    pub(crate) fn of(plan: &Plan, store: &Store, id: JobId, code: Option<Arc<Code>>) -> Self {
+        let outputs = plan.taken_by(id).into_iter();
+        let artifacts = outputs.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
+        let (inputs, ignored) = (plan.inputs_of(id), plan.ignored_by(id));
+        let (moments, has_view) = (Arc::clone(&plan.moments), plan.has_view(id));
+        Self { inputs, ignored, artifacts, code, moments, has_view }
+    }
+
+    /// The folder of the files that its program finds in place of those of its project.
+    pub(crate) fn layer(&self) -> Option<&Path> {
+        self.code.as_ref()?.site.layer.folder()
+    }
+
+    /// The code that its program finds.
+    pub(crate) fn code(&self) -> Option<&Code> {
+        self.code.as_deref()
+    }
+
+    /// True if there are no inputs.
+    pub(crate) fn is_empty(&self) -> bool {
+        let no_code =
+            self.code.as_ref().is_none_or(|code| code.files.is_empty() && code.facts.is_empty() && !code.stale);
+        self.inputs.is_empty() && self.artifacts.is_empty() && no_code
+    }
+
+    /// Returns the folders in which a job could write to the inputs of others.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let inputs = self.inputs.iter().map(|(path, _)| path.clone());
+        let folders = inputs.chain(self.artifacts.iter().map(|artifact| artifact.folder.clone()));
+        folders.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect()
+    }
+
+    /// Checks that the code is that of the job's key.
+    pub(crate) fn check_code(&self, digests: &mut Digests) -> Result<(), Changed> {
+        let Some(code) = &self.code else { return Ok(()) };
+        if code.stale {
+            return Err(Changed::Code { project: code.project.clone() });
+        }
+        if code.hosted {
+            // The server has checked this.
+            return Ok(());
+        }
+        digests.forget();
+        for file in &code.files {
+            let path = code.path(&file.path);
+            let now = digest_now(digests, &code.real_path(&file.path));
+            if now != file.digest && !digests.is_rewritten(&file.path) {
+                return Err(Changed::Input { path, during: "" });
+            }
+        }
+        Ok(())
+    }
+
+    /// The environment that a job with these parameters was observed to use; `None` if it was not observed.
+    pub(crate) fn environment(
+        &self,
+        observed: &Observed,
+        values: &Values,
+        interpreter: Option<&Interpreter>,
+        digests: &mut Digests,
+    ) -> Option<Environment> {
+        let none = Code::default();
+        let code = self.code.as_deref().unwrap_or(&none);
+        super::environment::of(observed, values, &code.project, code.hosted, interpreter, digests)
+    }
+
+    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
+    /// what was read. Changes by the job itself and by other jobs of the store do not count as foreign changes.
+    pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
+        let none = Code::default();
+        let code = self.code.as_deref().unwrap_or(&none);
+        let digests_planned: BTreeMap<&str, &str> =
+            code.files.iter().map(|file| (file.path.as_str(), file.digest.as_str())).collect();
+        let has_planned = !digests_planned.is_empty();
+        digests.forget();
+        let place = |text: &String| path_text(text_path(text).strip_prefix(&code.project).unwrap_or(&text_path(text)));
+        let written: BTreeSet<String> = observed.written.iter().map(place).collect();
+        let ignore = Ignore::only(&code.site.ignore).unwrap_or_default();
+        let mut files = BTreeMap::new();
+        for (name, file) in observed.files {
+            let (path, planned_digest) = (code.path(&name), digests_planned.get(name.as_str()).copied());
+            let is_own = written.contains(&name);
+            let digest = match self.digest(code, (&name, &file), planned_digest, is_own, digests) {
+                // An ignored file does not count; if the recipe stops ignoring it, its content is unknown.
+                Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
+                    UNKNOWN.to_owned()
+                }
+                digest => digest?,
+            };
+            let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
+            if code.hosted && has_planned && !is_elsewhere && planned_digest.is_none() {
+                // A file that was not sent must be one that an earlier job made, such as downloaded data.
+                if !digests.made().is_made(&path, &digest) {
+                    return Err(Changed::NotSent { path });
+                }
+                is_elsewhere = true;
+            }
+            let name = if is_elsewhere { format!("{FILE_ELSEWHERE}{name}") } else { name };
+            files.insert(name, ReadFile { digest, by: file.by });
+        }
+        let mut facts = observed.facts;
+        for (folder, names) in &observed.listed {
+            let path = code.path(folder);
+            let names: Vec<PathBuf> = names.iter().map(|name| path.join(text_path(name))).collect();
+            let names = names.iter().filter(|path| !digests.is_made_in(&code.project, path));
+            facts.insert(
+                folder.clone(),
+                fact::of_entries(&path, &code.site.layer, names.filter_map(|path| path.file_name())),
+            );
+        }
+        if code.hosted {
+            facts.retain(|_, fact| !fact::is_local(fact));
+            remember(&observed.written, &code.project, &digests_planned, digests);
+        }
+        for name in observed.rewritten.iter().filter(|_| code.hosted) {
+            let path = code.path(name);
+            if digests_planned.get(name.as_str()).is_some_and(|digest| digest_now(digests, &path) != *digest) {
+                return Err(Changed::Rewritten { path });
+            }
+        }
+        if !(files.is_empty() && facts.is_empty()) {
+            facts.extend(fact::of_place(&code.site.place));
+        }
+        let made: BTreeSet<String> = observed.made.iter().map(place).collect();
+        let own = own(code, &files, &facts, &written, made, digests);
+        for (name, folder, version) in &code.packages {
+            let package = observed.packages.get(name).filter(|package| package.folder == *folder);
+            if let Some(found) = package.filter(|found| found.version != *version) {
+                let (name, planned, found) = (name.clone(), version.clone(), found.version.clone());
+                return Err(Changed::Package { name, planned, found, during: "" });
+            }
+        }
+        let mut packages = observed.packages;
+        if code.hosted {
+            for package in packages.values_mut() {
+                package.folder.insert_str(0, ELSEWHERE);
+            }
+        }
+        Ok(ReadSet::new(files, packages).with_facts(facts, own))
+    }
+
+    /// The digest of what a job has read of a file, if it is the planned one. Of a file that jobs change, other jobs
+    /// may have changed the content before; not on a host, whose records are those of the files that were sent.
+    fn digest(
+        &self,
+        code: &Code,
+        (name, file): (&str, &ObservedFile),
+        planned: Option<&str>,
+        is_own: bool,
+        digests: &mut Digests,
+    ) -> Result<String, Changed> {
+        let path = code.path(name);
+        // A file that did not exist then is one that the job makes.
+        let planned = planned.filter(|planned| *planned != ABSENT);
+        if is_own {
+            let digest = file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+            return match planned.filter(|planned| code.hosted && *planned != digest) {
+                Some(_) => Err(Changed::Input { path, during: "" }),
+                None => Ok(digest),
+            };
+        }
+        let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
+        let mut real = code.real_path(name);
+        let earlier = self.moments.copy(&code.project, &text_path(name));
+        let is_there = |real: &Path| fs::metadata(real).is_ok_and(|now| FileStamp::of(&now) == file.stamp);
+        let is_earlier = earlier.as_ref().is_some_and(|(_, then)| *then == file.stamp);
+        if let Some((copy, _)) = earlier.as_ref().filter(|_| is_earlier && !is_there(&real)) {
+            // The file was edited after the program had read it.
+            real.clone_from(copy);
+        }
+        let digest = digests.of_file(&real).map_err(unreadable)?;
+        // After the digest was computed, which takes time.
+        let is_as_read = is_earlier || is_there(&real);
+        if planned.map_or(is_as_read, |planned| planned == digest) {
+            let is_other = |copy: &Path, digests: &mut Digests| digests.of_file(copy).is_ok_and(|then| then != digest);
+            // The file was edited before the program read it, and the other jobs of the run see its earlier state.
+            return match earlier.filter(|_| self.has_view && !is_earlier && real == path) {
+                Some((copy, _)) if !digests.is_left(name, &digest) && is_other(&copy, digests) => {
+                    Err(Changed::Input { path, during: "" })
+                }
+                _ => Ok(digest),
+            };
+        }
+        // Another job has changed it, before this one read it or after that.
+        match !code.hosted && digests.is_left(name, &digest) {
+            true if is_as_read => Ok(digest),
+            true => Ok(UNKNOWN.to_owned()),
+            false => Err(Changed::Input { path, during: "" }),
+        }
+    }
+}
+
+/// The paths that a job looked at, or whose folder it listed, and that it has changed itself, with their states now.
+fn own(
+    code: &Code,
+    files: &BTreeMap<String, ReadFile>,
+    facts: &BTreeMap<String, String>,
+    written: &BTreeSet<String>,
+    made: BTreeSet<String>,
+    digests: &mut Digests,
+) -> Own {
+    let mut own = Own::default();
+    let mut names_listed = BTreeSet::new();
+    for name in written {
+        let folder = text_path(name).parent().map(path_text).unwrap_or_default();
+        let is_listed = facts.get(&folder).is_some_and(|fact| fact::is_names(fact));
+        if is_listed {
+            names_listed.insert(folder);
+        }
+        if is_listed || files.contains_key(name) || facts.contains_key(name) {
+            own.left.insert(name.clone(), state_now(digests, &code.real_path(name)));
+        }
+    }
+    own.made = made.into_iter().filter(|name| own.left.contains_key(name)).collect();
+    digests.add_own(&own);
+    for folder in names_listed {
+        let path = code.path(&folder);
+        let now =
+            fact::now(&facts[&folder], &path, &code.site.layer, &mut |entry| digests.is_made_in(&code.project, entry));
+        own.left.insert(folder, now);
+    }
+    own
+}
+
+impl Artifact {
+    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which other checks report.
+    pub(crate) fn new(store: &Store, key: Key, name: String) -> Option<Self> {
+        let record = store.get(key).ok().flatten()?;
+        let path = Path::new(record.outcome.artifacts.get(&name)?);
+        let parts = path.components().filter(|part| *part != Component::CurDir);
+        let path = parts.collect::<PathBuf>().to_str()?.to_owned();
+        Some(Self { key, label: record.label, name, folder: store.files(key), path, files: record.files })
+    }
+
+    /// The job that has left it.
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Name of the artifact.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Checks that the artifact is unchanged.
+    pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
+        match self.defects(digests).as_deref() {
+            Ok([]) => Ok(()),
+            Ok([first, ..]) => Err(self.changed(first.to_string())),
+            Err(error) => Err(self.changed(error.clone())),
+        }
+    }
+
+    fn changed(&self, reason: String) -> Changed {
+        Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason }
+    }
+
+    /// The files that differ from its record. The error is a phrase.
+    fn defects(&self, digests: &mut Digests) -> Result<Vec<Defect>, String> {
+        self.compared(digests).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "it is gone".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+
+    fn compared(&self, digests: &mut Digests) -> io::Result<Vec<Defect>> {
+        let mut names_found = BTreeSet::new();
+        names(&self.folder, &self.path, &mut names_found)?;
+        if self.files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut files: BTreeMap<&str, &Digest> = self.written(&self.path);
+        if files.values().any(|file| matches!(file, Digest::Link { .. })) {
+            // A link leads to another of the job's files, and that may be read, too.
+            files = self.written("");
+            names_found.clear();
+            names(&self.folder, "", &mut names_found)?;
+        }
+        let mut defects = Vec::new();
+        for (name, file) in &files {
+            if !names_found.remove(*name) {
+                defects.push(Defect { file: (*name).to_owned(), how: "is missing" });
+                continue;
+            }
+            let path = self.folder.join(name);
+            let is_whole = match file {
+                Digest::File { bytes, blake3 } => {
+                    let metadata = fs::symlink_metadata(&path)?;
+                    metadata.is_file() && metadata.len() == *bytes && digests.of_artifact(&path)? == *blake3
+                }
+                Digest::Link { to } => fs::read_link(&path).is_ok_and(|now| now == *to),
+            };
+            if !is_whole {
+                defects.push(Defect { file: (*name).to_owned(), how: "has another content" });
+            }
+        }
+        defects.extend(names_found.into_iter().map(|file| Defect { file, how: STRAY }));
+        Ok(defects)
+    }
+
+    /// Returns the digests of the files at and below a path.
+    fn written(&self, path: &str) -> BTreeMap<&str, &Digest> {
+        let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
+        files.map(|(name, file)| (name.as_str(), file)).collect()
+    }
+}
+
+/// Remembers the files that a job made in the copy of its project on a host.
+fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
+    let mut entries = Vec::new();
+    let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    for path in written.iter().map(|path| text_path(path)) {
+        let Ok(inner) = path.strip_prefix(&project) else { continue };
+        if !digests_sent.contains_key(path_text(inner).as_str()) {
+            entries.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
+        }
+    }
+    // If the list cannot be written, the next job does without it.
+    let _ = digests.made().remember(entries);
+}
+
+/// The names of the files and links at a path in a folder and below it. Links are not followed.
+fn names(folder: &Path, inner: &str, paths: &mut BTreeSet<String>) -> io::Result<()> {
+    let path = folder.join(inner);
+    if !fs::symlink_metadata(&path)?.is_dir() {
+        paths.insert(inner.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        names(folder, &if inner.is_empty() { name.into_owned() } else { format!("{inner}/{name}") }, paths)?;
+    }
+    Ok(())
+}

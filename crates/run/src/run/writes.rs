@@ -1,0 +1,145 @@
+//! Paths that the jobs of a run have written, as far as they were observed: files that one job writes into a folder do
+//! not count as foreign changes for the jobs that read the same folder.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsString,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use fs_err as fs;
+
+/// Interval at which a waiting job polls the reports of the others.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Paths that jobs have written.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Paths that ended jobs have written.
+    written: HashSet<PathBuf>,
+    running: HashMap<usize, Running>,
+}
+
+/// A job that runs.
+#[derive(Debug)]
+struct Running {
+    /// The folders that the job reads, without links.
+    folders: Vec<PathBuf>,
+    /// The file in which the program reports its file accesses.
+    report: PathBuf,
+}
+
+/// A job that runs; when this is dropped, it has ended.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    writes: Arc<Writes>,
+    job: usize,
+}
+
+impl Writes {
+    /// A job begins to run.
+    pub(crate) fn begin(self: &Arc<Self>, job: usize, folders: Vec<PathBuf>, report: PathBuf) -> Writing {
+        self.state().running.insert(job, Running { folders, report });
+        Writing { writes: Arc::clone(self), job }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The paths that jobs have written, those that run included.
+    pub(crate) fn known(&self) -> HashSet<PathBuf> {
+        let state = self.state();
+        let reports: Vec<PathBuf> = state.running.values().map(|running| running.report.clone()).collect();
+        let mut paths = state.written.clone();
+        drop(state);
+        paths.extend(reports.iter().flat_map(|report| reported(report)));
+        paths
+    }
+
+    /// True if another job that runs reads a folder.
+    pub(crate) fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
+        let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        self.state().is_read_by_another(job, &folder)
+    }
+
+    /// Waits until another job that reads a folder has ended, or may have reported something; false if none runs.
+    pub(crate) fn wait_for_another(&self, job: usize, folder: &Path) -> bool {
+        let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let state = self.state();
+        if !state.is_read_by_another(job, &folder) {
+            return false;
+        }
+        drop(self.ended.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner));
+        true
+    }
+}
+
+impl State {
+    fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
+        let mut other_jobs = self.running.iter().filter(|(other, _)| **other != job);
+        other_jobs.any(|(_, other)| {
+            other.folders.iter().any(|folder_read| folder_read.starts_with(folder) || folder.starts_with(folder_read))
+        })
+    }
+}
+
+impl Writing {
+    /// The job has ended, and has written these paths.
+    pub(crate) fn end(self, written: &HashSet<PathBuf>) {
+        self.writes.state().written.extend(written.iter().cloned());
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut state = self.writes.state();
+        if let Some(running) = state.running.remove(&self.job) {
+            // A failed attempt has only its own report of written paths.
+            state.written.extend(reported(&running.report));
+        }
+        drop(state);
+        self.writes.ended.notify_all();
+    }
+}
+
+/// The paths that a program has reported to have written.
+fn reported(report: &Path) -> HashSet<PathBuf> {
+    let text = fs::read(report).unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"write\t"));
+    lines.map(|path| real(Path::new(&unescaped(path)))).collect()
+}
+
+/// A field of a report.
+pub fn unescaped(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut remaining_bytes = field.iter();
+    while let Some(byte) = remaining_bytes.next() {
+        bytes.push(match byte {
+            b'\\' => match remaining_bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(b'r') => b'\r',
+                Some(other) => *other,
+                None => b'\\',
+            },
+            byte => *byte,
+        });
+    }
+    OsString::from_vec(bytes)
+}
+
+/// Resolves the links of `path`; if `path` does not exist, only those of its folder.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    let of_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())
+}

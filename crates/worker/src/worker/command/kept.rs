@@ -1,0 +1,185 @@
+//! Files of a finished program from which its metrics can be taken again later: those that `reads` and `metrics` name,
+//! and small logs that they do not name yet.
+//!
+//! They are in the folder [`KEPT`] among the job's files. Files in it are no artifacts: no other job gets them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use sweep_job::{
+    Variable,
+    tasks::{Command, MetricsFrom},
+};
+
+use super::reads::is_event_file;
+
+/// The folder of these files among those of a job.
+pub(super) const KEPT: &str = ".sweep";
+
+/// The largest file that nothing names, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Bytes of all files that nothing names, and of all that something names.
+const MAX_BYTES: u64 = 4 << 20;
+const MAX_NAMED_BYTES: u64 = 32 << 20;
+/// Maximum numbers of files, of examined entries, and of levels of folders.
+const MAX_FILES: usize = 64;
+const MAX_ENTRIES: usize = 5000;
+const MAX_LEVELS: usize = 8;
+
+/// Endings of the names of logs.
+const ENDINGS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "log"];
+
+/// A file that may be kept.
+struct Candidate {
+    /// Its path in the job's folder.
+    name: PathBuf,
+    bytes: u64,
+    is_named: bool,
+}
+
+/// Moves the files to the folder [`KEPT`], except those below `outputs`, which are kept anyway. Returns true if files were
+/// moved.
+pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Result<bool> {
+    let kept_folder = folder.join(KEPT);
+    if outputs.iter().any(|output| Path::new(output).starts_with(KEPT)) {
+        return Ok(false);
+    }
+    if fs::symlink_metadata(&kept_folder).is_ok() {
+        // The program's own, with a name that is not for it.
+        return Ok(false);
+    }
+    let mut candidates = Vec::new();
+    let named_paths = named(command);
+    let find = Find { folder, outputs, named: &named_paths };
+    find.below(Path::new(""), 0, &mut 0, &mut candidates)?;
+    // Files that the command names come first; the others follow by size, the smallest first.
+    candidates.sort_by(|a, b| (!a.is_named, a.bytes, &a.name).cmp(&(!b.is_named, b.bytes, &b.name)));
+    let (mut named_bytes, mut other_bytes) = (0, 0);
+    let secrets = secrets(command);
+    let mut has_moved = false;
+    for Candidate { name, bytes, is_named } in candidates.into_iter().take(MAX_FILES) {
+        let (sum, max_bytes) =
+            if is_named { (&mut named_bytes, MAX_NAMED_BYTES) } else { (&mut other_bytes, MAX_BYTES) };
+        if *sum + bytes > max_bytes || has_secret(&folder.join(&name), &secrets) {
+            continue;
+        }
+        *sum += bytes;
+        let target = kept_folder.join(&name);
+        fs::create_dir_all(target.parent().unwrap_or(&kept_folder))?;
+        fs::rename(folder.join(&name), target)?;
+        has_moved = true;
+    }
+    Ok(has_moved)
+}
+
+/// The logs among the files of a record that can be read as curves, by their kinds in `reads`.
+pub fn logs(files: &Path) -> BTreeMap<&'static str, BTreeSet<String>> {
+    let mut logs = BTreeMap::new();
+    add_logs(&files.join(KEPT), Path::new(""), &mut logs);
+    logs
+}
+
+/// Adds the logs below a folder of kept files. A folder that cannot be read has none.
+fn add_logs(folder: &Path, inner: &Path, logs: &mut BTreeMap<&'static str, BTreeSet<String>>) {
+    for entry in fs::read_dir(folder.join(inner)).into_iter().flatten().flatten() {
+        let path = inner.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add_logs(folder, &path, logs);
+            continue;
+        }
+        let (kind, place) = match path.extension().and_then(|extension| extension.to_str()) {
+            _ if is_event_file(&path) => ("tensorboard", inner),
+            Some("csv" | "tsv") => ("csv", path.as_path()),
+            Some("jsonl" | "ndjson") => ("jsonl", path.as_path()),
+            _ => continue,
+        };
+        let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
+        logs.entry(kind).or_default().insert(place.to_string_lossy().into_owned());
+    }
+}
+
+/// The files and folders that `reads` and `metrics` name.
+pub(super) fn named(command: &Command) -> Vec<PathBuf> {
+    let sources = command.sources().filter(|(kind, _)| *kind != "stdout").map(|(_, place)| place);
+    let file = command.metrics.as_ref().and_then(MetricsFrom::file).map(|file| file.0.as_str());
+    sources.chain(file).map(PathBuf::from).collect()
+}
+
+/// The values that the program got from the environment, which no file of the store may have.
+fn secrets(command: &Command) -> Vec<Vec<u8>> {
+    let names = command.env.values().filter_map(|variable| match variable {
+        Variable::From(name) => Some(name),
+        Variable::Text(_) => None,
+    });
+    let values = names.filter_map(std::env::var_os).map(OsString::into_vec);
+    values.filter(|value| !value.is_empty()).collect()
+}
+
+/// True if a file has one of these values, or cannot be read.
+fn has_secret(path: &Path, secrets: &[Vec<u8>]) -> bool {
+    if secrets.is_empty() {
+        return false;
+    }
+    let Ok(text) = fs::read(path) else { return true };
+    secrets.iter().any(|secret| text.windows(secret.len()).any(|part| part == secret))
+}
+
+struct Find<'a> {
+    folder: &'a Path,
+    outputs: &'a [&'a str],
+    named: &'a [PathBuf],
+}
+
+impl Find<'_> {
+    /// Finds the files in a folder and below it. Links, which lead to inputs, are not followed.
+    fn below(
+        &self,
+        inner: &Path,
+        level: usize,
+        entry_count: &mut usize,
+        candidates: &mut Vec<Candidate>,
+    ) -> io::Result<()> {
+        for entry in fs::read_dir(self.folder.join(inner))? {
+            let entry = entry?;
+            *entry_count += 1;
+            if *entry_count > MAX_ENTRIES {
+                return Ok(());
+            }
+            let name = inner.join(entry.file_name());
+            let is_output = self.outputs.iter().any(|output| name.starts_with(output));
+            if is_output || name.to_str().is_none() {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            if kind.is_dir() && level < MAX_LEVELS {
+                // An unreadable folder is no reason to fail.
+                let _ = self.below(&name, level + 1, entry_count, candidates);
+            } else if kind.is_file() {
+                let bytes = entry.metadata()?.len();
+                let is_named = self.is_named(&name);
+                if is_named || (bytes <= MAX_FILE_BYTES && is_log(&name)) {
+                    candidates.push(Candidate { name, bytes, is_named });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True for a file that `reads` or `metrics` names, and for event files in a folder that `reads` names.
+    fn is_named(&self, name: &Path) -> bool {
+        let is_below = |place: &PathBuf| (place == Path::new(".") || name.starts_with(place)) && is_event_file(name);
+        self.named.iter().any(|place| place == name || is_below(place))
+    }
+}
+
+fn is_log(name: &Path) -> bool {
+    let has_ending =
+        name.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| ENDINGS.contains(&extension));
+    has_ending || is_event_file(name)
+}
