@@ -32,6 +32,7 @@ const ENGINE: &[&str] = &[
     "query",
     "export",
     "propose",
+    "terminal",
     "web",
     "mcp",
     "worker",

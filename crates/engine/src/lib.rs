@@ -34,6 +34,7 @@ pub mod shipped;
 pub mod stats;
 pub mod store;
 pub mod suggest;
+pub mod terminal;
 pub mod variant;
 #[cfg(feature = "ui")]
 pub mod web;
