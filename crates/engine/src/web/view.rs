@@ -231,6 +231,7 @@ fn render(site: &Site, run: &str) -> Option<Response> {
         }
         div .status { p .summary #words {} span .note #left {} }
         div #bar {}
+        p #acts hidden { span #again {} " " span .note #acted role="status" {} }
         nav aria-label="Sections" {
             @for report in reports {
                 @if site.results.join("reports").join(report).join("index.html").is_file() {
@@ -247,7 +248,13 @@ fn render(site: &Site, run: &str) -> Option<Response> {
         (list_section(&html! {}))
         p .hidden role="status" id="news" {}
     };
-    Some(site_page(&clean(recipe), header, main, &data, &Script { text: include_str!("view.js"), charts: true }))
+    Some(site_page(
+        &clean(recipe),
+        header,
+        main,
+        &data,
+        &Script { text: concat!(include_str!("act.js"), include_str!("view.js")), charts: true },
+    ))
 }
 
 pub(super) async fn events(
