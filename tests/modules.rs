@@ -35,6 +35,7 @@ const ENGINE: &[&str] = &[
     "query",
     "export",
     "propose",
+    "terminal",
     "web",
     "mcp",
     "worker",

@@ -18,6 +18,7 @@ use crate::{
     query::QueryError,
     recipe::{Problems, RecipeError},
     remote::RemoteError,
+    run::StopError,
     session::SessionError,
     shipped::CopyError,
     store::{GcError, StoreError, TransferError},
@@ -194,6 +195,9 @@ pub enum Error {
     /// The bundle's commands were not confirmed.
     #[error("the bundle's commands were not run: {0}")]
     NotConfirmed(&'static str),
+    /// A job cannot be stopped.
+    #[error(transparent)]
+    Stop(#[from] StopError),
     /// A remote cannot be used.
     #[error(transparent)]
     Remote(#[from] RemoteError),
@@ -309,6 +313,8 @@ impl Error {
             | Self::OtherPatch(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Session(error) if error.is_usage() => Exit::Usage,
+            Self::Stop(StopError::Io(_)) => Exit::Failure,
+            Self::Stop(_) => Exit::Usage,
             Self::Propose(error) => Self::exit_of(error),
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,

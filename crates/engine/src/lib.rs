@@ -15,6 +15,7 @@ pub mod propose;
 pub mod query;
 pub mod session;
 pub mod shipped;
+pub mod terminal;
 #[cfg(feature = "ui")]
 pub mod web;
 

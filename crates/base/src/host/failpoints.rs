@@ -3,7 +3,7 @@
 //!
 //! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point, `full@7` makes that write and every later one fail
 //! like a full disk, `kill=2@ledger: ` kills the process at the second point whose name begins so, `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of this
-//! name. `SWEEP_CLOCK=-3600` sets the clock back an hour.
+//! name, `panic@NAME` panics there. `SWEEP_CLOCK=-3600` sets the clock back an hour.
 
 use std::io::{self, Write};
 
@@ -51,6 +51,7 @@ mod armed {
         Full(u64),
         Trace(String),
         Slow(Duration, String),
+        Panic(String),
     }
 
     static FAULT: LazyLock<Fault> = LazyLock::new(|| {
@@ -58,6 +59,9 @@ mod armed {
         let number = |text: &str| text.parse().unwrap_or(u64::MAX);
         if let Some((seconds, name)) = text.strip_prefix("slow=").and_then(|rest| rest.split_once('@')) {
             return Fault::Slow(Duration::from_secs(number(seconds)), name.to_owned());
+        }
+        if let Some(name) = text.strip_prefix("panic@") {
+            return Fault::Panic(name.to_owned());
         }
         if let Some((count, name)) = text.strip_prefix("kill=").and_then(|rest| rest.split_once('@')) {
             return Fault::KillNamed(number(count), name.to_owned());
@@ -89,6 +93,7 @@ mod armed {
             }
             Fault::Full(at) if count >= *at => return Err(io::ErrorKind::StorageFull.into()),
             Fault::Slow(time, at) if at == name => thread::sleep(*time),
+            Fault::Panic(at) if at == name => panic!("the fail point `{name}` panics"),
             Fault::Trace(path) => {
                 let mut file = OpenOptions::new().create(true).append(true).open(path)?;
                 writeln!(file, "{name}")?;

@@ -38,10 +38,12 @@ mod saved;
 mod script;
 mod show;
 mod status;
+mod stop;
 mod tasks;
 #[cfg(feature = "ui")]
 mod ui;
 mod usage;
+mod watch;
 
 use std::{
     ffi::OsStr,
@@ -135,6 +137,10 @@ enum Command {
     Verify(bundle::VerifyArgs),
     /// Show the progress or the outcome of a run, and what each waiting job waits for.
     Status(status::StatusArgs),
+    /// Show a run on the whole terminal: its jobs, their curves and logs; sort, filter and stop jobs by keys.
+    Watch(watch::WatchArgs),
+    /// Stop single jobs of a live run; the run continues with the others.
+    Stop(stop::StopArgs),
     /// Serve web pages with live runs, comparisons and reports.
     #[cfg(feature = "ui")]
     Ui(ui::UiArgs),
@@ -328,6 +334,8 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Bundle(args) => bundle::bundle(results, &args),
         Command::Verify(args) => bundle::verify(&args),
         Command::Status(args) => status::status(results, &args),
+        Command::Watch(args) => watch::watch(results, &args),
+        Command::Stop(args) => stop::stop(results, &args),
         #[cfg(feature = "ui")]
         Command::Ui(args) => ui::ui(results, &args),
         #[cfg(feature = "mcp")]

@@ -53,6 +53,15 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
     Err(unknown("job", job, "jobs", labels.iter().map(String::as_str)))
 }
 
+/// The job of a run that a text means, by its index in the run's plan.
+pub(super) fn job_of(snapshot: &Snapshot, job: &str) -> Result<usize, Error> {
+    let jobs = snapshot.manifest.jobs.iter().enumerate();
+    let candidates =
+        jobs.filter_map(|(index, planned_job)| Some((is_called(&planned_job.label, planned_job.key, job)?, index)));
+    let labels = || snapshot.manifest.jobs.iter().map(|planned_job| planned_job.label.as_str());
+    candidates.min().map(|(_, index)| index).ok_or_else(|| unknown("job", job, "jobs", labels()))
+}
+
 /// A job without a record, as the latest run has left it that was to make one.
 pub(super) struct Unfinished {
     pub(super) folder: RunFolder,

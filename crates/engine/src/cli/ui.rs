@@ -23,19 +23,28 @@ pub(super) struct UiArgs {
     /// The address to listen on. Everyone who can reach it can read the pages.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
+    /// Let the pages stop jobs and run them again although other machines can reach them. On a loopback address they may anyway. Each
+    /// action needs the token that is printed.
+    #[arg(long)]
+    act: bool,
 }
 
 pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
     // A store that a later version has written must not be shown.
     Store::open(results)?;
+    let token = (args.act || args.host.is_loopback()).then(web::secret).transpose();
+    let token = token.map_err(Error::io("cannot make the token of actions"))?;
     let announce = |address: SocketAddr| {
         let _ = print(&format!("http://{address}/\n"));
         if !args.host.is_loopback() {
             say(format_args!("note: everyone who can reach {} can read the pages", args.host));
         }
+        if let Some(token) = &token {
+            say(format_args!("to stop jobs and run them again in the pages, open http://{address}/#token={token}"));
+        }
         say(format_args!("Ctrl-C ends it"));
     };
-    let signal = web::serve(results, args.host, args.port, announce)
+    let signal = web::serve(results, (args.host, args.port), token.as_deref(), announce)
         .map_err(Error::io("cannot serve (another `--port` may be free; `--port 0` takes one that is)"))?;
     // Ctrl-C is how it is meant to end.
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })

@@ -11,7 +11,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use super::handler::Server;
-use crate::web::{Names, clients::Client, connections};
+use crate::web::{Names, Token, clients::Client, connections};
 
 /// Largest request, in bytes.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
@@ -34,30 +34,11 @@ const MAX_REQUEST_BYTES: usize = 1 << 20;
 /// Time for connections to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The secret that requests must have. Digests are compared, which takes the same time for every wrong one.
-#[derive(Debug)]
-pub(super) struct Token(blake3::Hash);
-
 /// Rules for requests.
 #[derive(Debug)]
 struct Guard {
     names: Names,
     token: Token,
-}
-
-impl Token {
-    pub(super) fn new(token: &str) -> Self {
-        Self(blake3::hash(token.as_bytes()))
-    }
-
-    /// True if a request has it.
-    fn is_in(&self, headers: &HeaderMap) -> bool {
-        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let authorization = authorization
-            .and_then(|value| value.split_once(' '))
-            .filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-        authorization.is_some_and(|(_, token)| blake3::hash(token.trim().as_bytes()) == self.0)
-    }
 }
 
 pub(super) async fn serve(server: Server, port: u16, token: Token, ready: impl FnOnce(SocketAddr)) -> io::Result<i32> {

@@ -21,6 +21,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use rmcp::{ServiceExt as _, transport::stdio};
 
+use self::handler::Server;
 pub use self::{
     account::{Account, Bounds, Limit, Usage},
     bounded::supervise,
@@ -29,7 +30,7 @@ pub use self::{
     session::{Permissions, Session, Work},
     tool::{Effect, Fault, FaultKind, Mistake, Tool},
 };
-use self::{handler::Server, http::Token};
+use crate::web::Token;
 
 /// Maximum number of concurrent calls; further ones wait.
 const CALLS: usize = 16;

@@ -1,9 +1,10 @@
-//! `sweep ui`: a server of pages that show the runs of a results folder live. It reads and never writes.
+//! `sweep ui`: a server of pages that show the runs of a results folder live. It reads, and writes only if an action is asked for with its token (`act.rs`).
 //!
 //! Every client that can reach the server can read the pages, so it listens on this machine only unless configured
 //! otherwise, and answers only to host names that a page from elsewhere cannot have (`guard.rs`). It serves reports of
 //! the results folder (`files.rs`), and the data of its pages. Curves of many jobs are binary columns (`curves.rs`).
 
+mod act;
 pub(crate) mod clients;
 mod compare;
 pub(crate) mod connections;
@@ -28,7 +29,7 @@ use axum::{
     http::{StatusCode, header},
     middleware,
     response::{Html, IntoResponse as _, Response},
-    routing::get,
+    routing::{get, post},
 };
 use maud::{Markup, html};
 use tokio::{
@@ -37,7 +38,8 @@ use tokio::{
     sync::watch,
 };
 
-pub(crate) use self::guard::Names;
+use self::guard::Guard;
+pub(crate) use self::guard::{Names, Token, secret};
 use crate::render::page::Layout;
 
 /// Maximum number of requests that read files at once; others wait, so that their contents are never in memory together.
@@ -57,10 +59,17 @@ struct Site {
     hub: stream::Hub,
     /// Series that were read for charts.
     series: curves::Kept,
+    /// The run that an action has started.
+    started: act::Started,
 }
 
-/// Serves the folder `results` until a signal ends the server; calls `ready` with the address. Returns the signal.
-pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketAddr)) -> io::Result<i32> {
+/// Serves the folder `results` until a signal ends the server; calls `ready` with the address. Requests that have `token` may act. Returns the signal.
+pub fn serve(
+    results: &Path,
+    (host, port): (IpAddr, u16),
+    token: Option<&str>,
+    ready: impl FnOnce(SocketAddr),
+) -> io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -70,10 +79,11 @@ pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketA
         let (close, closing) = watch::channel(false);
         let (runs, hub) = (runs::Known::default(), stream::Hub::default());
         let series = curves::Kept::default();
-        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub, series };
-        let names = Names::new(host);
+        let started = act::Started::default();
+        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub, series, started };
+        let guard = Guard { names: Names::new(host), token: token.map(Token::new) };
         ready(listener.local_addr()?);
-        let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), names), closing));
+        let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), guard), closing));
         let received = tokio::select! {
             _ = interrupt.recv() => SignalKind::interrupt(),
             _ = terminate.recv() => SignalKind::terminate(),
@@ -86,7 +96,7 @@ pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketA
     })
 }
 
-fn router(site: Arc<Site>, names: Names) -> Router {
+fn router(site: Arc<Site>, guard: Guard) -> Router {
     Router::new()
         .route("/", get(runs::page))
         .route("/events", get(runs::events))
@@ -95,11 +105,15 @@ fn router(site: Arc<Site>, names: Names) -> Router {
         .route("/runs/{run}/curves", get(curves::read_curves))
         .route("/runs/{run}/jobs/{key}", get(view::job))
         .route("/runs/{run}/jobs/{key}/log", get(view::log))
+        .route("/act/runs/{run}", post(act::run_again))
+        .route("/act/runs/{run}/jobs/{key}", post(act::run_job_again))
+        .route("/act/runs/{run}/jobs/{key}/stop", post(act::stop))
+        .route("/act/runs/{run}/jobs/{key}/explain", post(act::explain))
         .route("/compare", get(compare::page))
         .route("/reports/{*path}", get(files::report))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .fallback(|| async { not_found("The page does not exist.") })
-        .layer(middleware::from_fn_with_state(Arc::new(names), guard::check))
+        .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
         .with_state(site)
 }
 

@@ -107,7 +107,13 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
         section id="reports" { h2 { "Reports" } ul .links #reports-body {} }
         p .hidden role="status" id="news" {}
     };
-    site_page("Runs", header, main, &data, &Script { text: include_str!("runs.js"), charts: false })
+    site_page(
+        "Runs",
+        header,
+        main,
+        &data,
+        &Script { text: concat!(include_str!("act.js"), include_str!("runs.js")), charts: false },
+    )
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>, Extension(client): Extension<Client>) -> Response {

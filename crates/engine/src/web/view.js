@@ -3,10 +3,23 @@ const RUN = { live: ["running", "▸"], stopping: ["retrying", "■"], interrupt
 const data = JSON.parse(document.getElementById("data").textContent);
 const of = (name) => document.getElementById(name);
 const base = `/runs/${encodeURIComponent(data.run)}`;
+of("acts").hidden = !TOKEN;
+const say = (text) => { of("acted").textContent = text; };
+// States of jobs that have no result and run again only if they are asked to.
+const AGAIN = ["failed", "stopped", "lost", "skipped"];
+const acts = (row) => {
+  if (!TOKEN) return [];
+  if (data.live) return ["running", "retrying", "waiting"].includes(row.state) ? [actButton("Stop", `Stop ${row.label}? The run continues.`, `${base}/jobs/${row.key}/stop`, say)] : [];
+  return AGAIN.includes(row.state) ? [actButton("Run again", `Run ${row.label} again, with the jobs that it needs?`, `${base}/jobs/${row.key}`, say)] : [];
+};
 const load = async (row) => {
   const answer = await fetch(`${base}/jobs/${row.key}`);
   const detail = answer.ok ? await answer.json() : {};
-  return { ...detail, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
+  const explain = TOKEN && detail.why ? async () => {
+    const { text, error } = await act(`${base}/jobs/${row.key}/explain`);
+    return text ?? error;
+  } : null;
+  return { ...detail, acts: acts(row), explain, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
 };
 data.pickable = true;
 const list = jobList(of("jobs"), data, load);
@@ -47,12 +60,12 @@ const refill = (element, parts) => {
 };
 // The cards of running jobs, each with its charts by name.
 let cards = new Map();
-const newCard = (label) => {
+const newCard = ({ label, key }) => {
   const bar = make("progress");
-  return { element: make("article", undefined, "card"), heading: make("h3", label), bar, says: make("p", undefined, "note"), curves: make("div", undefined, "curves"), charts: new Map() };
+  return { element: make("article", undefined, "card"), heading: make("h3", label), bar, says: make("p", undefined, "note"), curves: make("div", undefined, "curves"), charts: new Map(), stop: acts({ label, key, state: "running" }) };
 };
 const card = (job) => {
-  const known = cards.get(job.label) ?? newCard(job.label);
+  const known = cards.get(job.label) ?? newCard(job);
   if (job.total) {
     Object.assign(known.bar, { max: job.total, value: job.done });
     known.bar.setAttribute("aria-label", `${job.label}: ${job.done} of ${job.total}`);
@@ -65,9 +78,10 @@ const card = (job) => {
     else known.charts.set(name, jobCurve(says, lines, name));
     return known.charts.get(name).figure;
   }));
-  refill(known.element, [known.heading, ...(job.total ? [known.bar] : []), known.says, known.curves]);
+  refill(known.element, [known.heading, ...(job.total ? [known.bar] : []), known.says, ...known.stop, known.curves]);
   return [job.label, known];
 };
+const again = TOKEN ? [actButton("Run what has no result", "Run the jobs of this run that have no result again?", base, say)] : [];
 let steps = "";
 const showRest = (rest) => {
   const [kind, mark] = RUN[rest.state];
@@ -81,6 +95,7 @@ const showRest = (rest) => {
   const bar = draw("svg", { viewBox: "0 0 1000 8", preserveAspectRatio: "none", class: "bar", role: "img", "aria-label": rest.words });
   bar.append(...rest.bar.map(([name, from, to]) => draw("rect", { class: name, x: from, y: 0, width: to - from, height: 8 })));
   of("bar").replaceChildren(bar);
+  refill(of("again"), ["failed", "interrupted", "killed"].includes(rest.state) ? again : []);
   // Drawn by the server, every text in it escaped.
   if (rest.steps !== steps) {
     steps = rest.steps;

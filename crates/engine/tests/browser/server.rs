@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::{
     alone,
     driver::Browser,
-    sandbox::{Ended, Running, Sandbox},
+    sandbox::{Ended, Running, Sandbox, until},
 };
 
 const RECIPE: &str = r#"
@@ -270,4 +270,69 @@ fn the_pages_are_small_and_need_nobody_else() {
         assert!(own < 300_000, "{path}: {own} bytes");
         assert_eq!(others, serde_json::json!([]), "{path}");
     }
+}
+
+#[test]
+fn jobs_are_stopped_run_again_and_explained_in_pages_with_the_token() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::new();
+    let recipe = "name: acted\nsteps:\n  slow: { uses: mock, with: { seconds: 600, steps: 600 }, resources: { cpus: 1 } }\n  broken: { uses: command, with: { run: 'test -e MENDED && echo x=1' }, resources: { cpus: 1 } }\n";
+    let mended = sandbox.path("mended");
+    sandbox.write("recipe.yaml", &recipe.replace("MENDED", mended.to_str().unwrap()));
+    let run = sandbox.start(&["run", "recipe.yaml"]);
+    until("a job runs and one has failed", || {
+        !sandbox.journal("progress").is_empty() && !sandbox.journal("failed").is_empty()
+    });
+    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let acting = stderr.find_map(|line| Some(line.split_once("open ")?.1.to_owned())).unwrap();
+    let (_server, address) = address_of(child);
+    let page = format!("{address}/runs/{}", sandbox.runs()[0]);
+    browser.look(1280, false);
+    // Without the token the page only shows.
+    browser.open(&page);
+    browser.until("document.querySelectorAll('#running .card').length === 1");
+    assert_eq!(
+        browser
+            .eval("document.querySelectorAll('.card button').length + Number(!document.getElementById('acts').hidden)"),
+        0
+    );
+
+    // The token leaves the address, and holds for the pages of the tab.
+    browser.open(&acting);
+    browser.until("location.hash === '' && document.querySelectorAll('#runs-body tr').length === 1");
+    browser.open(&page);
+    browser.until("document.querySelectorAll('#running .card button').length === 1");
+    browser.inspect("run-acting");
+    browser.eval(
+        "window.questions = []; window.confirm = (text) => { questions.push(text); return questions.length > 1; }",
+    );
+    browser.click(".card button");
+    assert_eq!(browser.eval("questions[0]"), "Stop slow? The run continues.");
+    assert!(sandbox.journal("stopped").is_empty(), "the first answer is no");
+    browser.click(".card button");
+    browser.until("document.getElementById('acted').textContent.startsWith('Carried out: sweep stop --run ')");
+    assert_eq!(run.wait().code, Some(5));
+    browser.until("document.getElementById('state').textContent.includes('failed')");
+    browser.until("document.querySelectorAll('#again button').length === 1");
+
+    sandbox.write("mended", "");
+    browser.eval("[...document.querySelectorAll('#jobs-body th button')].find((button) => button.textContent === 'broken').click()");
+    browser.until(
+        "[...document.querySelectorAll('.detail button')].some((button) => button.textContent === 'Show: Why it runs')",
+    );
+    browser.eval("[...document.querySelectorAll('.detail button')].find((button) => button.textContent === 'Show: Why it runs').click()");
+    browser.until(
+        "[...document.querySelectorAll('.detail .command h3')].some((title) => title.textContent === 'Why it runs')",
+    );
+    let text = browser.eval("document.activeElement.textContent");
+    assert_eq!(text.as_str().unwrap(), sandbox.sweep(&["explain", "recipe.yaml", "broken"]).stdout.trim_end());
+    browser.eval(
+        "[...document.querySelectorAll('.detail button')].find((button) => button.textContent === 'Run again').click()",
+    );
+    browser
+        .until("document.getElementById('acted').textContent === 'Carried out: sweep run recipe.yaml --only broken'");
+    until("the job is done", || sandbox.journal("done").iter().any(|line| line["label"] == "broken"));
+    browser.is_content();
 }

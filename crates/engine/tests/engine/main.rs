@@ -115,5 +115,6 @@ mod trust;
 mod units;
 mod usability;
 mod variants;
+mod watch;
 mod widths;
 mod workers;

@@ -274,3 +274,170 @@ fn open_streams_of_one_client_keep_no_page_from_others() {
     server.signal(Signal::INT);
     assert_eq!(server.code(), Some(0));
 }
+
+/// Sends a request with these header lines, and returns the answer.
+fn post(port: u16, path: &str, headers: &[&str]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    write!(stream, "POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n{headers}\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// A server, its port and the token of its actions.
+fn serve_acting(sandbox: &Sandbox, args: &[&str]) -> (Running, u16, Option<String>) {
+    let mut child = sandbox.command(&[&["ui", "--port", "0"], args].concat()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let port = line.trim().trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+    let mut stderr = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+    let mut token = None;
+    for line in stderr.by_ref().map_while(Result::ok) {
+        token = token.or_else(|| line.split_once("#token=").map(|(_, token)| token.to_owned()));
+        if line.contains("Ctrl-C") {
+            break;
+        }
+    }
+    (Running::from(child), port, token)
+}
+
+const ACTED: &str = "
+name: acted
+steps:
+  slow: { uses: mock, matrix: { seed: [1] }, with: { seconds: 600, steps: 600 }, resources: { cpus: 1 } }
+  broken: { uses: command, with: { run: 'test -e MENDED && echo x=1' }, resources: { cpus: 1 } }
+";
+
+/// A live run with a running and a failed job, and a server of its pages.
+struct Acted {
+    sandbox: Sandbox,
+    run: Running,
+    server: Running,
+    port: u16,
+    /// The headers with the host name, the token and the origin of the server's own pages.
+    headers: [String; 3],
+    /// The name of the run.
+    name: String,
+}
+
+impl Acted {
+    fn start() -> Self {
+        let sandbox = Sandbox::new();
+        let mended = sandbox.path("mended");
+        sandbox.write("recipe.yaml", &ACTED.replace("MENDED", mended.to_str().unwrap()));
+        let run = sandbox.start(&["run", "recipe.yaml"]);
+        crate::sandbox::until("a job runs and another has failed", || {
+            !sandbox.journal("progress").is_empty() && !sandbox.journal("failed").is_empty()
+        });
+        let (server, port, token) = serve_acting(&sandbox, &[]);
+        let headers = [
+            format!("Host: 127.0.0.1:{port}"),
+            format!("Authorization: Bearer {}", token.unwrap()),
+            format!("Origin: http://127.0.0.1:{port}"),
+        ];
+        let name = sandbox.runs().remove(0);
+        Self { sandbox, run, server, port, headers, name }
+    }
+
+    /// The path of the actions on a job.
+    fn path(&self, label: &str) -> String {
+        let plan = self.sandbox.read(&format!("results/runs/{}/plan.json", self.name));
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        let job = plan["jobs"].as_array().unwrap().iter().find(|job| job["label"] == label).unwrap();
+        format!("/act/runs/{}/jobs/{}", self.name, &job["key"].as_str().unwrap()[..12])
+    }
+
+    /// Sends a request with the token.
+    fn act(&self, path: &str) -> String {
+        post(self.port, path, &self.headers.each_ref().map(String::as_str))
+    }
+}
+
+#[test]
+fn actions_without_the_token_from_other_pages_and_on_unknown_jobs_are_refused() {
+    let acted = Acted::start();
+    let Acted { sandbox, port, headers: [host, token, own], name, .. } = &acted;
+    let stop = format!("{}/stop", acted.path("slow/seed=1"));
+    for (headers, expected) in [
+        (vec![host.as_str()], 401),
+        (vec![host, "Authorization: Bearer 0000"], 401),
+        (vec![host, "Authorization: Basic 0000"], 401),
+        (vec![host, own], 401),
+        (vec![host, token, "Origin: https://evil.example"], 403),
+        (vec![host, token, "Origin: null"], 403),
+        (vec![host, token, "Origin: http://127.0.0.1:1"], 403),
+        (vec![host, token, own, "Sec-Fetch-Site: cross-site"], 403),
+        (vec![host, token, own, "Sec-Fetch-Site: same-site"], 403),
+        (vec!["Host: evil.example", token], 421),
+        (vec![token], 421),
+    ] {
+        let answer = post(*port, &stop, &headers);
+        assert_eq!(code(&answer), expected, "{headers:?}: {answer}");
+    }
+    for (path, expected) in [
+        (format!("/act/runs/{name}/jobs/000000000000/stop"), 404),
+        (format!("/act/runs/{name}/jobs/..%2f..%2f/stop"), 404),
+        (stop.replace(name, "nothing"), 404),
+        (format!("{}/stop", acted.path("broken")), 409),
+        (format!("/act/runs/{name}"), 409),
+        (format!("/runs/{name}"), 405),
+    ] {
+        assert_eq!(code(&acted.act(&path)), expected, "{path}");
+    }
+    assert_eq!(code(&post(*port, &format!("{}/explain", acted.path("broken")), &[host])), 401);
+    for method in ["GET", "PUT", "OPTIONS"] {
+        assert_eq!(code(&ask(*port, method, &stop, &format!("127.0.0.1:{port}"))), 405, "{method}");
+    }
+    assert!(sandbox.journal("stopped").is_empty());
+}
+
+#[test]
+fn a_job_is_stopped_and_run_again_by_requests_with_the_token() {
+    let acted = Acted::start();
+    let (sandbox, name) = (&acted.sandbox, &acted.name);
+    let answer = acted.act(&format!("{}/explain", acted.path("broken")));
+    let text = sandbox.sweep(&["explain", "recipe.yaml", "broken"]).stdout;
+    let body: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let expected = (Some("sweep explain recipe.yaml broken"), Some(text.trim_end()));
+    assert_eq!((body["command"].as_str(), body["text"].as_str()), expected);
+
+    let stop = format!("{}/stop", acted.path("slow/seed=1"));
+    let answer = acted.act(&stop);
+    let command = format!("\"command\":\"sweep stop --run {name} slow/seed=1\"");
+    assert!(code(&answer) == 200 && answer.contains(&command), "{answer}");
+    crate::sandbox::until("the job has stopped", || sandbox.journal("stopped").len() == 1);
+    crate::sandbox::until("the run has ended", || sandbox.journal("ended").len() == 1);
+    assert_eq!(code(&acted.act(&stop)), 409, "it has stopped");
+
+    // The failed job runs again in a run of its own, which outlives the server.
+    sandbox.write("mended", "");
+    let answer = acted.act(&acted.path("broken"));
+    let command = "\"command\":\"sweep run recipe.yaml --only broken\"";
+    assert!(code(&answer) == 200 && answer.contains(command), "{answer}");
+    crate::sandbox::until("it is done", || sandbox.journal("done").iter().any(|line| line["label"] == "broken"));
+    crate::sandbox::until("the second run has ended", || sandbox.journal("ended").len() == 2);
+    let second = format!("/act/runs/{}", sandbox.runs()[1]);
+    crate::sandbox::until("it has nothing to run again", || {
+        acted.act(&second).contains("every job of the run has a result")
+    });
+    let Acted { server, run, .. } = acted;
+    assert_eq!(run.wait().code, Some(5));
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn a_server_for_other_machines_acts_only_if_told_to() {
+    let sandbox = study();
+    let name = sandbox.runs().remove(0);
+    let path = format!("/act/runs/{name}");
+    let (_server, port, token) = serve_acting(&sandbox, &["--host", "0.0.0.0"]);
+    let host = format!("Host: 127.0.0.1:{port}");
+    assert_eq!((token, code(&post(port, &path, &[&host, "Authorization: Bearer x"]))), (None, 405));
+    let (_server, port, token) = serve_acting(&sandbox, &["--host", "0.0.0.0", "--act"]);
+    let host = format!("Host: 127.0.0.1:{port}");
+    assert_eq!(code(&post(port, &path, &[&host])), 401);
+    let answer = post(port, &path, &[&host, &format!("Authorization: Bearer {}", token.unwrap())]);
+    assert!(code(&answer) == 409 && answer.contains("every job of the run has a result"), "{answer}");
+}

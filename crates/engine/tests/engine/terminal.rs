@@ -6,7 +6,10 @@ use std::{
     num::NonZero,
     os::fd::{AsFd as _, OwnedFd},
     process::{Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -40,6 +43,8 @@ pub(crate) struct Terminal {
     screen: Arc<Mutex<vt100::Parser>>,
     reader: thread::JoinHandle<()>,
     keyboard: File,
+    /// Turns true when the terminal is to hang up.
+    hung_up: Arc<AtomicBool>,
 }
 
 impl Terminal {
@@ -50,15 +55,21 @@ impl Terminal {
     }
 
     /// The terminal of a session of its own, whose programs it can interrupt.
-    fn session(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
+    pub(crate) fn session(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
+        Self::session_of(sandbox, columns, &[], args)
+    }
+
+    /// A shell with this script in such a session; `$0` in it is the program.
+    pub(crate) fn shell(sandbox: &Sandbox, columns: u16, script: &str) -> Self {
+        Self::session_of(sandbox, columns, &["sh", "-c", script], &[])
+    }
+
+    fn session_of(sandbox: &Sandbox, columns: u16, before: &[&str], args: &[&str]) -> Self {
         let program = sandbox.command(args);
-        let mut command = sandbox.command(&[]);
-        let environment: Vec<_> =
-            command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
-        let folder = command.get_current_dir().unwrap().to_owned();
-        command = Command::new("setsid");
-        command.arg("--ctty").arg(program.get_program()).args(program.get_args()).current_dir(folder);
-        for (name, value) in environment {
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").args(before).arg(program.get_program()).args(program.get_args());
+        command.current_dir(program.get_current_dir().unwrap());
+        for (name, value) in program.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
@@ -83,18 +94,54 @@ impl Terminal {
         let program = Running::from(command.spawn().unwrap());
         drop(command);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, NonZero::new(columns).unwrap(), 0)));
-        let shown = Arc::clone(&screen);
-        let reader = thread::spawn(move || follow(ours, &shown));
-        Self { program, screen, reader, keyboard }
+        let (shown, hung_up) = (Arc::clone(&screen), Arc::new(AtomicBool::new(false)));
+        let until_hung_up = Arc::clone(&hung_up);
+        let reader = thread::spawn(move || follow(ours, &shown, &until_hung_up));
+        Self { program, screen, reader, keyboard, hung_up }
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
         rows(&self.screen.lock().unwrap())
     }
 
+    /// Types keys.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until a row of the screen contains a text.
+    pub(crate) fn until_shown(&self, text: &str) {
+        until(&format!("the screen has `{text}`"), || self.lines().iter().any(|line| line.contains(text)));
+    }
+
+    /// The screen as it is now.
+    pub(crate) fn with_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.screen.lock().unwrap().screen())
+    }
+
+    /// Hangs up, as a lost connection does, and waits for the program's end. The key must change the screen.
+    pub(crate) fn hang_up(mut self, key: &str) {
+        self.hung_up.store(true, Ordering::SeqCst);
+        self.press(key);
+        let Self { program, reader, keyboard, .. } = self;
+        reader.join().unwrap();
+        drop(keyboard);
+        program.code();
+    }
+
+    /// Sends the program a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.program.signal(signal);
+    }
+
+    /// True if the terminal echoes what is typed, as it does for a shell.
+    pub(crate) fn has_echo(&self) -> bool {
+        rustix::termios::tcgetattr(&self.keyboard).unwrap().local_modes.contains(rustix::termios::LocalModes::ECHO)
+    }
+
     /// Waits for the program's end with this code, and returns the rows that it has left.
     pub(crate) fn ended(self, code: i32) -> Vec<String> {
-        let Self { program, screen, reader, keyboard } = self;
+        let Self { program, screen, reader, keyboard, .. } = self;
         let ended = program.code();
         drop(keyboard);
         reader.join().unwrap();
@@ -121,12 +168,13 @@ fn rows(screen: &vt100::Parser) -> Vec<String> {
     rows.map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
 }
 
-fn follow(terminal: OwnedFd, screen: &Mutex<vt100::Parser>) {
+fn follow(terminal: OwnedFd, screen: &Mutex<vt100::Parser>, hung_up: &AtomicBool) {
     let mut terminal = File::from(terminal);
     let mut buffer = [0; 4096];
     // It fails when the last program has closed the terminal.
     while let Ok(count) = terminal.read(&mut buffer)
         && count > 0
+        && !hung_up.load(Ordering::SeqCst)
     {
         screen.lock().unwrap().process(&buffer[..count]);
     }
@@ -162,7 +210,7 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         terminal.program.signal(Signal::INT);
         until("the engine has heard it", || !sandbox.journal("stopping").is_empty());
         terminal.program.signal(Signal::INT);
-        let Terminal { program, screen, reader, keyboard } = terminal;
+        let Terminal { program, screen, reader, keyboard, .. } = terminal;
         drop(keyboard);
         assert_eq!(program.code(), Some(130));
         reader.join().unwrap();
@@ -216,7 +264,7 @@ fn control_c_that_is_typed_leaves_no_row_behind() {
         assert!(running(&terminal.lines()) <= 1, "{:#?}", terminal.lines());
     }
     terminal.keyboard.write_all(b"\x03").unwrap();
-    let Terminal { program, screen, reader, keyboard } = terminal;
+    let Terminal { program, screen, reader, keyboard, .. } = terminal;
     assert_eq!(program.code(), Some(130));
     let modes = rustix::termios::tcgetattr(&keyboard).unwrap().local_modes;
     assert!(modes.contains(rustix::termios::LocalModes::ECHOCTL), "the terminal is as it was");
@@ -234,7 +282,7 @@ fn what_only_looks_like_a_terminal_gets_lines() {
         let mut command = sandbox.command(&["run", "recipe.yaml"]);
         command.env(name, value);
         let terminal = Terminal::with(command, 80);
-        let Terminal { program, screen, reader, keyboard } = terminal;
+        let Terminal { program, screen, reader, keyboard, .. } = terminal;
         assert_eq!(program.code(), Some(0));
         drop(keyboard);
         reader.join().unwrap();
@@ -265,7 +313,7 @@ fn whoever_verifies_a_bundle_is_asked_before_its_commands_run() {
         // Nothing runs until there is an answer.
         until("it asks", || terminal.lines().iter().any(|line| line.contains("[y/N]")));
         terminal.keyboard.write_all(answer.as_bytes()).unwrap();
-        let Terminal { program, screen, reader, keyboard } = terminal;
+        let Terminal { program, screen, reader, keyboard, .. } = terminal;
         drop(keyboard);
         assert_eq!(program.code(), Some(code));
         reader.join().unwrap();

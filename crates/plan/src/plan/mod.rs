@@ -277,10 +277,16 @@ pub fn command(typed: &[String], label: &str) -> String {
 
 /// The command that explains a job; `None` if the arguments mean several recipes, because it takes one.
 pub fn explanation(typed: &[String], label: &str) -> Option<String> {
+    let words = explanation_words(typed, label)?;
+    Some(format!("sweep {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
+}
+
+/// The words of the same command after the program's name.
+pub fn explanation_words(typed: &[String], label: &str) -> Option<Vec<String>> {
     let (recipe, flags) = typed.split_first()?;
     let is_alone = !recipe.starts_with('-') && flags.first().is_none_or(|flag| flag.starts_with("--"));
-    let arguments = [recipe.as_str(), label].into_iter().chain(flags.iter().map(String::as_str));
-    is_alone.then(|| format!("sweep explain {}", arguments.map(quoted).collect::<Vec<_>>().join(" ")))
+    let arguments = ["explain", recipe, label].into_iter().chain(flags.iter().map(String::as_str));
+    is_alone.then(|| arguments.map(str::to_owned).collect())
 }
 
 impl Plan {

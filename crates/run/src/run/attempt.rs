@@ -111,6 +111,8 @@ pub(super) enum Unfinished {
 pub(super) enum Ending {
     /// The user stopped the run.
     Stopped,
+    /// The user stopped this job; the run continues.
+    Requested,
     /// The job exceeds its time limit.
     Timeout,
     /// The job shows no activity.
@@ -241,6 +243,7 @@ impl Attempt {
             (Some(Ending::Stopped), _) if note.is_some() => {
                 return Unfinished::Stopped(with_kept("it was ended".into()));
             }
+            (Some(Ending::Requested), _) => return Unfinished::Stopped(with_kept("its end was requested".into())),
             (Some(Ending::Stopped), _) => return Unfinished::GivenUp,
             (None, Some(job_failure)) => self.with_memory(job_failure.recognized()),
             (None, None) => self.with_memory(self.silent_end(status, stray_lines)),

@@ -3,6 +3,7 @@
 mod absence;
 mod beside;
 mod gpus;
+mod requests;
 mod sharing;
 mod start;
 mod trial;
@@ -19,7 +20,7 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
-use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp, twins::Twins};
+use self::{beside::Prepared, gpus::Gpus, requests::Requests, sharing::HeldUp, twins::Twins};
 pub(super) use self::{
     beside::{NotStored, Stored},
     gpus::Sample,
@@ -118,6 +119,8 @@ pub(super) struct LocalExecutor<'a, 'o> {
     settings: Settings,
     /// Time of the last poll of other processes' jobs.
     polled: Instant,
+    /// Jobs whose end another process has requested.
+    requests: Requests,
 }
 
 /// A job that failed and waits for another attempt.
@@ -227,6 +230,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             planned: RunFolder::planned(&options.folder),
             settings: Settings::now(),
             polled: Instant::now(),
+            requests: Requests::default(),
         };
         executor.keep_files();
         executor
@@ -335,7 +339,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
                     }
                     Unfinished::Stopped(how) => {
                         self.state.tell(&RunEvent::Stopped { job, seconds, how });
-                        vec![Event::Failed(job)]
+                        vec![Event::Stopped(job)]
                     }
                     Unfinished::GivenUp => {
                         self.state.tell(&RunEvent::Skipped { job, because: None });
@@ -484,6 +488,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
         }
         over = self.try_the_machine_again() || over;
         self.sample_gpus();
+        self.follow_requests();
         for (job, attempt) in &mut self.running {
             attempt.watch(&self.state.plan.job(JobId::new(*job)).policy);
         }

@@ -18,7 +18,7 @@
 //! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` describe the conditions under which a job ran,
 //! `journal.rs`, `folder.rs` and `watch.rs` are the run for other processes, `standing.rs` has the disposition of each
 //! job, `arriving.rs` the records that may arrive from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs`
-//! groups failures, and `writes.rs` has the paths that jobs write.
+//! groups failures, `requests.rs` has the requests to stop single jobs, and `writes.rs` the paths that jobs write.
 //!
 //! Elsewhere: `cluster/` runs a plan through a batch system, `allocation.rs` is the engine inside of an allocation with the
 //! job specifications of `job_specs.rs`, and `exchange.rs` is the store through which jobs go to machines without a shared
@@ -48,6 +48,7 @@ pub mod listen;
 mod local;
 mod provenance;
 mod reads;
+mod requests;
 mod savings;
 pub mod scheduler;
 mod scratch;
@@ -77,6 +78,7 @@ pub use self::{
     history::History,
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
+    requests::{StopError, request_stop, requested_stops},
     savings::TimeSaving,
     signals::{Deferral, Signals},
     standing::Standing,

@@ -82,6 +82,8 @@ pub enum Event {
     Done(usize),
     /// A started job has failed and will not get a result.
     Failed(usize),
+    /// A started job was ended on request: it gets no result, and the run continues even if a failure would stop it.
+    Stopped(usize),
     /// A started job cannot run now, because another process runs it or because it failed and will be tried again: it
     /// gives its slots back and waits.
     Later(usize),
@@ -274,11 +276,11 @@ impl Scheduler {
                     self.let_follow(job);
                 }
             }
-            Event::Failed(job) => {
+            Event::Failed(job) | Event::Stopped(job) => {
                 if self.end(job, State::Lost) {
                     self.skip_dependents(job, &mut actions);
                     self.let_follow(job);
-                    if self.fail_fast && !self.jobs[job].tolerated {
+                    if matches!(event, Event::Failed(_)) && self.fail_fast && !self.jobs[job].tolerated {
                         self.stop(&mut actions);
                     }
                 }

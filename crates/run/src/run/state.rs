@@ -67,8 +67,9 @@ impl<'a, 'o> RunState<'a, 'o> {
     pub(super) fn tell(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Done { job, .. } => self.end(*job, true),
-            RunEvent::Failed { job, .. } | RunEvent::Skipped { job, .. } => self.end(*job, false),
-            RunEvent::Stopped { job, .. } => drop(self.lost.insert(*job)),
+            RunEvent::Failed { job, .. } | RunEvent::Stopped { job, .. } | RunEvent::Skipped { job, .. } => {
+                self.end(*job, false);
+            }
             RunEvent::Added { job, .. } => self.wanted[*job] = Disposition::Yes,
             _ => {}
         }

@@ -17,7 +17,7 @@ mod study;
 mod validate;
 
 use std::{
-    io::{self, IsTerminal as _, Read as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -34,6 +34,7 @@ use crate::{
     mcp::{self, Bounds, Fault, FaultKind, Mistake, Permissions, Project, Session, Tool},
     recipe::Problems,
     store::Store,
+    web::secret,
 };
 
 #[derive(Debug, Args)]
@@ -151,9 +152,7 @@ fn token(token_file: Option<&Path>, folder: &Path) -> Result<(PathBuf, String), 
         return Ok((path.to_owned(), token.to_owned()));
     }
     let make = || -> io::Result<(PathBuf, String)> {
-        let mut bytes = [0; 32];
-        fs_err::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        let token = blake3::hash(&bytes).to_hex().to_string();
+        let token = secret()?;
         let path = folder.join("token");
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         writeln!(file, "{token}")?;

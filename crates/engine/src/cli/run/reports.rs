@@ -99,7 +99,7 @@ pub(super) fn report(
 /// Returns the number of jobs whose missing result is a failure of the run, and prints a note if the recipe tolerates the
 /// failures that caused it.
 pub(super) fn lost(summary: &Summary) -> usize {
-    if let Summary { failed: 0, interrupted: None, blocked: blocked @ 1.., .. } = summary {
+    if let Summary { failed: 0, stopped: 0, interrupted: None, blocked: blocked @ 1.., .. } = summary {
         let need = if *blocked == 1 { "it needs" } else { "they need" };
         say(format_args!(
             "{} did not run, because a job that {need} failed; `continue-on-error` tolerates the failure itself, but not what \
@@ -107,5 +107,5 @@ pub(super) fn lost(summary: &Summary) -> usize {
             count(*blocked, "job")
         ));
     }
-    summary.failed + summary.blocked
+    summary.failed + summary.blocked + summary.stopped
 }

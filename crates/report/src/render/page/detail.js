@@ -103,6 +103,18 @@ const command = (title, text) => {
   part.append(heading, pre);
   return part;
 };
+// A text that is read when it is asked for.
+const onDemand = (title, text) => {
+  const part = make("section", undefined, "command");
+  const button = plainButton(`Show: ${title}`, async () => {
+    button.disabled = true;
+    const pre = region(make("pre", await text()), title);
+    part.replaceChildren(make("h3", title), pre);
+    pre.focus();
+  });
+  part.append(button);
+  return part;
+};
 // The axes in which a job differs from the others of its step, with their values there.
 const MAX_VALUES_LISTED = 6;
 const differences = (row, rows) => {
@@ -121,6 +133,7 @@ const describe = (detail, row, rows) => {
   if (detail.says) box.append(make("p", detail.says, "says"));
   const failure = ["failed", "retrying", "lost"].includes(row.state) ? failureOf(detail.log) : null;
   if (failure) box.append(make("h3", "Failure"), region(make("pre", failure, "failure"), "Failure"));
+  box.append(...(detail.acts ?? []));
   const parts = make("div", undefined, "parts");
   [["Metrics", detail.metrics], ["Among the jobs of its step", differences(row, rows)], ["Parameters", detail.params], ["Facts", detail.facts], ["How it came about", detail.made]]
     .filter(([, pairs]) => pairs?.length)
@@ -134,6 +147,7 @@ const describe = (detail, row, rows) => {
   if (detail.changes) box.append(make("h3", "Changes of the code"), region(make("pre", detail.changes), "Changes of the code"));
   if (detail.command) box.append(command("To reproduce it", detail.command));
   if (detail.why) box.append(command("To see why it runs", detail.why));
+  if (detail.explain) box.append(onDemand("Why it runs", detail.explain));
   if (detail.log) box.append(logBlock(detail.log, detail.wholeLog));
   return box;
 };

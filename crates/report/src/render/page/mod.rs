@@ -9,6 +9,7 @@
 //! jobs, `linked.js` plots that restrict the list, and `page.js` the report itself. They share one scope.
 
 mod detail;
+mod followed;
 mod graph;
 mod header;
 mod layout;
@@ -31,14 +32,16 @@ use self::list::Jobs;
 #[cfg(feature = "ui")]
 pub use self::{
     detail::{Detail, WHOLE},
-    list::{Columns, Headings, Line, ended, quantiles, state},
-    tally::Tally,
+    followed::LiveCurve,
+    list::quantiles,
 };
 pub use self::{
-    detail::{end_of, tail},
+    detail::{Tail, end_of, tail},
+    followed::FollowedRun,
     graph::{Node, draw},
     layout::{Layout, list_section},
-    list::{Head, STATES},
+    list::{Head, Headings, Line, STATES},
+    tally::Tally,
 };
 use super::{
     Figure,

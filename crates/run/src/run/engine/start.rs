@@ -32,6 +32,9 @@ use crate::{
 impl LocalExecutor<'_, '_> {
     /// Starts a job; returns the event for the scheduler if the job need not or cannot start.
     pub(super) fn start(&mut self, job: usize, lease: Lease) -> Vec<Event> {
+        if let Some(event) = self.stopped_before(job) {
+            return vec![event];
+        }
         let key = self.state.plan.job(JobId::new(job)).key;
         if let Some(failure) = self.options.failures.as_ref().and_then(|failures| failures.of(key)) {
             self.waiting.remove(&job);

@@ -1,0 +1,196 @@
+//! Actions of the pages: to stop a job of a live run, to run jobs without a result again, and to explain a job.
+//!
+//! They are requests with POST below `/act/`, and `guard.rs` has checked that they have the token of the server and come from one of its pages. They
+//! answer with the command that does the same in a shell.
+
+use std::{
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    extract::{Path as UrlPath, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use serde_json::json;
+
+use super::{Site, read, runs};
+use crate::{
+    format::{clean, clean_lines, quoted},
+    host::program,
+    plan,
+    run::{
+        RunFolder, StopError, request_stop,
+        watch::{Snapshot, State as JobState},
+    },
+};
+
+/// The run that this server has started last.
+#[derive(Debug, Default)]
+pub(super) struct Started(Mutex<Option<Child>>);
+
+/// A command that was carried out.
+struct Done {
+    command: String,
+    /// The command's output; empty if it goes on.
+    text: String,
+}
+
+/// Refusal of an action.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("there is no such job in a run of this folder")]
+    Unknown,
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    #[error("the run is live: it does its jobs itself")]
+    Live,
+    #[error("every job of the run has a result: nothing has to run again")]
+    Whole,
+    #[error("the run was started by a version that did not keep its arguments: run its recipe in a shell")]
+    NoArguments,
+    #[error("a run that was started here still goes on: wait for its end, or stop it")]
+    Busy,
+    #[error("the explanation failed: {0}")]
+    Explanation(String),
+    #[error("the command cannot be started: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Unknown => StatusCode::NOT_FOUND,
+            Self::Io(_) | Self::Stop(StopError::Io(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::CONFLICT,
+        }
+    }
+}
+
+/// Requests the end of a job of a live run.
+pub(super) async fn stop(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
+    answer(read(move || stop_job(&site, &run, &key)).await)
+}
+
+/// Runs the jobs of a run that have no result again.
+pub(super) async fn run_again(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
+    answer(read(move || start_again(&site, &run, None)).await)
+}
+
+/// Runs one job of a run again.
+pub(super) async fn run_job_again(
+    State(site): State<Arc<Site>>,
+    UrlPath((run, key)): UrlPath<(String, String)>,
+) -> Response {
+    answer(read(move || start_again(&site, &run, Some(&key))).await)
+}
+
+/// Explains why a job runs, by the recipe as it is now.
+pub(super) async fn explain(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
+    answer(read(move || explain_job(&site, &run, &key)).await)
+}
+
+/// The command that was carried out and its output, as JSON, or the reason why none was.
+fn answer(result: Result<Result<Done, Refusal>, Response>) -> Response {
+    let (status, body) = match result {
+        Ok(Ok(Done { command, text })) => {
+            (StatusCode::OK, json!({ "command": clean(&command), "text": clean_lines(&text) }))
+        }
+        Ok(Err(refusal)) => (refusal.status(), json!({ "error": clean(&refusal.to_string()) })),
+        Err(response) => return response,
+    };
+    let headers = [(header::CACHE_CONTROL, "no-store"), (header::CONTENT_TYPE, "application/json")];
+    (status, headers, body.to_string()).into_response()
+}
+
+/// A run as it is now.
+fn snapshot(site: &Site, run: &str) -> Result<(RunFolder, Snapshot), Refusal> {
+    let folder = runs::find(&site.results, run).ok_or(Refusal::Unknown)?;
+    let snapshot = Snapshot::read(&folder).map_err(|_| Refusal::Unknown)?;
+    Ok((folder, snapshot))
+}
+
+fn stop_job(site: &Site, run: &str, key: &str) -> Result<Done, Refusal> {
+    let (folder, snapshot) = snapshot(site, run)?;
+    let index = index(&snapshot, key)?;
+    request_stop(&folder, &snapshot, index)?;
+    let label = &snapshot.manifest.jobs[index].label;
+    let words = ["stop", "--run", &folder.name(), label].map(str::to_owned);
+    Ok(Done { command: line(&words), text: String::new() })
+}
+
+/// The job with this short key, by its index in the run's plan.
+fn index(snapshot: &Snapshot, key: &str) -> Result<usize, Refusal> {
+    snapshot.manifest.jobs.iter().position(|job| job.key.short() == key).ok_or(Refusal::Unknown)
+}
+
+/// Starts a run with the arguments of an earlier one, whose jobs are cached if they have a result.
+fn start_again(site: &Site, run: &str, key: Option<&str>) -> Result<Done, Refusal> {
+    let (_, snapshot) = snapshot(site, run)?;
+    let job = key.map(|key| index(&snapshot, key)).transpose()?;
+    if snapshot.live || snapshot.elsewhere {
+        return Err(Refusal::Live);
+    }
+    let has_result = |state: &JobState| matches!(state, JobState::Done { .. } | JobState::Cached);
+    let is_whole = match job {
+        Some(job) => has_result(&snapshot.jobs[job]),
+        None => snapshot.jobs.iter().filter(|state| state.is_selected()).all(has_result),
+    };
+    if is_whole {
+        return Err(Refusal::Whole);
+    }
+    if snapshot.manifest.typed.is_empty() {
+        return Err(Refusal::NoArguments);
+    }
+    let mut words = vec!["run".to_owned()];
+    words.extend(snapshot.manifest.typed.iter().cloned());
+    words.extend(job.into_iter().flat_map(|job| ["--only".to_owned(), snapshot.manifest.jobs[job].label.clone()]));
+    site.started.start(&site.results, &words)?;
+    Ok(Done { command: line(&words), text: String::new() })
+}
+
+fn explain_job(site: &Site, run: &str, key: &str) -> Result<Done, Refusal> {
+    let (_, snapshot) = snapshot(site, run)?;
+    let label = &snapshot.manifest.jobs[index(&snapshot, key)?].label;
+    let words = plan::explanation_words(&snapshot.manifest.typed, label).ok_or(Refusal::NoArguments)?;
+    let output = command(&site.results)?.args(&words).stdin(Stdio::null()).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    if !output.status.success() {
+        return Err(Refusal::Explanation(text(&output.stderr)));
+    }
+    Ok(Done { command: line(&words), text: text(&output.stdout) })
+}
+
+/// The command line of this program with these words, for a shell.
+fn line(words: &[String]) -> String {
+    format!("sweep {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+}
+
+/// This program, with the results folder of the server.
+fn command(results: &Path) -> std::io::Result<Command> {
+    let mut command = Command::new(program()?);
+    command.arg0("sweep").arg("--results").arg(results).env("NO_COLOR", "1");
+    Ok(command)
+}
+
+impl Started {
+    /// Starts this program in a process group of its own: the run goes on when the server ends.
+    fn start(&self, results: &Path, words: &[String]) -> Result<(), Refusal> {
+        let mut last_run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(child) = &mut *last_run
+            && child.try_wait()?.is_none()
+        {
+            return Err(Refusal::Busy);
+        }
+        let folder = results.join("ui");
+        fs_err::create_dir_all(&folder)?;
+        let log = fs_err::File::create(folder.join("run.log"))?.into_file();
+        let mut command = command(results)?;
+        command.args(words).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        *last_run = Some(command.spawn()?);
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! A run that is followed: the states of its jobs, their results, and the series of those that run. The pages of `sweep ui` and
+//! the view of `sweep watch` show it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
+
+use super::list::{Columns, Headings, Line, ended, state};
+use crate::{
+    format::{clean, latest},
+    progress::describe,
+    run::{
+        Manifest, RunEvent, RunFolder,
+        watch::{Snapshot, State, Watch},
+    },
+    store::Store,
+};
+
+/// Maximum number of readings of a running job's series that are drawn; beyond, every second one is.
+const MAX_LIVE_POINTS: usize = 120;
+/// Maximum number of columns of metrics.
+const MAX_COLUMNS: usize = 200;
+
+/// A run that is observed repeatedly.
+pub(crate) struct FollowedRun {
+    watch: Watch,
+    store: Store,
+    /// The names of the steps.
+    pub(crate) steps: Vec<String>,
+    /// The step and the point of each job.
+    pub(crate) jobs: Vec<(usize, String)>,
+    /// The results that were read.
+    results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
+    /// Seconds that finished jobs took, and their ends in seconds since 1970.
+    took: HashMap<usize, (f64, i64)>,
+    /// The series of the running jobs.
+    curves: HashMap<usize, Vec<LiveCurve>>,
+    /// The columns of the results, and the number of results that they are of.
+    found: (usize, Columns),
+    /// The results' values in these columns.
+    cells: HashMap<usize, Vec<Option<f64>>>,
+    /// The names of the finished jobs' series, with their units.
+    pub(crate) series: BTreeMap<String, &'static str>,
+}
+
+/// A series of a job that runs.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LiveCurve {
+    pub(crate) name: String,
+    /// The latest value, with its name.
+    says: String,
+    /// Steps and values.
+    pub(crate) points: Vec<(u64, f64)>,
+    /// The stride of the readings that are kept, and the number left out since the last one.
+    #[serde(skip)]
+    every: usize,
+    #[serde(skip)]
+    since: usize,
+}
+
+impl LiveCurve {
+    /// Adds a reading. One at an earlier step replaces what came after it: the job has been resumed.
+    fn add(&mut self, live: &Live) {
+        self.says = latest(live);
+        match self.points.last() {
+            Some((step, _)) if *step == live.step => return,
+            Some((step, _)) if *step > live.step => self.points.retain(|(step, _)| *step < live.step),
+            _ => {}
+        }
+        // The newest is always there, and stays if its turn has come.
+        if self.since > 0 {
+            self.points.pop();
+        }
+        self.points.push((live.step, live.value));
+        self.since = (self.since + 1) % self.every;
+        if self.points.len() > MAX_LIVE_POINTS {
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.every *= 2;
+        }
+    }
+}
+
+/// Adds the readings of a message to the series of a job.
+fn draw_on(curves: &mut Vec<LiveCurve>, progress: &Progress) {
+    for live in progress.live() {
+        let index = curves.iter().position(|curve| curve.name == live.name).unwrap_or_else(|| {
+            let name = live.name.clone();
+            curves.push(LiveCurve { name, says: String::new(), points: Vec::new(), every: 1, since: 0 });
+            curves.len() - 1
+        });
+        curves[index].add(&live);
+    }
+    curves.truncate(LIVE_SERIES);
+}
+
+impl FollowedRun {
+    /// Begins to follow a run.
+    pub(crate) fn new(folder: RunFolder, results: &Path) -> std::io::Result<Self> {
+        let manifest = folder.manifest()?;
+        let mut steps: Vec<String> = Vec::new();
+        let mut index: HashMap<String, usize> = HashMap::new();
+        let jobs = manifest.jobs.iter().map(|job| {
+            let (step, point) = job.label.split_once('/').unwrap_or((&job.label, ""));
+            let next = steps.len();
+            let step = *index.entry(step.to_owned()).or_insert_with(|| {
+                steps.push(clean(step).into_owned());
+                next
+            });
+            (step, clean(point).into_owned())
+        });
+        let jobs = jobs.collect();
+        Ok(Self {
+            watch: Watch::new(folder)?,
+            store: Store::new(results),
+            steps,
+            jobs,
+            results: BTreeMap::new(),
+            took: HashMap::new(),
+            curves: HashMap::new(),
+            found: (0, Columns::default()),
+            cells: HashMap::new(),
+            series: BTreeMap::new(),
+        })
+    }
+
+    /// The run as it is now.
+    pub(crate) fn look(&mut self) -> std::io::Result<Snapshot> {
+        let (snapshot, lines) = self.watch.look()?;
+        for line in lines {
+            if let RunEvent::Progress { job, progress } = line.event {
+                draw_on(self.curves.entry(job).or_default(), &progress);
+            }
+        }
+        for (job, state) in snapshot.jobs.iter().enumerate() {
+            let is_done = matches!(state, State::Done { .. } | State::Cached);
+            if is_done && !self.results.contains_key(&job) {
+                self.curves.remove(&job);
+                let record = self.store.get(snapshot.manifest.jobs[job].key).ok().flatten();
+                if let Some((record, task)) =
+                    record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task)))
+                {
+                    self.took.insert(job, (record.provenance.seconds, ended(&record)));
+                    let curves = record.outcome.curves.iter();
+                    self.series.extend(curves.map(|(name, curve)| (clean(name).into_owned(), curve.unit.symbol())));
+                    self.results.insert(job, (task, record.outcome.metrics));
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Headings of the columns of metrics; determines them anew if there are new results.
+    pub(crate) fn headings(&mut self, manifest: &Manifest) -> Headings {
+        if self.found.0 != self.results.len() {
+            let names: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
+            let results = self.results.values().map(|(task, metrics)| (*task, metrics));
+            let columns = Columns::new(results, &names, MAX_COLUMNS);
+            if columns != self.found.1 {
+                self.cells.clear();
+            }
+            self.found = (self.results.len(), columns);
+        }
+        for (job, (_, metrics)) in &self.results {
+            self.cells.entry(*job).or_insert_with(|| self.found.1.cells(metrics));
+        }
+        self.found.1.headings()
+    }
+
+    /// The line of a job.
+    pub(crate) fn line(&self, snapshot: &Snapshot, index: usize, now: Timestamp) -> Line {
+        let (job, doing) = (&snapshot.manifest.jobs[index], &snapshot.jobs[index]);
+        let (word, details) = describe(snapshot, doing, now);
+        // Details that change with every refresh are shown above the list.
+        let details = match doing {
+            State::Running { .. } | State::Retrying { .. } | State::Done { .. } => String::new(),
+            _ => details,
+        };
+        let seconds = match doing {
+            State::Done { seconds: Some(seconds) } | State::Failed { seconds, .. } | State::Stopped { seconds, .. } => {
+                Some(*seconds)
+            }
+            _ => self.took.get(&index).map(|(seconds, _)| *seconds),
+        };
+        let seconds = seconds.map(|seconds| (seconds * 10.0).round() / 10.0);
+        let cells = self.cells.get(&index).cloned().unwrap_or_default();
+        let (step, point) = &self.jobs[index];
+        let ended = self.took.get(&index).map(|(_, ended)| *ended);
+        Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended)
+    }
+
+    /// The series of a running job.
+    pub(crate) fn curves(&self, index: usize) -> &[LiveCurve] {
+        self.curves.get(&index).map_or(&[], Vec::as_slice)
+    }
+}
