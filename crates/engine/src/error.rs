@@ -313,8 +313,13 @@ impl Error {
             | Self::OtherPatch(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Session(error) if error.is_usage() => Exit::Usage,
-            Self::Stop(StopError::Io(_)) => Exit::Failure,
-            Self::Stop(_) => Exit::Usage,
+            Self::Stop(error) => {
+                if matches!(error, StopError::Io(_)) {
+                    Exit::Failure
+                } else {
+                    Exit::Usage
+                }
+            }
             Self::Propose(error) => Self::exit_of(error),
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
