@@ -12,6 +12,7 @@ mod handler;
 mod http;
 mod journal;
 mod page;
+mod part;
 mod project;
 mod resources;
 mod session;

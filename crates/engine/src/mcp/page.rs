@@ -11,13 +11,15 @@ const USUAL: usize = 20;
 /// Maximum number of items of a page.
 const MAX_ITEMS: usize = 200;
 
-/// The beginning of a cursor.
+/// The beginning of a cursor. The index of the page's first item follows.
 const MARK: &str = "from-";
+/// Mark before the number of items of the page's answer that earlier parts have.
+const PART: char = '+';
 
 /// The part of a long answer that a call wants.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct Page {
-    /// The `next` of an earlier answer, for what follows it.
+    /// `next` of an earlier answer.
     #[serde(default)]
     pub cursor: Option<String>,
     /// Number of items. Default: 20.
@@ -40,12 +42,32 @@ impl Page {
     pub fn cursor(&self) -> Result<Cursor, Fault> {
         let start = match &self.cursor {
             None => Some(0),
-            Some(text) => text.strip_prefix(MARK).and_then(|number| number.parse().ok()),
+            Some(text) => parse(text).map(|(start, _)| start),
         };
         let cursor_fault = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
         let start = start.ok_or_else(|| cursor_fault().help("give the `next` of an earlier answer, or none"))?;
         Ok(Cursor { from: start, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
     }
+}
+
+/// The index of a page's first item, and the number of items of its answer that earlier parts have.
+fn parse(cursor: &str) -> Option<(usize, usize)> {
+    let numbers = cursor.strip_prefix(MARK)?;
+    let (start, skip) = numbers.split_once(PART).unwrap_or((numbers, "0"));
+    // `parse` accepts a sign.
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(start) && is_number(skip)).then(|| Some((start.parse().ok()?, skip.parse().ok()?)))?
+}
+
+/// The number of items of a page's answer that parts before `cursor` have; 0 for a text that is no cursor.
+pub(super) fn skipped(cursor: Option<&str>) -> usize {
+    cursor.and_then(parse).map_or(0, |(_, skip)| skip)
+}
+
+/// The cursor of the part of a page's answer after `skip` items; `cursor` is that of an earlier part.
+pub(super) fn next_part(cursor: Option<&str>, skip: usize) -> String {
+    let start = cursor.and_then(parse).map_or(0, |(start, _)| start);
+    format!("{MARK}{start}{PART}{skip}")
 }
 
 impl Cursor {
@@ -76,8 +98,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cursor_of_a_part_is_one_of_its_page() {
+        let page = Page { cursor: Some("from-20+7".to_owned()), limit: None };
+        assert_eq!(page.cursor().map(|cursor| cursor.from).ok(), Some(20));
+        assert_eq!(skipped(page.cursor.as_deref()), 7);
+        assert_eq!(next_part(page.cursor.as_deref(), 9), "from-20+9");
+        assert_eq!(next_part(None, 9), "from-0+9");
+    }
+
+    #[test]
     fn other_texts_are_no_cursors() {
-        for text in ["", "3", "from-", "from--1", "from-1e3", "from-99999999999999999999999"] {
+        for text in [
+            "",
+            "3",
+            "from-",
+            "from--1",
+            "from-+1",
+            "from-1+",
+            "from-1+2+3",
+            "from-1+-2",
+            "from-1e3",
+            "from-99999999999999999999999",
+        ] {
             let page = Page { cursor: Some(text.to_owned()), limit: None };
             assert_eq!(page.cursor().map_err(|fault| fault.kind), Err(FaultKind::Arguments), "{text}");
         }

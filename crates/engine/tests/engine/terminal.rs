@@ -21,7 +21,7 @@ use rustix::{
 
 use crate::{
     messages::{Transcript, sorted},
-    sandbox::{Running, Sandbox, until},
+    sandbox::{Ended, Running, Sandbox, until},
 };
 
 const ROWS: NonZero<u16> = NonZero::new(24).unwrap();
@@ -331,18 +331,26 @@ fn runs_of_many_jobs_have_few_lines_off_a_terminal() {
     uses: command
     matrix: { i: { range: [0, 60, 1] } }
     with: { run: '[ ${{ matrix.i }} != 7 ] || exit 3; echo x=${{ matrix.i }}' }
+  data: { uses: command, with: { run: 'exit 4' } }
+  b:
+    uses: command
+    needs: [data]
+    matrix: { i: { range: [0, 60, 1] } }
+    with: { run: 'echo x=${{ matrix.i }}' }
 ",
     );
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    let lines = ended.stderr.lines().count();
-    assert!(lines < 20, "{lines} lines: {}", ended.stderr);
+    let lines = |ended: &Ended, text: &str| ended.stderr.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(lines(&ended, "] done "), 0, "{}", ended.stderr);
+    assert_eq!(lines(&ended, "] skipped b i="), 1, "the first job of a step: {}", ended.stderr);
     assert!(ended.stderr.contains("FAILED a i=7"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("60 jobs: 59 done, 1 failed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("121 jobs: 59 done, 2 failed, 60 skipped"), "{}", ended.stderr);
     // What is left to do decides: one job is shown.
-    let ended = sandbox.sweep(&["run", "recipe.yaml", "--axis", "i=7,8,100"]);
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--only", "a", "--axis", "a.i=7,8,100"]);
     assert!(ended.stderr.contains("done a i=100"), "{}", ended.stderr);
     let other = Sandbox::with(&sandbox.read("recipe.yaml"));
     let ended = other.sweep(&["run", "recipe.yaml", "--verbose"]);
-    assert_eq!(ended.stderr.lines().filter(|line| line.contains("] done a i=")).count(), 59, "{}", ended.stderr);
+    assert_eq!(lines(&ended, "] done a i="), 59, "{}", ended.stderr);
+    assert_eq!(lines(&ended, "] skipped b i="), 60, "{}", ended.stderr);
 }

@@ -2,6 +2,9 @@
 
 use crate::sandbox::Sandbox;
 
+/// Maximum number of bytes of the commands and their output, four of which are about a token.
+const MAX_BYTES: usize = 4 * 10_000;
+
 /// The text of a page of the documentation.
 fn page(name: &str) -> String {
     fs_err::read_to_string(crate::sandbox::repository().join("docs").join(name)).unwrap()
@@ -43,7 +46,7 @@ fn ten_tasks_of_a_new_user_are_done_as_the_page_says() {
     let sandbox = Sandbox::new();
     sandbox.write("train.py", blocks(beginning, "python")[0]);
     sandbox.write("study.yaml", blocks(beginning, "yaml")[0]);
-    let mut done = 0;
+    let (mut done, mut bytes) = (0, 0);
     for section in sections {
         done += 1;
         let title = section.lines().next().unwrap();
@@ -55,6 +58,7 @@ fn ten_tasks_of_a_new_user_are_done_as_the_page_says() {
             let (code, output) = shell(&sandbox, command);
             assert_eq!(code, Some(0), "{title}: {command}\n{output}");
             printed += &output;
+            bytes += command.len() + output.len();
         }
         let lines: Vec<&str> = blocks(section, "text").into_iter().flat_map(str::lines).collect();
         assert!(!lines.is_empty(), "{title} shows no output");
@@ -63,4 +67,5 @@ fn ten_tasks_of_a_new_user_are_done_as_the_page_says() {
         }
     }
     assert_eq!(done, 10);
+    assert!(bytes <= MAX_BYTES, "an agent writes and reads {bytes} bytes");
 }

@@ -11,6 +11,9 @@ use std::{
 
 use serde_json::{Value, json};
 
+/// Maximum number of bytes of an answer: four bytes are about a token.
+pub(crate) const MAX_ANSWER_BYTES: usize = 4 * 1000;
+
 /// A study of six jobs with a table and two claims, of which one is supported.
 pub(crate) const STUDY: &str = "\
 name: study
@@ -123,6 +126,8 @@ pub(crate) struct Client {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     id: u64,
+    /// Bytes of the arguments and answers of all calls.
+    pub(crate) bytes: usize,
 }
 
 impl Drop for Client {
@@ -137,11 +142,12 @@ impl Client {
     pub(crate) fn start(project: &Project, args: &[&str]) -> Self {
         let mut child = project.command(&[&["mcp"], args].concat()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut client = Self { child, input, output, id: 0 };
+        let mut client = Self { child, input, output, id: 0, bytes: 0 };
         let about = json!({ "name": "test", "version": "1" });
         let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about });
         let answer = client.request("initialize", &params);
         assert_eq!(answer["result"]["serverInfo"]["name"], "sweep", "{answer}");
+        client.bytes += answer["result"]["instructions"].as_str().unwrap().len();
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
         client
     }
@@ -180,7 +186,21 @@ impl Client {
         let result = &answer["result"];
         assert_eq!(result["isError"], false, "{answer:#}");
         assert_eq!(result["structuredContent"], Value::Null, "an answer is sent once");
-        serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.len() <= MAX_ANSWER_BYTES, "{tool}: {} bytes", text.len());
+        self.bytes += arguments.to_string().len() + text.len();
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// Calls a tool, and then for each following part of its answer.
+    pub(crate) fn parts(&mut self, tool: &str, mut arguments: Value) -> Vec<Value> {
+        let mut parts = vec![self.call(tool, arguments.clone())];
+        while let Some(next) = parts.last().map(|part| part["next"].clone()).filter(Value::is_string) {
+            assert_ne!(next, arguments["cursor"], "the parts end: {parts:#?}");
+            arguments["cursor"] = next;
+            parts.push(self.call(tool, arguments.clone()));
+        }
+        parts
     }
 
     /// Calls a tool that refuses, and answers the error.
@@ -189,6 +209,7 @@ impl Client {
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
         assert_eq!(answer["result"]["isError"], true, "{answer:#}");
         let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.len() <= MAX_ANSWER_BYTES, "{tool}: {} bytes", text.len());
         serde_json::from_str::<Value>(text).unwrap()["error"].clone()
     }
 

@@ -6,6 +6,8 @@ mod client;
 mod http;
 mod limits;
 mod page;
+mod parts;
 mod propose;
 mod sdk;
+mod ten;
 mod tools;

@@ -1,15 +1,15 @@
 //! Progress without a terminal: one line per event, without overwriting or control characters.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     time::{Duration, Instant},
 };
 
-use super::{added::Added, failed, headline, name, pace::Pace, repeats::Repeats, retrying, stopping};
+use super::{added::Added, failed, headline, name, outcomes, pace::Pace, repeats::Repeats, retrying, stopping};
 use crate::{
     format::{clean, count, duration, latest, speeds, steps},
-    plan::{JobId, Plan},
+    plan::{Job, JobId, Plan},
     run::{Observer, RunEvent, Summary, estimate},
 };
 
@@ -26,22 +26,27 @@ const COUNT_PART: u32 = 20;
 
 /// The word for a job that has a result.
 const DONE: &str = "done";
+/// The word for a job that could not run.
+const SKIPPED: &str = "skipped";
 
 /// Writes lines to `W`.
 #[derive(Debug)]
 pub struct Lines<W> {
     out: W,
-    ended: usize,
+    /// Numbers of the jobs that have ended.
+    ended: Summary,
     total: usize,
     /// True if each job has a line, however many there are.
     shows_all: bool,
     /// Number of jobs that are not cached.
     open: usize,
-    failed: usize,
     /// The last job that ended without a line of its own.
     last: Option<String>,
     begun: Instant,
+    /// The running jobs, each with the time of its last line.
     said: BTreeMap<usize, Instant>,
+    /// The steps of which a job that waits or is skipped has had a line.
+    idle: BTreeSet<(&'static str, String)>,
     pace: Pace,
     /// Time of the last line about the progress of the whole run.
     counted: Instant,
@@ -53,22 +58,36 @@ impl<W: Write> Lines<W> {
     /// Writes to `out`. `pace` estimates the rest. With more than `MAX_JOBS` jobs, those that are done have no line of their own unless
     /// `shows_all`.
     pub fn new(out: W, pace: estimate::Pace, shows_all: bool) -> Self {
-        let (said, pace) = (BTreeMap::new(), Pace::new(pace));
-        let (added, repeats) = (Added::default(), Repeats::default());
         let now = Instant::now();
-        let (failed, last, begun, counted) = (0, None, now, now);
-        Self { out, ended: 0, total: 0, shows_all, open: 0, failed, last, begun, said, pace, counted, added, repeats }
+        Self {
+            out,
+            ended: Summary::default(),
+            total: 0,
+            shows_all,
+            open: 0,
+            last: None,
+            begun: now,
+            said: BTreeMap::new(),
+            idle: BTreeSet::new(),
+            pace: Pace::new(pace),
+            counted: now,
+            added: Added::default(),
+            repeats: Repeats::default(),
+        }
     }
 
     fn begin(&mut self, jobs: usize, cached: usize) {
         self.total = jobs;
-        self.ended = cached;
+        self.ended = Summary { cached, ..Summary::default() };
         self.open = jobs - cached;
         if cached > 0 {
             self.line(&format!("{cached} of {} cached", count(jobs, "job")));
         }
         if self.is_brief() {
-            self.line("jobs that are done have no lines, failures have (`--verbose` shows all)");
+            self.line(
+                "jobs that are done have no lines, failures have; of the jobs that wait or are skipped, the first of each step has \
+                 one (`--verbose` shows all)",
+            );
         }
     }
 
@@ -81,13 +100,22 @@ impl<W: Write> Lines<W> {
     fn count(&mut self) {
         let brief = (self.begun.elapsed() / COUNT_PART).clamp(MIN_COUNT_INTERVAL, COUNT_INTERVAL);
         let interval = if self.is_brief() { brief } else { COUNT_INTERVAL };
-        if self.ended < self.total && self.counted.elapsed() >= interval {
+        let (ended, outcomes) = outcomes(&self.ended);
+        if ended < self.total && self.counted.elapsed() >= interval {
             self.counted = Instant::now();
-            let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
+            let outcomes = if outcomes.is_empty() { String::new() } else { format!(": {outcomes}") };
+            let running = format!("; {} running", self.said.len());
             let time_left =
                 self.pace.left().map_or_else(String::new, |seconds| format!(", about {} left", duration(seconds)));
             let last = self.last.take().map_or_else(String::new, |last| format!("; last: {last}"));
-            self.line(&format!("{} of {} ended{failed}{time_left}{last}", self.ended, count(self.total, "job")));
+            self.line(&format!("{ended} of {} ended{outcomes}{running}{time_left}{last}", count(self.total, "job")));
+        }
+    }
+
+    /// Writes a line about a job that waits or is skipped, as `word` says; if done jobs have no lines, only for the first of its step.
+    fn idle(&mut self, word: &'static str, job: &Job, text: &str) {
+        if !self.is_brief() || self.idle.insert((word, job.label.step.to_string())) {
+            self.line(text);
         }
     }
 
@@ -109,16 +137,47 @@ impl<W: Write> Lines<W> {
         self.line(&super::summary(summary));
     }
 
+    /// Counts a job that has ended, and writes its line.
+    fn end(&mut self, plan: &Plan, event: &RunEvent) {
+        match event {
+            RunEvent::Done { job, seconds, outcome } => {
+                let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
+                let details = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
+                self.ended.done += 1;
+                self.ended(DONE, plan, *job, &details);
+            }
+            RunEvent::Failed { job, seconds, failure, log, tolerated } => {
+                let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
+                let log = log.as_ref().map(|log| log.display().to_string());
+                let details = format!("{}  {}", duration(*seconds), failed(&message, log));
+                *(if *tolerated { &mut self.ended.tolerated } else { &mut self.ended.failed }) += 1;
+                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &details);
+            }
+            RunEvent::Stopped { job, seconds, how } => {
+                self.ended.stopped += 1;
+                self.ended("stopped", plan, *job, &format!("{}  {}", duration(*seconds), clean(how)));
+            }
+            RunEvent::Skipped { job, because: Some(because) } => {
+                let need = name(plan.job(JobId::new(*because)));
+                self.ended.skipped += 1;
+                self.ended(SKIPPED, plan, *job, &format!("needs {need}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the line of a job that has ended. The caller has counted it.
     fn ended(&mut self, mark: &str, plan: &Plan, job: usize, details: &str) {
-        self.ended += 1;
         self.said.remove(&job);
-        let name = name(plan.job(JobId::new(job)));
+        let job = plan.job(JobId::new(job));
+        let name = name(job);
         if mark == DONE && self.is_brief() {
             self.last = Some(format!("{name}  {details}").trim_end().to_owned());
             return;
         }
-        let text = format!("[{}/{}] {mark} {name}  {details}", self.ended, self.total);
-        self.line(text.trim_end());
+        let text = format!("[{}/{}] {mark} {name}  {details}", outcomes(&self.ended).0, self.total);
+        let text = text.trim_end();
+        if mark == SKIPPED { self.idle(SKIPPED, job, text) } else { self.line(text) }
     }
 }
 
@@ -142,12 +201,12 @@ impl<W: Write> Observer for Lines<W> {
                 self.said.insert(*job, Instant::now());
             }
             RunEvent::Waiting { job, machine: true, .. } => {
-                let name = name(plan.job(JobId::new(*job)));
-                self.line(&format!("waiting: {name}: {}", super::state::MACHINE));
+                let job = plan.job(JobId::new(*job));
+                self.idle("machine", job, &format!("waiting: {}: {}", name(job), super::state::MACHINE));
             }
             RunEvent::Waiting { job, arriving: false, .. } => {
-                let name = name(plan.job(JobId::new(*job)));
-                self.line(&format!("waiting for another sweep, which runs {name}"));
+                let job = plan.job(JobId::new(*job));
+                self.idle("sweep", job, &format!("waiting for another sweep, which runs {}", name(job)));
             }
             RunEvent::Progress { job, progress } => {
                 if !self.is_brief() && self.said.get(job).is_some_and(|said| said.elapsed() >= JOB_INTERVAL) {
@@ -164,38 +223,47 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Notice { text, warning } => {
                 self.line(&format!("{}: {}", if *warning { "warning" } else { "note" }, clean(text)));
             }
-            RunEvent::Done { job, seconds, outcome } => {
-                let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
-                let details = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
-                self.ended(DONE, plan, *job, &details);
-            }
             RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.said.remove(job);
                 let name = name(plan.job(JobId::new(*job)));
                 self.line(&format!("retry: {name}: {}", retrying(failure, (*attempt, *attempts), *wait, *alone)));
             }
-            RunEvent::Failed { job, seconds, failure, log, tolerated } => {
-                let message = self.repeats.failure(&clean(&failure.message), &name(plan.job(JobId::new(*job))));
-                let log = log.as_ref().map(|log| log.display().to_string());
-                let details = format!("{}  {}", duration(*seconds), failed(&message, log));
-                self.failed += 1;
-                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &details);
+            RunEvent::Done { .. }
+            | RunEvent::Failed { .. }
+            | RunEvent::Stopped { .. }
+            | RunEvent::Skipped { because: Some(_), .. } => self.end(plan, event),
+            // Storing takes only a moment, in which another job runs.
+            RunEvent::Storing { job } => {
+                self.said.remove(job);
             }
-            RunEvent::Stopped { job, seconds, how } => {
-                self.ended("stopped", plan, *job, &format!("{}  {}", duration(*seconds), clean(how)));
-            }
-            RunEvent::Skipped { job, because: Some(because) } => {
-                let need = name(plan.job(JobId::new(*because)));
-                self.ended("skipped", plan, *job, &format!("needs {need}"));
-            }
-            // Storing takes only a moment. After a stop, the whole rest of the plan is skipped, and the summary counts it.
+            // After a stop, the whole rest of the plan is skipped, and the summary counts it.
             // The number of records that may come from a remote is printed elsewhere; there may be thousands of them.
             RunEvent::Submitted { .. }
             | RunEvent::Waiting { arriving: true, machine: false, .. }
-            | RunEvent::Storing { .. }
             | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => self.summarize(summary),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_about_the_run_has_the_numbers_of_its_jobs() {
+        let mut lines = Lines::new(Vec::new(), estimate::Pace::silent(), false);
+        lines.begin(2000, 20);
+        lines.out.clear();
+        lines.ended = Summary { cached: 20, done: 99, failed: 1, ..Summary::default() };
+        lines.said = BTreeMap::from([(120, Instant::now()), (121, Instant::now())]);
+        lines.count();
+        assert!(lines.out.is_empty(), "the interval is not over");
+        let Some(earlier) = Instant::now().checked_sub(COUNT_INTERVAL) else { return };
+        lines.counted = earlier;
+        lines.count();
+        let text = String::from_utf8_lossy(&lines.out);
+        assert_eq!(text, "120 of 2000 jobs ended: 20 cached, 99 done, 1 failed; 2 running\n");
     }
 }

@@ -105,9 +105,9 @@ fn retrying(failure: &Failure, (attempt, attempts): (u32, u32), wait: f64, is_al
     format!("{message}; attempt {} of {attempts} in {}", attempt + 1, duration(wait))
 }
 
-/// The last line of a run.
-pub fn summary(summary: &Summary) -> String {
-    let parts = [
+/// The number of jobs of a summary, and their numbers by outcome: `7 cached, 2 done, 1 failed`.
+fn outcomes(summary: &Summary) -> (usize, String) {
+    let numbers = [
         (summary.cached, "cached"),
         (summary.done, "done"),
         (summary.failed, "failed"),
@@ -115,11 +115,17 @@ pub fn summary(summary: &Summary) -> String {
         (summary.stopped, "stopped"),
         (summary.skipped, "skipped"),
     ];
+    let jobs = numbers.iter().map(|(count, _)| count).sum();
     let parts: Vec<_> =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let jobs = summary.cached + summary.done + summary.failed + summary.tolerated + summary.stopped + summary.skipped;
+        numbers.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    (jobs, parts.join(", "))
+}
+
+/// The last line of a run.
+pub fn summary(summary: &Summary) -> String {
+    let (jobs, outcomes) = outcomes(summary);
     let end = if summary.interrupted.is_some() { ", interrupted; run the command again to continue" } else { "" };
-    format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
+    format!("{}: {outcomes} in {}{end}", count(jobs, "job"), duration(summary.seconds))
 }
 
 #[cfg(test)]

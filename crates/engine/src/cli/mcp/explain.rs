@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{fault, study::StudyInput};
 use crate::{
     cli::explain::explained,
-    mcp::{Effect, Fault, Session, Tool},
+    mcp::{Effect, Fault, Page, Session, Tool},
     store::Store,
 };
 
@@ -16,6 +16,8 @@ struct Input {
     study: StudyInput,
     /// The job: its step and point as `plan` lists them (`train/prune=none,seed=0`), or the beginning of its key.
     job: String,
+    #[serde(flatten)]
+    page: Page,
 }
 
 /// An explanation.
@@ -23,6 +25,9 @@ struct Input {
 struct Output {
     /// The difference to the nearest record and its place in the recipe, or the origin of the record.
     lines: Vec<String>,
+    /// The cursor of the following lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 pub(super) fn tool() -> Tool {
@@ -32,8 +37,10 @@ pub(super) fn tool() -> Tool {
 }
 
 fn explain(session: &Session, input: Input) -> Result<Output, Fault> {
+    let cursor = input.page.cursor()?;
     input.study.with_plan(session, |plan| {
         let store = Store::open(&session.results).map_err(|error| fault(error.into()))?;
-        Ok(Output { lines: explained(plan, &store, &input.job).map_err(fault)?.lines })
+        let (lines, next) = cursor.take(explained(plan, &store, &input.job).map_err(fault)?.lines);
+        Ok(Output { lines, next })
     })
 }

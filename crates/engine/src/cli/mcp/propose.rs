@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
+    format::clean,
     mcp::{Effect, Fault, FaultKind, Session, Tool, Work},
     propose::{self, Change, Direction, Proposal, Standing},
     store::Store,
@@ -176,8 +177,9 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
                 .help("ask the user for a larger budget; the same call then goes on, with the same level and seeds"))
         }
         None => {
-            let run_fault = Fault::new(FaultKind::Failed, format!("the proposal has no verdict: {}", account.says));
-            Err(run_fault.help("the same call goes on, with the same level and seeds"))
+            let run_fault = Fault::new(FaultKind::Failed, "the proposal has no verdict, because its run failed");
+            let run_fault = run_fault.help("the same call goes on, with the same level and seeds");
+            Err(Fault { program_output: Some(clean(&account.says).into_owned()), ..run_fault })
         }
     }
 }

@@ -24,10 +24,10 @@ pub(super) struct StudyInput {
     /// Recipes, or sweep files, which run recipes with other values; paths from the project's folder.
     #[schemars(length(min = 1, max = 50))]
     pub(super) recipes: Vec<String>,
-    /// A scale of the recipes: the name of an entry of their `scales`, or `quick` for their plain values.
+    /// A scale of the recipes, or `quick` for their plain values.
     #[serde(default)]
     pub(super) scale: Option<String>,
-    /// Other values of params of the recipe: `PARAM=VALUE`.
+    /// Other values of params: `PARAM=VALUE`.
     #[serde(default)]
     pub(super) set: Vec<String>,
     /// Other values of axes: `AXIS=A,B` or `STEP.AXIS=A,B`.
@@ -146,7 +146,7 @@ pub(super) fn warnings(plan: &Plan) -> Vec<Mistake> {
         message: warning.message.clone(),
         help: Some(warning.help.clone()),
     };
-    plan.warnings.iter().take(20).map(warning).collect()
+    plan.warnings.iter().map(warning).collect()
 }
 
 /// The mistakes of recipes that cannot be planned; other faults stay what they are.

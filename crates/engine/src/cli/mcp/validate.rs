@@ -4,12 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::study::{StudyInput, invalid, warnings};
-use crate::mcp::{Effect, Fault, Mistake, Session, Tool};
+use crate::mcp::{Effect, Fault, Mistake, Page, Session, Tool};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Input {
     #[serde(flatten)]
     study: StudyInput,
+    #[serde(flatten)]
+    page: Page,
 }
 
 /// Mistakes and warnings.
@@ -21,6 +23,9 @@ struct Output {
     mistakes: Vec<Mistake>,
     /// Valid but possibly unintended declarations.
     warnings: Vec<Mistake>,
+    /// The cursor of the following mistakes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 pub(super) fn tool() -> Tool {
@@ -29,9 +34,13 @@ pub(super) fn tool() -> Tool {
     Tool::new(("validate", "Check recipes"), ABOUT, Effect::Reads, validate)
 }
 
-fn validate(session: &Session, input: Input) -> Result<Output, Fault> {
-    match input.study.with_plan(session, |plan| Ok(warnings(plan))) {
-        Ok(warnings) => Ok(Output { valid: true, mistakes: Vec::new(), warnings }),
-        Err(fault) => Ok(Output { valid: false, mistakes: invalid(fault)?, warnings: Vec::new() }),
+fn validate(session: &Session, Input { study, page }: Input) -> Result<Output, Fault> {
+    let cursor = page.cursor()?;
+    match study.with_plan(session, |plan| Ok(warnings(plan))) {
+        Ok(warnings) => Ok(Output { valid: true, mistakes: Vec::new(), warnings, next: None }),
+        Err(fault) => {
+            let (mistakes, next) = cursor.take(invalid(fault)?);
+            Ok(Output { valid: false, mistakes, warnings: Vec::new(), next })
+        }
     }
 }
