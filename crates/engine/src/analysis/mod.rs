@@ -55,7 +55,7 @@ pub use self::{
     table::{Column, Table, TableRow},
 };
 pub(crate) use self::{
-    cell::digits_of,
+    cell::{Text, digits_of},
     decisions::{Account, about, accounts, reached},
     effects::estimates,
     items::claimed,

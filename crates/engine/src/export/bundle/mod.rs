@@ -4,6 +4,7 @@
 //! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
 //! is computed from its identity, and every table, figure and verdict from the records.
 
+mod latex;
 mod limits;
 mod places;
 mod rerun;
