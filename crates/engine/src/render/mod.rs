@@ -29,6 +29,7 @@ pub use self::{
 };
 pub(crate) use self::{
     figure::empty_figures,
+    markdown::escape as markdown_text,
     terminal::{RULED, narrow},
 };
 use crate::{
@@ -148,6 +149,15 @@ impl<'a> Report<'a> {
             }
         }
         texts.join("\n")
+    }
+
+    /// Answers to the checklist of a conference, as Markdown.
+    pub fn checklist(&self) -> String {
+        let Self { plan, study, results, store, verdicts, .. } = self;
+        let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
+        let setup = setup::Setup::new(plan, study, store, verdicts, &records);
+        let recipe = plan.sources().files().map(|(path, _)| path).next().unwrap_or(Path::new(""));
+        setup::checklist(&setup, self.name(), recipe.parent().unwrap_or(Path::new("")))
     }
 
     /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
