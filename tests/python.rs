@@ -20,7 +20,7 @@ fn without_packages() {
         if index == 0 || index == newest {
             eprintln!("Python {major}.{minor}:");
             unittest(python, &["test_params", "test_report", "test_steps", "test_wandb", "test_results"]);
-            unittest(python, &["test_program"]);
+            unittest(python, &["test_show", "test_program"]);
         }
     }
 }
@@ -30,6 +30,13 @@ fn with_frames_and_wandb() {
     if let Some(python) = installed("SWEEP_PYTHON_MODULE", "module", &["pandas", "polars", "pyarrow", "wandb"]) {
         unittest(&python, &["test_wandb", "test_results", "test_program"]);
         unittest(&python, &["test_report.Reports.test_numpy_scalars_and_arrays_of_one"]);
+    }
+}
+
+#[test]
+fn in_a_notebook() {
+    if let Some(python) = installed("SWEEP_PYTHON_PARSERS", "parsers", &["nbclient", "ipykernel"]) {
+        unittest(&python, &["test_show"]);
     }
 }
 

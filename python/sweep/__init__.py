@@ -19,12 +19,14 @@ from ._params import Params, UnknownParameter, params
 from ._ranks import rank
 from ._report import report, should_stop
 from ._results import ResultsError, curves, results
+from ._show import Shown, show
 from ._steps import Steps, steps
 
 __all__ = [
     "Checkpoint",
     "Params",
     "ResultsError",
+    "Shown",
     "Steps",
     "UnknownParameter",
     "active",
@@ -37,6 +39,7 @@ __all__ = [
     "resume",
     "scratch",
     "should_stop",
+    "show",
     "steps",
     "until",
 ]

@@ -12,9 +12,9 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
-_PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, "os.PathLike[str]"]
 #: What makes frames, the first that is installed.
 _FRAMES = ("pandas", "polars")
 
@@ -24,8 +24,8 @@ class ResultsError(RuntimeError):
 
 
 def results(
-    folder: _PathLike = "results",
-    recipe: Optional[_PathLike] = None,
+    folder: PathLike = "results",
+    recipe: Optional[PathLike] = None,
     step: Optional[str] = None,
     *,
     scale: Optional[str] = None,
@@ -50,8 +50,8 @@ def results(
 
 
 def curves(
-    folder: _PathLike = "results",
-    recipe: Optional[_PathLike] = None,
+    folder: PathLike = "results",
+    recipe: Optional[PathLike] = None,
     step: Optional[str] = None,
     *,
     scale: Optional[str] = None,
@@ -95,8 +95,8 @@ def binary() -> str:
 
 
 def _arguments(
-    folder: _PathLike,
-    recipe: Optional[_PathLike],
+    folder: PathLike,
+    recipe: Optional[PathLike],
     step: Optional[str],
     scale: Optional[str],
     where: Union[str, Sequence[str]],
@@ -117,9 +117,27 @@ def _arguments(
             raise ResultsError("`scale` is a scale of a recipe: give `recipe`, too")
         arguments.append(f"--scale={scale}")
     if recipe is not None:
-        path = os.fspath(recipe)
-        arguments.append(os.path.join(".", path) if path.startswith("-") else path)
+        arguments.append(as_argument(recipe))
     return arguments
+
+
+def as_argument(recipe: PathLike) -> str:
+    """The path of a recipe as an argument, which is no option."""
+    path = os.fspath(recipe)
+    return os.path.join(".", path) if path.startswith("-") else path
+
+
+def run_sweep(arguments: Sequence[str]) -> Tuple[str, str]:
+    """The texts that `sweep` prints to standard output and to standard error. Raises `ResultsError` if it fails."""
+    command = [binary(), *arguments]
+    try:
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise ResultsError(f"{command[0]} cannot be started: {error}") from error
+    notes = ended.stderr.decode("utf-8", "replace").strip()
+    if ended.returncode != 0:
+        raise ResultsError(notes or f"{command[0]} failed")
+    return ended.stdout.decode("utf-8", "replace"), notes
 
 
 def _query(arguments: List[str], frame: Optional[str]) -> Any:
@@ -128,13 +146,7 @@ def _query(arguments: List[str], frame: Optional[str]) -> Any:
     by_parquet = package == "polars" or _is_there("pyarrow")
     with tempfile.TemporaryDirectory(prefix="sweep-query-") as folder:
         path = os.path.join(folder, "answer")
-        command = [binary(), *arguments, "--format", "parquet" if by_parquet else "json", "--output", path]
-        try:
-            ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        except OSError as error:
-            raise ResultsError(f"{command[0]} cannot be started: {error}") from error
-        if ended.returncode != 0:
-            raise ResultsError(ended.stderr.decode("utf-8", "replace").strip() or f"{command[0]} failed")
+        run_sweep([*arguments, "--format", "parquet" if by_parquet else "json", "--output", path])
         module = importlib.import_module(package)
         if by_parquet:
             return module.read_parquet(path)

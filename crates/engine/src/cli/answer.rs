@@ -52,8 +52,12 @@ pub(super) enum TableFormat {
     Md,
     /// LaTeX, with the package `booktabs`.
     Latex,
+    /// LaTeX, with the packages `booktabs` and `siunitx`, which aligns numbers at their decimal points.
+    LatexSiunitx,
     /// Comma-separated values in the unit of the metric.
     Csv,
+    /// HTML without script, with figures as SVG, for a notebook.
+    Html,
     /// One JSON object, with numbers in the unit of the metric.
     Json,
 }
@@ -71,7 +75,9 @@ impl TableFormat {
             Self::Term => Some(render::Format::Term),
             Self::Md => Some(render::Format::Md),
             Self::Latex => Some(render::Format::Latex),
+            Self::LatexSiunitx => Some(render::Format::LatexSiunitx),
             Self::Csv => Some(render::Format::Csv),
+            Self::Html => Some(render::Format::Html),
             Self::Json => None,
         }
     }

@@ -6,6 +6,7 @@ mod best;
 mod bisect;
 mod bundle;
 mod cache;
+mod checklist;
 mod compared;
 mod demo;
 mod design;
@@ -112,6 +113,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the existing records, without running anything.
     Report(report::ReportArgs),
+    /// Print a recipe's answers to the checklist of a conference, from the recipe and the records.
+    Checklist(checklist::ChecklistArgs),
     /// Rank the configurations of a step by the mean of a metric over seeds, the best first.
     Best(best::BestArgs),
     /// Find, sort and export records, of recipes or of the whole store.
@@ -322,6 +325,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Plan(args) => plan::plan(results, &args),
         Command::Explain(args) => explain::explain_job(results, &args),
         Command::Report(args) => report::report(results, &args),
+        Command::Checklist(args) => checklist::checklist(results, &args),
         Command::Best(args) => best::best(results, &args),
         Command::Query(args) => query::query(results, args),
         Command::Diff(args) => diff::diff(results, &args),

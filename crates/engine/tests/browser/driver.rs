@@ -343,6 +343,12 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "media": kind }));
     }
 
+    /// Prints the page to a PDF, which is not kept.
+    pub(crate) fn print(&mut self) {
+        let answer = self.call("Page.printToPDF", &json!({}));
+        assert!(answer["data"].as_str().is_some_and(|data| data.len() > 1000));
+    }
+
     /// Nothing is wider than the window, and no text is in a column that is too narrow for its words.
     pub(crate) fn has_room(&mut self, name: &str) {
         let narrow = self.eval(include_str!("columns.js"));

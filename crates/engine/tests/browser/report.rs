@@ -224,3 +224,39 @@ fn the_report_of_a_run_follows_it() {
     assert_eq!(browser.eval("document.getElementById('pause') === null"), true, "it is over");
     browser.is_content();
 }
+
+#[test]
+fn every_job_is_printed_up_to_a_limit_that_is_stated() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    for (jobs, printed, words) in [(135, 135, "135 jobs"), (1100, 1000, "1,100 jobs, 1 to 1,000 shown")] {
+        let sandbox = Sandbox::with(&format!(
+            "name: many\nsteps: {{ a: {{ uses: mock, matrix: {{ value: {{ range: [0, {jobs}] }} }} }} }}\n\
+             tables: {{ t: {{ from: a, rows: [value], cells: [value] }} }}\n"
+        ));
+        assert_eq!(sandbox.sweep(&["report", "recipe.yaml"]).code, Some(0));
+        browser.look(1280, true);
+        browser.open_file(&sandbox.path("results/reports/many/index.html"));
+        let rows = "document.querySelectorAll('#jobs-body tr').length";
+        assert_eq!(browser.eval(rows), json!(100));
+        browser.eval(&format!(
+            "window.addEventListener('beforeprint', () => {{ window.printed = [{rows}, document.querySelector('#shown').textContent]; }})"
+        ));
+        browser.print();
+        assert_eq!(browser.eval("window.printed"), json!([printed, words]));
+        browser.until(&format!("{rows} === 100"));
+        browser.media("print");
+        for (element, property, value) in [
+            ("h2", "breakAfter", "avoid"),
+            ("figcaption", "breakAfter", "avoid"),
+            ("thead button", "display", "contents"),
+        ] {
+            let rule = format!("getComputedStyle(document.querySelector('{element}')).{property}");
+            assert_eq!(browser.eval(&rule), json!(value), "{element}");
+        }
+        let ink = browser.eval("getComputedStyle(document.body).color");
+        assert_eq!(ink, json!("rgb(27, 31, 39)"), "dark ink on white paper, whatever the screen has");
+        browser.media("");
+    }
+    browser.is_content();
+}

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
+
 use crate::{
     messages::{Transcript, settled},
     sandbox::{Ended, Sandbox, sealed},
@@ -420,4 +422,64 @@ fn a_bundle_without_its_script_is_verified() {
     let verified = sandbox.sweep(&["bundle", "verify", "study.sweep.tar"]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
     assert_eq!(sandbox.sweep(&["plan", "recipe.yaml"]).code, Some(3), "here it is one");
+}
+
+/// The file of this name in a bundle.
+fn file_of(sandbox: &Sandbox, name: &str) -> String {
+    let mut archive = tar::Archive::new(fs_err::File::open(sandbox.path("study.sweep.tar")).unwrap());
+    let entry = archive.entries().unwrap().map(Result::unwrap).find(|entry| entry.path().unwrap().ends_with(name));
+    std::io::read_to_string(entry.unwrap_or_else(|| panic!("there is no {name}"))).unwrap()
+}
+
+/// The identifiers that an entity refers to.
+fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(entries) if entries.len() == 1 && entries.contains_key("@id") => {
+            found.extend(entries["@id"].as_str())
+        }
+        Value::Object(entries) => entries.values().for_each(|value| references(value, found)),
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_bundle_is_a_research_object_that_describes_every_job() {
+    let sandbox = bundled();
+    let crate_text = file_of(&sandbox, "sweep-bundle/ro-crate-metadata.json");
+    let described: Value = serde_json::from_str(&crate_text).unwrap();
+    let graph = described["@graph"].as_array().unwrap();
+    let ids: Vec<&str> = graph.iter().map(|entity| entity["@id"].as_str().unwrap()).collect();
+    let mut unique = ids.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), ids.len(), "an identifier is that of one entity");
+    let mut referred = Vec::new();
+    graph.iter().for_each(|entity| references(entity, &mut referred));
+    let open = referred.iter().filter(|id| !ids.contains(id) && !id.starts_with("https://w3id.org/ro/crate/"));
+    assert_eq!(open.collect::<Vec<_>>(), Vec::<&&str>::new());
+    let of_type = |name: &str| graph.iter().filter(|entity| entity["@type"] == *name).collect::<Vec<_>>();
+    // 6 and 2 jobs, and the run of the study.
+    assert_eq!((of_type("CreateAction").len(), of_type("ControlAction").len(), of_type("HowToStep").len()), (9, 8, 2));
+    let root = graph.iter().find(|entity| entity["@id"] == "./").unwrap();
+    assert_eq!(root["mainEntity"]["@id"], "sources/@/recipes/study.yaml".replace("@/recipes", "%40"));
+    assert!(root["conformsTo"].to_string().contains("https://w3id.org/ro/wfrun/provenance/0.5"));
+    let job = of_type("CreateAction").into_iter().find(|job| job["name"] == "first/value=2,seed=1").unwrap();
+    let record = job["result"]["@id"].as_str().unwrap();
+    assert!(file_of(&sandbox, record).contains("\"first/value=2,seed=1\""));
+    let values: Vec<&Value> = graph.iter().filter(|entity| entity["@type"] == "PropertyValue").collect();
+    assert!(values.iter().any(|value| value["name"] == "value" && value["value"] == 2.0), "{values:?}");
+}
+
+#[test]
+fn a_bundle_has_a_readme_and_a_citation_which_may_be_that_of_the_project() {
+    let sandbox = bundled();
+    let readme = file_of(&sandbox, "sweep-bundle/README.md");
+    assert!(readme.starts_with("# Results of the study study\n\nWhether two is more than one"), "{readme}");
+    let citation = file_of(&sandbox, "sweep-bundle/CITATION.cff");
+    assert!(citation.contains("title: \"Results of the study study\"\n"), "{citation}");
+    sandbox.write("recipes/CITATION.cff", "cff-version: 1.2.0\ntitle: Ours\n");
+    assert_eq!(sandbox.sweep(&["bundle", "recipes/study.yaml"]).code, Some(0));
+    assert_eq!(file_of(&sandbox, "sweep-bundle/CITATION.cff"), "cff-version: 1.2.0\ntitle: Ours\n");
+    assert_eq!(verify(&sandbox, &[]).code, Some(0));
 }

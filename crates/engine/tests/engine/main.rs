@@ -14,6 +14,7 @@ mod at_once;
 mod best;
 mod bundles;
 mod cache;
+mod checklist;
 mod claims;
 mod command;
 mod commands;

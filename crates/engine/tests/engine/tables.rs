@@ -156,30 +156,98 @@ fn no_spreadsheet_computes_a_label() {
     assert!(csv.lines().any(|line| line.starts_with("'@sum,cost,,-1.5,")), "a negative number is a number: {csv}");
 }
 
-/// LaTeX itself where it is installed; what every text must have, where it is not.
+/// LaTeX itself where it is installed, in both of the encodings of its fonts; what every text must have, where it is not.
 #[test]
 fn latex_compiles() {
     let sandbox = fixed();
-    let tables = report(&sandbox, "latex");
-    assert_eq!(tables.matches("\\caption{").count(), 6);
-    for (open, close) in [("\\caption{", "\\label{"), ("\\toprule", "\\bottomrule")] {
-        assert_eq!(tables.matches(open).count(), tables.matches(close).count(), "{open}");
+    for (format, packages) in [("latex", PACKAGES.to_vec()), ("latex-siunitx", [&PACKAGES[..], &["siunitx"]].concat())]
+    {
+        let tables = report(&sandbox, format);
+        assert_eq!(tables.matches("\\caption{").count(), 6);
+        for (open, close) in [("\\caption{", "\\label{"), ("\\toprule", "\\bottomrule")] {
+            assert_eq!(tables.matches(open).count(), tables.matches(close).count(), "{open}");
+        }
+        let bare = tables.replace("\\{", "").replace("\\}", "");
+        assert_eq!(bare.matches('{').count(), bare.matches('}').count(), "braces go in pairs");
+        assert!(!tables.contains('`'), "a backtick is a quotation mark: {tables}");
+        for encoding in ["OT1", "T1"] {
+            let _ = set(&sandbox, &tables, encoding, &packages);
+        }
     }
-    let bare = tables.replace("\\{", "").replace("\\}", "");
-    assert_eq!(bare.matches('{').count(), bare.matches('}').count(), "braces go in pairs");
-    let _ = set(&sandbox, &tables);
 }
 
-/// Sets tables with LaTeX; answers what it says, or `None` where it is not installed.
-fn set(sandbox: &Sandbox, tables: &str) -> Option<String> {
-    let packages = "\\usepackage{booktabs,graphicx,rotating}";
+#[test]
+fn symbols_are_set_with_both_encodings() {
+    let sandbox = Sandbox::with(
+        r#"
+name: symbols
+steps:
+  a:
+    uses: command
+    matrix:
+      label:
+        - "--α_1 ≤ 2β → √x² ± ∞, \"q\" `c` ?`!`"
+        - "ΓΔΘΛΠΣΦΨΩ γδεζηθικλμνξπρστφχψω"
+        - "− × · ≈ ≠ ≥ ← ↔ ∝ ∈ ∂ ∇ ∑ ∫ ‖ ′ ° µ ½ ¬ é ß ø … –"
+        - "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡⁿ⁻⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃ₜ"
+    with: { run: echo cost=1, env: { LABEL: "${{ matrix.label }}" } }
+tables: { t: { from: a, rows: [label], cells: [cost] } }
+"#,
+    );
+    let table = report(&sandbox, "latex");
+    assert!(table.contains("\n-{}-$\\alpha$\\_1 $\\leq$ 2$\\beta$ "), "{table}");
+    assert!(!table.contains('`'), "{table}");
+    for encoding in ["OT1", "T1"] {
+        let _ = set(&sandbox, &table, encoding, &PACKAGES);
+    }
+}
+
+#[test]
+fn columns_of_a_group_share_a_heading() {
+    let tables = report(&fixed(), "latex");
+    for text in [
+        " & \\multicolumn{6}{c}{optimizer=adamw} & \\multicolumn{2}{c}{optimizer=adamwspam} \\\\\n\\cmidrule(lr){2-7}\\cmidrule(lr){8-9}\n",
+        "\nprune & Loss (nats) & paper (nats) & $\\Delta$ (\\%) & Time: step (ms) & paper (ms) & $\\Delta$ (\\%) & Loss (nats) & Time: step (ms) \\\\\n",
+    ] {
+        assert!(tables.contains(text), "{text}: {tables}");
+    }
+    let sandbox = Sandbox::with(
+        "name: groups\nsteps: { a: { uses: mock, matrix: { value: [1, 2], text: [x, y], seconds: [0, 0.001] } } }\n\
+         tables: { t: { from: a, rows: [value], columns: [text, seconds], cells: [value] } }\n",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let table = sandbox.read("results/reports/groups/tables/t.tex");
+    let header = " & \\multicolumn{4}{c}{Value} \\\\\n\\cmidrule(lr){2-5}\n & \\multicolumn{2}{c}{text=x} & \\multicolumn{2}{c}{text=y} \\\\\n\
+                  \\cmidrule(lr){2-3}\\cmidrule(lr){4-5}\nvalue & seconds=0 & seconds=0.001 & seconds=0 & seconds=0.001 \\\\\n\\midrule\n";
+    assert!(table.contains(header), "{table}");
+}
+
+#[test]
+fn numbers_are_aligned_by_siunitx() {
+    let tables = report(&fixed(), "latex-siunitx");
+    for text in [
+        "% \\usepackage{booktabs,graphicx,rotating,siunitx}",
+        "\\sisetup{",
+        "none & \\bfseries 3.131 \\pm 0.078 & 3.15 & {$\\approx$ } -0.60 & ",
+        " & {Loss (nats)} & ",
+    ] {
+        assert!(tables.contains(text), "{text}: {tables}");
+    }
+}
+
+/// The packages of tables without `siunitx`.
+const PACKAGES: [&str; 3] = ["booktabs", "graphicx", "rotating"];
+
+/// Sets tables with LaTeX; answers its messages, or `None` where it or a package is not installed.
+fn set(sandbox: &Sandbox, tables: &str, encoding: &str, packages: &[&str]) -> Option<String> {
     let document = format!(
-        "\\documentclass{{article}}\n\\usepackage[T1]{{fontenc}}\n{packages}\n\\begin{{document}}\n{tables}\\end{{document}}\n"
+        "\\documentclass{{article}}\n\\usepackage[{encoding}]{{fontenc}}\n\\usepackage{{{}}}\n\\begin{{document}}\n{tables}\\end{{document}}\n",
+        packages.join(",")
     );
     sandbox.write("document.tex", &document);
-    let package = Command::new("kpsewhich").args(["booktabs.sty", "graphicx.sty", "rotating.sty"]).output();
-    if !package.is_ok_and(|output| output.status.success()) {
-        eprintln!("LaTeX was not asked: it is not installed, or not with the packages booktabs, graphicx and rotating");
+    let files = packages.iter().map(|package| format!("{package}.sty"));
+    if !Command::new("kpsewhich").args(files).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("LaTeX was not asked: it is not installed, or not with the packages {}", packages.join(", "));
         return None;
     }
     let output = Command::new("pdflatex")
@@ -187,15 +255,15 @@ fn set(sandbox: &Sandbox, tables: &str) -> Option<String> {
         .current_dir(sandbox.path("."))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}");
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{messages}");
     assert!(sandbox.path("document.pdf").is_file());
-    Some(said)
+    Some(messages)
 }
 
 #[test]
 fn latex_has_room_for_every_column() {
-    for (columns, float) in [(5, "table"), (9, "sidewaystable"), (40, "sidewaystable")] {
+    for (columns, float) in [(5, "table"), (9, "table"), (16, "sidewaystable"), (40, "sidewaystable")] {
         let sandbox = Sandbox::with(&format!(
             "name: wide\nsteps: {{ a: {{ uses: mock, matrix: {{ value: [1, 2], seed: {{ range: [0, {columns}] }} }} }} }}\n\
              tables: {{ t: {{ from: a, rows: [value], columns: [seed], cells: [value] }} }}\n"
@@ -207,10 +275,10 @@ fn latex_has_room_for_every_column() {
             assert_eq!(table.matches(&format!("seed={column} ")).count(), 1, "{table}");
         }
         let parts = table.matches("\\begin{tabular}").count();
-        assert_eq!(parts > 1, columns > 9, "{parts}: {table}");
+        assert_eq!(parts > 1, columns > 16, "{parts}: {table}");
         assert_eq!(table.matches("value & ").count(), parts, "every part has the labels: {table}");
-        if let Some(said) = set(&sandbox, &table) {
-            assert!(!said.contains("Overfull"), "{columns}: {said}");
+        if let Some(messages) = set(&sandbox, &table, "T1", &PACKAGES) {
+            assert!(!messages.contains("Overfull"), "{columns}: {messages}");
         }
     }
 }

@@ -55,7 +55,7 @@ pub use self::{
     table::{Column, Table, TableRow},
 };
 pub use self::{
-    cell::digits_of,
+    cell::{Text, digits_of},
     decisions::{Account, about, accounts, reached},
     effects::estimates,
     items::claimed,
@@ -68,7 +68,7 @@ use crate::{
 };
 
 /// The tables of a recipe and the verdicts on its claims, in the order of the recipe. Tables of claims come last.
-pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> (Vec<Table>, Vec<Verdict>) {
+pub fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> (Vec<Table>, Vec<Verdict>) {
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
     let items = items::load(study, measured, store);

@@ -57,6 +57,17 @@ pub struct Column {
     pub show: Show,
 }
 
+/// The heading of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// Values on the column axes: `fusion=off`.
+    pub point: Vec<String>,
+    /// The metric with its unit; `paper (MiB)`, `Δ (%)` or `share (%)` in a column that follows another one.
+    pub text: String,
+    /// True if the column is about the one before it.
+    follows: bool,
+}
+
 /// A row.
 #[derive(Debug)]
 pub struct TableRow {
@@ -156,47 +167,26 @@ impl Table {
 
     /// The headings, row axes first: `fusion=off · memory.peak (MiB)`.
     pub fn headings(&self) -> Vec<String> {
-        self.named(str::to_owned)
+        let columns = self.columns.iter().map(|column| column.heading(str::to_owned).whole());
+        self.axes.iter().cloned().chain(columns).collect()
     }
 
     /// The headings with the names of metrics as people read them: `fusion=off · Memory: peak (MiB)`.
     pub fn titles(&self) -> Vec<String> {
-        let (titles, headings) = (self.named(readable), self.named(str::to_owned));
-        let shared = |title: &String| titles.iter().filter(|other| *other == title).count() > 1;
-        // Two names that people would read alike are as they are.
-        titles
-            .iter()
-            .zip(headings)
-            .map(|(title, heading)| if shared(title) { heading } else { title.clone() })
-            .collect()
+        let columns = self.column_titles();
+        self.axes.iter().cloned().chain(columns.iter().map(Heading::whole)).collect()
     }
 
-    fn named(&self, name: impl Fn(&str) -> String) -> Vec<String> {
-        let columns = self.columns.iter().map(|column| {
-            let point: Vec<String> = column.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-            let unit = match (column.show, column.scale.suffix) {
-                (Show::Ratio, _) => "",
-                (_, "") => column.unit.symbol(),
-                (_, suffix) => suffix,
-            };
-            let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
-            let separator = if point.is_empty() { "" } else { " · " };
-            let metric = name(&column.metric);
-            let what = match column.show {
-                // The paper's columns and shares follow the column that they belong to.
-                Show::Paper => return format!("paper{unit}"),
-                Show::Delta => return format!("Δ{unit}"),
-                Show::Share => return format!("share{unit}"),
-                Show::Ratio => " · ratio",
-                Show::Improvement => return clean(&format!("{metric} · better")).into_owned(),
-                Show::Odds => {
-                    return clean(&format!("{}{separator}{metric} · odds", point.join(", "))).into_owned();
-                }
-                Show::Mean | Show::Interval | Show::Difference => "",
-            };
-            clean(&format!("{}{separator}{metric}{what}{unit}", point.join(", "))).into_owned()
-        });
-        self.axes.iter().cloned().chain(columns).collect()
+    /// The headings of the columns with the names of metrics as people read them.
+    pub fn column_titles(&self) -> Vec<Heading> {
+        let titles: Vec<Heading> = self.columns.iter().map(|column| column.heading(readable)).collect();
+        let wholes: Vec<String> = titles.iter().map(Heading::whole).collect();
+        let is_shared = |title: &String| wholes.iter().filter(|other| *other == title).count() > 1;
+        // Two names that people would read alike are as they are.
+        let columns = titles.into_iter().zip(&wholes).zip(&self.columns);
+        columns
+            .map(|((title, whole), column)| if is_shared(whole) { column.heading(str::to_owned) } else { title })
+            .collect()
     }
 
     /// A row's texts without its labels.
@@ -214,6 +204,43 @@ impl Column {
     /// True if the column contains measurements instead of values from the paper.
     pub fn is_measured(&self) -> bool {
         !matches!(self.show, Show::Paper | Show::Delta | Show::Odds)
+    }
+
+    /// True for the paper's values, differences from them, and shares, which are about the column before them.
+    pub fn follows(&self) -> bool {
+        matches!(self.show, Show::Paper | Show::Delta | Show::Share)
+    }
+
+    /// The heading, with the metric's name as `name` spells it.
+    fn heading(&self, name: impl Fn(&str) -> String) -> Heading {
+        let unit = match (self.show, self.scale.suffix) {
+            (Show::Ratio | Show::Improvement | Show::Odds, _) => "",
+            (_, "") => self.unit.symbol(),
+            (_, suffix) => suffix,
+        };
+        let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+        let (metric, what) = match self.show {
+            Show::Paper => (String::new(), "paper"),
+            Show::Delta => (String::new(), "Δ"),
+            Show::Share => (String::new(), "share"),
+            Show::Ratio => (name(&self.metric), " · ratio"),
+            Show::Improvement => (name(&self.metric), " · better"),
+            Show::Odds => (name(&self.metric), " · odds"),
+            Show::Mean | Show::Interval | Show::Difference => (name(&self.metric), ""),
+        };
+        let point = self.point.iter().map(|(axis, value)| clean(&format!("{axis}={value}")).into_owned()).collect();
+        Heading { point, text: clean(&format!("{metric}{what}{unit}")).into_owned(), follows: self.follows() }
+    }
+}
+
+impl Heading {
+    /// The heading in one line. That of a column that follows another one does not repeat its point.
+    fn whole(&self) -> String {
+        if self.follows || self.point.is_empty() {
+            self.text.clone()
+        } else {
+            format!("{} · {}", self.point.join(", "), self.text)
+        }
     }
 }
 

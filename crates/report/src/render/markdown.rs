@@ -36,7 +36,7 @@ fn line(cells: impl Iterator<Item = String>) -> String {
 }
 
 /// A text that Markdown takes for nothing but text: no table's edge, no emphasis, no link, no HTML.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut before = None;
     let mut chars = text.chars().peekable();

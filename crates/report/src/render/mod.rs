@@ -17,6 +17,7 @@ mod terminal;
 use std::{
     io,
     path::{Path, PathBuf},
+    slice,
 };
 
 use fs_err as fs;
@@ -28,6 +29,7 @@ pub use self::{
 };
 pub use self::{
     figure::empty_figures,
+    markdown::escape as markdown_text,
     terminal::{RULED, narrow},
 };
 use crate::{
@@ -78,8 +80,12 @@ pub enum Format {
     Md,
     /// LaTeX, with the package `booktabs`.
     Latex,
+    /// LaTeX, with the packages `booktabs` and `siunitx`, which aligns numbers at their decimal points.
+    LatexSiunitx,
     /// Comma-separated values in the unit of the metric, one line a cell.
     Csv,
+    /// HTML without script, with figures as SVG, for a notebook.
+    Html,
 }
 
 /// The files that a table is written to: their endings and their formats.
@@ -122,8 +128,13 @@ impl<'a> Report<'a> {
         self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
     }
 
-    /// All tables and verdicts as a text. CSV has no place for verdicts.
+    /// All tables and verdicts as a text, in HTML also the figures. CSV has no place for verdicts.
     pub fn render(&self, format: Format) -> String {
+        if format == Format::Html {
+            let (part, note) = (self.part(), self.chance_of_error());
+            let figures = self.figures();
+            return page::notebook(part.as_deref(), &self.tables, &figures, &self.verdicts, note.as_deref());
+        }
         let mut texts: Vec<String> = self.tables.iter().map(|table| render(table, format)).collect();
         if let (Format::Md, Some(part)) = (format, self.part()) {
             texts.insert(0, markdown::remark(&part));
@@ -133,11 +144,20 @@ impl<'a> Report<'a> {
             match format {
                 Format::Term => texts.push(terminal::verdicts(&self.verdicts, note)),
                 Format::Md => texts.push(markdown::verdicts(&self.verdicts, note)),
-                Format::Latex => texts.push(latex::verdicts(&self.verdicts, note)),
-                Format::Csv => {}
+                Format::Latex | Format::LatexSiunitx => texts.push(latex::verdicts(&self.verdicts, note)),
+                Format::Csv | Format::Html => {}
             }
         }
         texts.join("\n")
+    }
+
+    /// Answers to the checklist of a conference, as Markdown.
+    pub fn checklist(&self) -> String {
+        let Self { plan, study, results, store, verdicts, .. } = self;
+        let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
+        let setup = setup::Setup::new(plan, study, store, verdicts, &records);
+        let recipe = plan.sources().files().map(|(path, _)| path).next().unwrap_or(Path::new(""));
+        setup::checklist(&setup, self.name(), recipe.parent().unwrap_or(Path::new("")))
     }
 
     /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
@@ -286,8 +306,10 @@ pub fn render(table: &Table, format: Format) -> String {
     match format {
         Format::Term => terminal::render(table),
         Format::Md => markdown::render(table),
-        Format::Latex => latex::render(table),
+        Format::Latex => latex::render(table, latex::Numbers::Text),
+        Format::LatexSiunitx => latex::render(table, latex::Numbers::Siunitx),
         Format::Csv => csv::render(table),
+        Format::Html => page::notebook(None, slice::from_ref(table), &[], &[], None),
     }
 }
 

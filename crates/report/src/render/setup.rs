@@ -2,6 +2,7 @@
 //! journals. What cannot be determined is said.
 
 mod byline;
+mod checklist;
 mod environment;
 mod spent;
 
@@ -10,8 +11,11 @@ use std::{
     path::Path,
 };
 
-pub(super) use self::byline::{Begun, Byline};
 use self::spent::Spent;
+pub(super) use self::{
+    byline::{Begun, Byline},
+    checklist::markdown as checklist,
+};
 use super::{markdown, page::Records};
 use crate::{
     analysis::{Verdict, chance_of_error, tally},

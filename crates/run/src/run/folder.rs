@@ -317,7 +317,7 @@ impl RunFolder {
     }
 
     /// The log of a job in this run, or in the latest run that has one.
-    pub(crate) fn latest_log(&self, key: Key) -> Option<PathBuf> {
+    pub fn latest_log(&self, key: Key) -> Option<PathBuf> {
         let others = || Self::all(self.results()).iter().rev().map(|folder| folder.log(key)).find(|log| log.is_file());
         Some(self.log(key)).filter(|log| log.is_file()).or_else(others)
     }

@@ -4,10 +4,13 @@
 //! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
 //! is computed from its identity, and every table, figure and verdict from the records.
 
+mod latex;
 mod limits;
 mod places;
 mod rerun;
+mod ro_crate;
 mod verify;
+mod writer;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,9 +22,13 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::Backend;
-use tar::{Builder, EntryType, Header};
+use tar::{Builder, EntryType};
 
-use self::places::{AllNeeded, Needed, Places};
+use self::{
+    places::{AllNeeded, Needed, Places},
+    ro_crate::{Described, Done},
+    writer::Writer,
+};
 pub use self::{
     rerun::{Command, Compared, Differing, Rerun, commands, sample},
     verify::{Opened, Verified},
@@ -33,7 +40,6 @@ use crate::{
     plan::{Digests, Plan, hidden, normal, relative},
     recipe::{Request, Step},
     record::{Key, Record},
-    run::RunFolder,
     store::{Origin, Store, StoreError},
 };
 
@@ -49,8 +55,6 @@ const ITEMS: &str = "items";
 const TOP: &str = "sweep-bundle";
 /// The file that lists the contents of a bundle.
 const CONTENTS: &str = "bundle.json";
-/// Maximum number of runs that are read for the reason why a job has no result.
-const MAX_RUNS: usize = 20;
 
 /// Contents of a bundle.
 #[derive(Debug, Serialize, Deserialize)]
@@ -107,6 +111,18 @@ struct Asked {
     axes: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scale: Option<String>,
+}
+
+impl Asked {
+    /// The request with paths from the folder `root`.
+    fn new(request: &Request<'_>, root: &Path) -> Self {
+        Self {
+            paths: request.paths.iter().map(|path| relative(&normal(path), root)).collect(),
+            set: request.set.to_vec(),
+            axes: request.axes.to_vec(),
+            scale: request.scale.map(str::to_owned),
+        }
+    }
 }
 
 /// A job of the study.
@@ -211,26 +227,22 @@ pub fn write(
         }
     }
     let left_out = bundle.needed(&needed, &mut Digests::open(store.digests()), most)?;
-    let mut jobs: Vec<BundledJob> = Vec::new();
+    let (mut jobs, mut done): (Vec<BundledJob>, Vec<Done>) = (Vec::new(), Vec::new());
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (_, job) in plan.jobs() {
+    for (id, job) in plan.jobs() {
         let record = store.get(job.key)?;
         let origin = record.as_ref().and_then(|_| store.origin(job.key));
         let origin_text = origin.as_ref().map(ToString::to_string);
         jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some(), origin });
         let Some(record) = record else { continue };
-        bundle.add(&format!("records/{}.json", job.key), &without_paths(&record, &places)?.to_text()?)?;
+        let record = without_paths(&record, &places)?;
+        bundle.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
+        done.push(Done::new(id, &record));
         for (name, value) in facts(&record).into_iter().chain(origin_text.map(|origin_text| ("from", origin_text))) {
             environment.entry(name.to_owned()).or_default().insert(value);
         }
     }
-    for (job, items) in plan.studies.iter().flat_map(claimed) {
-        let (key, file) = (plan.job(job).key, &items.file);
-        // A claim without its file is as undecided in the bundle as in the store.
-        if let Ok(content) = fs::read(store.files(key).join(file)) {
-            bundle.add(&format!("{ITEMS}/{key}/{file}"), &content)?;
-        }
-    }
+    bundle.items(plan, store)?;
     if jobs.iter().all(|job| !job.done) {
         return Err(BundleError::NothingDone);
     }
@@ -244,17 +256,12 @@ pub fn write(
         let (folder, plain_report) = (&study.recipe.report, study.recipe.plain_report());
         bundle.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(plain_report))?;
     }
-    let bundled_request = Asked {
-        paths: request.paths.iter().map(|path| relative(&normal(path), &root)).collect(),
-        set: request.set.to_vec(),
-        axes: request.axes.to_vec(),
-        scale: request.scale.map(str::to_owned),
-    };
+    bundle.describe(plan, request, &done, jobs.len(), &root)?;
     let contents = Contents {
         format: FORMAT,
         sweep: env!("CARGO_PKG_VERSION").to_owned(),
         recipes: plan.studies.iter().map(|study| study.recipe.name.clone()).collect(),
-        request: bundled_request,
+        request: Asked::new(request, &root),
         backend: plan.jobs().find_map(|(_, job)| job.identity.backend).unwrap_or(Backend::Cpu),
         root: PathBuf::new(),
         above: places.above,
@@ -273,6 +280,38 @@ pub fn write(
     bundle.add(CONTENTS, &text)?;
     bundle.archive.into_inner()?.flush()?;
     Ok(contents)
+}
+
+impl<W: Write> Writer<'_, W> {
+    /// Adds the files with the items that claims are about.
+    fn items(&mut self, plan: &Plan, store: &Store) -> io::Result<()> {
+        for (job, items) in plan.studies.iter().flat_map(claimed) {
+            let (key, file) = (plan.job(job).key, &items.file);
+            // A claim without its file is as undecided in the bundle as in the store.
+            if let Ok(content) = fs::read(store.files(key).join(file)) {
+                self.add(&format!("{ITEMS}/{key}/{file}"), &content)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the files that describe the others to people and to other programs.
+    fn describe(
+        &mut self,
+        plan: &Plan,
+        request: &Request<'_>,
+        done: &[Done],
+        jobs: usize,
+        root: &Path,
+    ) -> Result<(), BundleError> {
+        let recipes = request.paths.iter().filter_map(|path| self.places.source(&normal(path)));
+        let recipes: Vec<String> = recipes.map(|(_, name)| name).filter(|name| self.files.contains_key(name)).collect();
+        let described = Described { plan, recipes: &recipes, done, jobs };
+        self.add(ro_crate::README, described.readme().as_bytes())?;
+        self.add(ro_crate::CITATION, &described.citation(root))?;
+        let metadata = described.metadata(&self.files);
+        Ok(self.add(ro_crate::METADATA, &metadata)?)
+    }
 }
 
 /// The digests of files by their places.
@@ -305,102 +344,6 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
     facts.extend(adopted.map(|sentence| ("adopted", format!("{}: {sentence}", record.label))));
     facts.retain(|(_, value)| !value.is_empty());
     facts
-}
-
-/// Writes an archive and remembers its files.
-struct Writer<'a, W: Write> {
-    archive: Builder<W>,
-    files: BTreeMap<String, Sum>,
-    places: &'a Places,
-}
-
-impl<W: Write> Writer<'_, W> {
-    fn add(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.add_with_mode(name, content, 0o644)
-    }
-
-    /// Adds a file, unless the archive already contains it.
-    fn add_with_mode(&mut self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
-        if self.files.contains_key(name) {
-            return Ok(());
-        }
-        let mut header = Header::new_gnu();
-        header.set_entry_type(EntryType::Regular);
-        header.set_size(content.len() as u64);
-        header.set_mode(mode);
-        header.set_mtime(0);
-        self.archive.append_data(&mut header, format!("{TOP}/{name}"), content)?;
-        self.files.insert(name.to_owned(), Sum::of(content));
-        Ok(())
-    }
-
-    /// Adds the files that jobs read, up to a total of `limit` bytes, and returns the files that are left out.
-    fn needed(&mut self, needed: &AllNeeded, digests: &mut Digests, limit: u64) -> io::Result<BTreeMap<PathBuf, u64>> {
-        let mut left_out_files = BTreeMap::new();
-        let mut total = 0;
-        for needed in needed.iter() {
-            let place = &needed.place;
-            let files = needed.files(digests).unwrap_or_default();
-            let sizes: Vec<u64> = files.iter().filter_map(|(path, _)| Some(fs::metadata(path).ok()?.len())).collect();
-            let bytes: u64 = sizes.iter().sum();
-            // A file that was removed after planning is left out, too.
-            let fits =
-                u64::saturating_add(total, bytes) <= limit && !sizes.iter().any(|size| *size > limits::MAX_FILE_BYTES);
-            if !fits || files.is_empty() || sizes.len() < files.len() {
-                left_out_files.insert(place.clone(), bytes);
-                continue;
-            }
-            total += bytes;
-            for (path, inner) in files {
-                let is_executable = fs::metadata(&path)?.permissions().mode() & 0o100 != 0;
-                let place = if inner.as_os_str().is_empty() { place.clone() } else { place.join(inner) };
-                self.add_with_mode(
-                    &self.places.name(&place),
-                    &fs::read(&path)?,
-                    if is_executable { 0o755 } else { 0o644 },
-                )?;
-            }
-        }
-        Ok(left_out_files)
-    }
-
-    /// Adds a file without paths of this machine, if it is a text.
-    fn add_without_paths(&mut self, name: &str, content: Vec<u8>) -> io::Result<()> {
-        match String::from_utf8(content) {
-            Ok(text) => self.add(name, self.places.without_paths(&text).as_bytes()),
-            Err(error) => self.add(name, error.as_bytes()),
-        }
-    }
-
-    /// Adds the files below a folder, in the order of their names.
-    fn folder(&mut self, source: &Path, target: &Path) -> io::Result<()> {
-        let mut entries: Vec<PathBuf> =
-            fs::read_dir(source)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
-        entries.sort_unstable();
-        for path in entries {
-            let Some(name) = path.file_name() else { continue };
-            if path.is_dir() {
-                self.folder(&path, &target.join(name))?;
-            } else {
-                self.add_without_paths(&target.join(name).display().to_string(), fs::read(&path)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the reasons of the latest runs for jobs without results, which tables show.
-    fn runs(&mut self, results: &Path, jobs: &[BundledJob]) -> io::Result<()> {
-        let open_keys: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
-        for run in RunFolder::all(results).iter().rev().take(MAX_RUNS) {
-            let events = run.events().unwrap_or_default();
-            if events.iter().any(|line| line.key.is_some_and(|key| open_keys.contains(&key))) {
-                for name in ["plan.json", "journal.jsonl"] {
-                    self.add_without_paths(&format!("runs/{}/{name}", run.name()), fs::read(run.path().join(name))?)?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Sum {
@@ -473,6 +416,8 @@ mod tests {
 
     #[test]
     fn an_archive_cannot_write_elsewhere() {
+        use tar::Header;
+
         let entry = |path: &str, kind: EntryType, link: &str| {
             let mut header = Header::new_gnu();
             header.set_entry_type(kind);

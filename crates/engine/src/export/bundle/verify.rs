@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{BundleError, Contents, ITEMS, Sum, places};
+use super::{BundleError, Contents, ITEMS, Sum, latex, places};
 use crate::{
     analysis::Results,
     batches::{Batches, SearchError},
@@ -344,7 +344,7 @@ fn results_in(path: &Path, text: String) -> String {
     match path.extension().and_then(|end| end.to_str()) {
         Some("md") => lines(|line| line.starts_with('|')),
         // Signs are in mathematical mode, which would split numbers.
-        Some("tex") => lines(|line| line.contains(" & ")).replace('$', ""),
+        Some("tex") => latex::rows(&text).replace('$', ""),
         Some("json") => match serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(&text) {
             Ok(mut verdicts) => {
                 for verdict in &mut verdicts {

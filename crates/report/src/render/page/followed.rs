@@ -27,13 +27,13 @@ const MAX_LIVE_POINTS: usize = 120;
 const MAX_COLUMNS: usize = 200;
 
 /// A run that is observed repeatedly.
-pub(crate) struct FollowedRun {
+pub struct FollowedRun {
     watch: Watch,
     store: Store,
     /// The names of the steps.
-    pub(crate) steps: Vec<String>,
+    pub steps: Vec<String>,
     /// The step and the point of each job.
-    pub(crate) jobs: Vec<(usize, String)>,
+    pub jobs: Vec<(usize, String)>,
     /// The results that were read.
     results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
     /// Seconds that finished jobs took, and their ends in seconds since 1970.
@@ -45,17 +45,17 @@ pub(crate) struct FollowedRun {
     /// The results' values in these columns.
     cells: HashMap<usize, Vec<Option<f64>>>,
     /// The names of the finished jobs' series, with their units.
-    pub(crate) series: BTreeMap<String, &'static str>,
+    pub series: BTreeMap<String, &'static str>,
 }
 
 /// A series of a job that runs.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct LiveCurve {
-    pub(crate) name: String,
+pub struct LiveCurve {
+    pub name: String,
     /// The latest value, with its name.
     says: String,
     /// Steps and values.
-    pub(crate) points: Vec<(u64, f64)>,
+    pub points: Vec<(u64, f64)>,
     /// The stride of the readings that are kept, and the number left out since the last one.
     #[serde(skip)]
     every: usize,
@@ -104,7 +104,7 @@ fn draw_on(curves: &mut Vec<LiveCurve>, progress: &Progress) {
 
 impl FollowedRun {
     /// Begins to follow a run.
-    pub(crate) fn new(folder: RunFolder, results: &Path) -> std::io::Result<Self> {
+    pub fn new(folder: RunFolder, results: &Path) -> std::io::Result<Self> {
         let manifest = folder.manifest()?;
         let mut steps: Vec<String> = Vec::new();
         let mut index: HashMap<String, usize> = HashMap::new();
@@ -133,7 +133,7 @@ impl FollowedRun {
     }
 
     /// The run as it is now.
-    pub(crate) fn look(&mut self) -> std::io::Result<Snapshot> {
+    pub fn look(&mut self) -> std::io::Result<Snapshot> {
         let (snapshot, lines) = self.watch.look()?;
         for line in lines {
             if let RunEvent::Progress { job, progress } = line.event {
@@ -159,7 +159,7 @@ impl FollowedRun {
     }
 
     /// Headings of the columns of metrics; determines them anew if there are new results.
-    pub(crate) fn headings(&mut self, manifest: &Manifest) -> Headings {
+    pub fn headings(&mut self, manifest: &Manifest) -> Headings {
         if self.found.0 != self.results.len() {
             let names: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
             let results = self.results.values().map(|(task, metrics)| (*task, metrics));
@@ -176,7 +176,7 @@ impl FollowedRun {
     }
 
     /// The line of a job.
-    pub(crate) fn line(&self, snapshot: &Snapshot, index: usize, now: Timestamp) -> Line {
+    pub fn line(&self, snapshot: &Snapshot, index: usize, now: Timestamp) -> Line {
         let (job, doing) = (&snapshot.manifest.jobs[index], &snapshot.jobs[index]);
         let (word, details) = describe(snapshot, doing, now);
         // Details that change with every refresh are shown above the list.
@@ -198,7 +198,7 @@ impl FollowedRun {
     }
 
     /// The series of a running job.
-    pub(crate) fn curves(&self, index: usize) -> &[LiveCurve] {
+    pub fn curves(&self, index: usize) -> &[LiveCurve] {
         self.curves.get(&index).map_or(&[], Vec::as_slice)
     }
 }

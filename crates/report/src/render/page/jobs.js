@@ -1,6 +1,7 @@
 // The list of jobs: filtered, grouped, sorted, a hundred at a time; a job opens to what is known of it. The report and the live view
-// have it in common.
+// have it in common. In print it has its jobs up to a limit, and says how many these are.
 const PAGE = 100;
+const MAX_PRINTED = 1000;
 // While a run goes on, jobs that need attention come first.
 const URGENT = ["failed", "running", "retrying"];
 const urgency = ({ state }) => (URGENT.includes(state) ? URGENT.indexOf(state) : URGENT.length);
@@ -25,6 +26,7 @@ const jobList = (section, data, load, kept = {}) => {
   const [text, step, state, group, head, body] = ["filter", "step", "state", "group", "jobs-head", "jobs-body"].map(of);
   const view = viewOfAddress();
   let first = kept.first ?? 0;
+  let printing = false;
   let open = kept.open ?? null;
   const openGroups = new Set(kept.groups ?? []);
   const watchers = [];
@@ -244,7 +246,8 @@ const jobList = (section, data, load, kept = {}) => {
     const found = matching();
     const [lines, groups] = sortedLines([...found]);
     first = Math.max(0, Math.min(first, Math.floor((lines.length - 1) / PAGE) * PAGE));
-    const page = lines.slice(first, first + PAGE);
+    const from = printing ? 0 : first;
+    const page = lines.slice(from, from + (printing ? MAX_PRINTED : PAGE));
     const ids = view.shown();
     const pinned = view.pins.filter((id) => ids.includes(id));
     const shownColumns = [...pinned, ...ids.filter((id) => !pinned.includes(id))].map((id) => byId.get(id));
@@ -253,7 +256,7 @@ const jobList = (section, data, load, kept = {}) => {
     body.replaceChildren(...page.flatMap((line) => (line.rows ? [groupLine(line, shownColumns)] : lineOf(line, shownColumns, groups !== null))));
     pin();
     if (focus) section.querySelector(focus)?.focus();
-    const range = page.length < lines.length ? `, ${(first + 1).toLocaleString("en")} to ${(first + page.length).toLocaleString("en")} shown` : "";
+    const range = page.length < lines.length ? `, ${(from + 1).toLocaleString("en")} to ${(from + page.length).toLocaleString("en")} shown` : "";
     of("shown").textContent = `${groups ? `${plural(groups.length, "group")} of ` : ""}${plural(found.length, "job")}${range}`;
     of("unpick").hidden = !view.picks.size;
     of("pages").hidden = lines.length <= PAGE;
@@ -287,6 +290,9 @@ const jobList = (section, data, load, kept = {}) => {
     event.preventDefault();
   });
   const turn = (by) => () => { first += by; show(); of("shown").scrollIntoView(); };
+  const print = (is) => () => { printing = is; show(); };
+  window.addEventListener("beforeprint", print(true));
+  window.addEventListener("afterprint", print(false));
   [text, step, state, group].forEach((control) => control.addEventListener("input", () => { first = 0; show(); }));
   text.form.addEventListener("submit", (event) => event.preventDefault());
   of("earlier").addEventListener("click", turn(-PAGE));

@@ -108,7 +108,7 @@ pub(super) struct Doing {
 
 /// The metrics that have a column of their own.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Columns {
+pub(crate) struct Columns {
     list: Vec<Column>,
     /// Number of columns that are shown at first.
     shown: usize,
@@ -241,14 +241,14 @@ impl Jobs {
 }
 
 /// The end of a record's job, in seconds since 1970.
-pub fn ended(record: &Record) -> i64 {
+pub(crate) fn ended(record: &Record) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "saturating, and durations are short")]
     let seconds = record.provenance.seconds.max(0.0) as i64;
     record.provenance.started.as_second().saturating_add(seconds)
 }
 
 /// The index of a state's word.
-pub fn state(word: &str) -> usize {
+pub(crate) fn state(word: &str) -> usize {
     STATES.iter().position(|known| *known == word).unwrap_or(OPEN)
 }
 
@@ -268,7 +268,7 @@ fn line(
 
 impl Columns {
     /// Columns for at most `most` metrics: those of `wanted`, then those that tasks name as their results, then all others by name.
-    pub fn new<'m>(
+    pub(crate) fn new<'m>(
         results: impl Iterator<Item = (&'static TaskInfo, &'m Metrics)>,
         wanted: &[&str],
         most: usize,
@@ -306,14 +306,14 @@ impl Columns {
     }
 
     /// Headings of the columns, each with the name of its metric.
-    pub fn headings(&self) -> Headings {
+    pub(crate) fn headings(&self) -> Headings {
         let columns = self.list.iter();
         let columns = columns.map(|column| (column.heading.clone(), clean(&column.metric).into_owned())).collect();
         Headings { columns, shown: self.shown, left: self.left }
     }
 
     /// Values of a job in the units of the columns, to seven digits, up to its last one.
-    pub fn cells(&self, metrics: &Metrics) -> Vec<Option<f64>> {
+    pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<Option<f64>> {
         let value = |column: &Column| {
             let value = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
             format!("{value:.6e}").parse().ok().filter(|value: &f64| value.is_finite())

@@ -14,6 +14,7 @@ mod graph;
 mod header;
 mod layout;
 mod list;
+mod report;
 mod search;
 mod tally;
 
@@ -28,7 +29,6 @@ use std::{
 
 use maud::{Markup, PreEscaped, html};
 
-use self::list::Jobs;
 #[cfg(feature = "ui")]
 pub use self::{
     detail::{Detail, WHOLE},
@@ -41,8 +41,10 @@ pub use self::{
     graph::{Node, draw},
     layout::{Layout, list_section},
     list::{Head, Headings, Line, STATES},
+    report::notebook,
     tally::Tally,
 };
+use self::{list::Jobs, report::Medium};
 use super::{
     Figure,
     setup::{Byline, Setup},
@@ -60,12 +62,6 @@ use crate::{
 const LIMIT: usize = 1_900_000;
 /// The pages with details are so long, in bytes, or have one job.
 const PART: usize = 1_000_000;
-/// Of more rows than this a table shows the first.
-const MAX_ROWS: usize = 300;
-/// A table with more columns than this is printed across.
-const WIDE: usize = 8;
-/// A longer drawing, in bytes, is not put into the page.
-const MAX_DRAWN: usize = 300_000;
 /// Of a longer recipe the beginning is shown, in bytes.
 const MAX_ASKED: usize = 60_000;
 
@@ -100,9 +96,9 @@ pub(super) struct Pages {
 pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     let Contents { plan, study, results, store, tables, figures, verdicts, decisions, .. } = contents;
     let report = html! {
-        @if !verdicts.is_empty() { (claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref())) }
-        @if !tables.is_empty() { (sections(tables)) }
-        @if !figures.is_empty() { (pictures(figures)) }
+        @if !verdicts.is_empty() { (report::claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref(), Medium::Page)) }
+        @if !tables.is_empty() { (report::tables(tables, Medium::Page)) }
+        @if !figures.is_empty() { (report::figures(figures, Medium::Page)) }
         @if !decisions.is_empty() { (search::section(decisions)) }
     };
     let asked = asked(study);
@@ -325,113 +321,6 @@ fn asked(study: &Study) -> Markup {
                     summary { (clean(recipe.sources.name(source))) }
                     pre tabindex="0" role="region" aria-label=(clean(recipe.sources.name(source))) {
                         (clean_lines(&text[..end])) @if end < text.len() { "…" }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn claims(verdicts: &[Verdict], note: Option<&str>) -> Markup {
-    html! {
-        section id="claims" {
-            h2 { "Claims" }
-            div .cards {
-            @for verdict in verdicts {
-                @let (sign, class, word) = (verdict.state.sign(), verdict.state.word(), verdict.word());
-                article class={ "claim " (class) } {
-                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
-                    @if let Some(says) = &verdict.says { p { (says) } }
-                    @if verdict.invariant { p .because { "an invariant: it is true by construction" } }
-                    p .because {
-                        (clean(&verdict.because))
-                        @if let Some(paper) = verdict.paper.filter(|_| verdict.paper_within.is_none()) { "; the paper has " (paper) }
-                    }
-                    @if let Some(agreement) = verdict.agreement() {
-                        p .because {
-                            (agreement) " – "
-                            @for (index, choice) in verdict.choices.iter().enumerate() {
-                                @if index > 0 { ", " }
-                                span aria-hidden="true" { (choice.state.sign()) } " " (choice.choice) " (" (choice.state.word()) ")"
-                            }
-                        }
-                    }
-                    @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
-                }
-            }
-            }
-            @if let Some(note) = note { p .note { (note) } }
-        }
-    }
-}
-
-fn sections(tables: &[Table]) -> Markup {
-    html! {
-        section id="tables" {
-            h2 { "Tables" }
-            @for table in tables {
-                @let headings = table.headings();
-                figure .table .wide[headings.len() > WIDE] id={ "table-" (table.name) } {
-                    figcaption { (table.title) }
-                    div .scroll tabindex="0" role="region" aria-label=(table.title) {
-                        table .sortable {
-                            thead {
-                                tr {
-                                    @for (title, name) in table.titles().iter().zip(&headings) {
-                                        th scope="col" title=[(title != name).then_some(name)] { button type="button" { (clean(title)) } }
-                                    }
-                                }
-                            }
-                            tbody {
-                                @for row in table.rows.iter().take(MAX_ROWS) {
-                                    tr {
-                                        @for (index, text) in table.texts(row).enumerate() {
-                                            @if index < table.axes.len() {
-                                                th scope="row" { (text) }
-                                            } @else {
-                                                @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
-                                                td data-value=[value] { (text) }
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                    @for note in &table.notes { p .note { (clean(note)) } }
-                    @if table.rows.len() > MAX_ROWS {
-                        p .note {
-                            "The first " (MAX_ROWS) " of " (table.rows.len()) " rows; "
-                            a href={ "tables/" (table.name) ".csv" } { "all of them" } "."
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn pictures(figures: &[Figure]) -> Markup {
-    html! {
-        section id="figures" {
-            h2 { "Figures" }
-            div .figures {
-                @for figure in figures {
-                    figure .figure id={ "figure-" (figure.name) } {
-                        @match &figure.svg {
-                            Ok(svg) if svg.len() > MAX_DRAWN => p .note {
-                                a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."
-                            },
-                            // Drawn by this program, every text in it escaped.
-                            Ok(svg) => {
-                                div .drawing role="img" tabindex="0" aria-label=(figure.title) { (PreEscaped(svg)) }
-                                @if let Some(text) = figure.data.as_ref().and_then(|data| serde_json::to_string(data).ok()) {
-                                    // In a script element JSON must not end the element; `<` is only in its texts.
-                                    script .points type="application/json" { (PreEscaped(text.replace('<', "\\u003c"))) }
-                                }
-                            },
-                            Err(empty) => p .note { (figure.title) ": there is nothing to draw, because " (empty) "." },
-                        }
                     }
                 }
             }

@@ -1,6 +1,16 @@
 //! Tables and verdicts in LaTeX, for a document that loads the package `booktabs`.
+//!
+//! `header.rs` has the lines of headings, `siunitx.rs` columns that are aligned at the decimal point, `escape.rs` texts in which LaTeX
+//! finds no command.
 
-use crate::analysis::{Column, Show, Table, Verdict};
+mod escape;
+mod header;
+mod siunitx;
+
+use escape::{escape, prose};
+use header::Header;
+
+use crate::analysis::{Column, Table, Verdict};
 
 /// Characters that fit into a line of a page, upright and turned. Wider tables are made smaller, turned, and at last split.
 const UPRIGHT: usize = 66;
@@ -9,43 +19,49 @@ const TURNED: usize = 180;
 /// Room between two columns, in characters.
 const GAP: usize = 2;
 
-pub(super) fn render(table: &Table) -> String {
+/// Way in which numbers are aligned in their columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// To the right, as text.
+    Text,
+    /// At the decimal point, by the package `siunitx`.
+    Siunitx,
+}
+
+/// A table as a float. Columns of equal values on the column axes share a heading.
+pub(super) fn render(table: &Table, numbers: Numbers) -> String {
+    let header = Header::new(table);
     let labels = table.axes.len();
-    let titles = table.titles();
-    let headings: Vec<String> = titles.iter().map(|heading| escape(heading)).collect();
-    let rows = table.rows.iter().map(|row| {
-        let labels = row.labels.iter().map(|label| escape(label));
-        labels.chain(table.cells(row).map(|cell| cell.styled(numbers, ("\\textbf{", "}"), "$\\approx$"))).collect()
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    let mut widths: Vec<usize> = titles.iter().map(|title| title.chars().count() + GAP).collect();
+    let mut widths: Vec<usize> = header.widths();
     for row in &table.rows {
         for (width, text) in widths.iter_mut().zip(table.texts(row)) {
             *width = (*width).max(text.chars().count() + GAP);
         }
     }
+    header.widen(&mut widths);
     let width: usize = widths.iter().sum();
-    let follows: Vec<bool> = table.columns.iter().map(follows).collect();
+    let follows: Vec<bool> = table.columns.iter().map(Column::follows).collect();
     let parts = parts(&widths, &follows, if width > TURNED { TURNED } else { width });
-    let setting = if width <= UPRIGHT {
-        Setting::Plain
-    } else if width <= SHRUNK {
-        Setting::Shrunk
-    } else {
-        Setting::Turned
+    let (kinds, rows) = match numbers {
+        Numbers::Text => (vec!["r".to_owned(); table.columns.len()], text_rows(table)),
+        Numbers::Siunitx => siunitx::columns(table),
     };
+    let kinds: Vec<String> = vec!["l".to_owned(); labels].into_iter().chain(kinds).collect();
     let tabulars = parts.iter().map(|columns| {
-        let kinds = "l".repeat(labels) + &"r".repeat(columns.len() - labels);
         let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
-        tabular(&kinds, &of(&headings), rows.iter().map(|row| of(row)))
+        tabular(&of(&kinds).concat(), &header.lines(columns, numbers), rows.iter().map(|row| of(row)))
     });
-    let notes = table.notes.iter().map(|note| escape(&note.replace('◀', "bold:")));
-    float(&escape(&table.title), &table.name, setting, tabulars, notes)
+    let notes = table.notes.iter().map(|note| prose(&note.replace('◀', "bold:")));
+    float(&prose(&table.title), &table.name, Setting::of(width), numbers, tabulars, notes)
 }
 
-/// True for a column that says something about the one before it.
-fn follows(column: &Column) -> bool {
-    matches!(column.show, Show::Paper | Show::Delta | Show::Share)
+/// The rows with their labels, with numbers as text.
+fn text_rows(table: &Table) -> Vec<Vec<String>> {
+    let rows = table.rows.iter().map(|row| {
+        let labels = row.labels.iter().map(|label| escape(label));
+        labels.chain(table.cells(row).map(|cell| cell.styled(with_minus, ("\\textbf{", "}"), "$\\approx$"))).collect()
+    });
+    rows.collect()
 }
 
 /// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every
@@ -72,17 +88,17 @@ fn parts(widths: &[usize], follows: &[bool], max_width: usize) -> Vec<Vec<usize>
     parts
 }
 
-/// A cell has numbers: what looks like a hyphen is a minus.
-fn numbers(text: &str) -> String {
+/// Escapes the numbers of a cell, in which a hyphen is a minus.
+fn with_minus(text: &str) -> String {
     escape(&text.replace('-', "−"))
 }
 
 pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
-    let headings = ["claim", "verdict", "why", "paper"].map(str::to_owned);
-    let rows = verdicts.iter().map(|verdict| verdict.row().iter().map(|cell| escape(cell)).collect());
-    let tabular = tabular("p{0.35\\linewidth}lp{0.35\\linewidth}r", &headings, rows);
-    let notes = note.into_iter().map(|note| escape(&note));
-    float("Claims", "claims", Setting::Plain, std::iter::once(tabular), notes)
+    let header = line(&["claim", "verdict", "why", "paper"].map(str::to_owned));
+    let rows = verdicts.iter().map(|verdict| verdict.row().iter().map(|cell| prose(cell)).collect());
+    let tabular = tabular("p{0.35\\linewidth}lp{0.35\\linewidth}r", &header, rows);
+    let notes = note.into_iter().map(|note| prose(&note));
+    float("Claims", "claims", Setting::Plain, Numbers::Text, std::iter::once(tabular), notes)
 }
 
 /// Way in which a table is put on a page.
@@ -95,11 +111,25 @@ enum Setting {
     Turned,
 }
 
+impl Setting {
+    /// The setting of a table that is `width` characters wide.
+    fn of(width: usize) -> Self {
+        if width <= UPRIGHT {
+            Self::Plain
+        } else if width <= SHRUNK {
+            Self::Shrunk
+        } else {
+            Self::Turned
+        }
+    }
+}
+
 /// A table that finds its place on its own.
 fn float(
     title: &str,
     name: &str,
     setting: Setting,
+    numbers: Numbers,
     tabulars: impl Iterator<Item = String>,
     notes: impl Iterator<Item = String>,
 ) -> String {
@@ -108,9 +138,13 @@ fn float(
         Setting::Shrunk => ("booktabs,graphicx", "table"),
         Setting::Turned => ("booktabs,graphicx,rotating", "sidewaystable"),
     };
+    let (further, setup) = match numbers {
+        Numbers::Text => ("", ""),
+        Numbers::Siunitx => (siunitx::PACKAGE, siunitx::SETUP),
+    };
     let mut text = format!(
-        "% \\usepackage{{{packages}}}; with labels in other than Latin letters, XeLaTeX or LuaLaTeX\n\
-         \\begin{{{float}}}\n\\centering\n\\caption{{{title}}}\n\\label{{tab:{name}}}\n"
+        "% \\usepackage{{{packages}{further}}}; with labels in other than Latin letters, XeLaTeX or LuaLaTeX\n\
+         \\begin{{{float}}}\n\\centering\n\\caption{{{title}}}\n\\label{{tab:{name}}}\n{setup}"
     );
     for (index, tabular) in tabulars.enumerate() {
         if index > 0 {
@@ -129,9 +163,10 @@ fn float(
     text + &format!("\\end{{{float}}}\n")
 }
 
-fn tabular(columns: &str, headings: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
+/// A table of `columns`, each with its kind; `header` are the lines of headings.
+fn tabular(columns: &str, header: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut text = format!("\\begin{{tabular}}{{{columns}}}\n\\toprule\n");
-    text += &line(headings);
+    text += header;
     text += "\\midrule\n";
     text.extend(rows.map(|row| line(&row)));
     text + "\\bottomrule\n\\end{tabular}\n"
@@ -143,54 +178,6 @@ fn line(cells: &[String]) -> String {
     let guard = if line.starts_with(['[', '*']) { "{}" } else { "" };
     format!("{guard}{line} \\\\\n")
 }
-
-/// A text in which LaTeX finds no command.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            '~' => escaped.push_str("\\textasciitilde{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', char]),
-            '<' => escaped.push_str("\\textless{}"),
-            '>' => escaped.push_str("\\textgreater{}"),
-            '|' => escaped.push_str("\\textbar{}"),
-            '"' => escaped.push_str("\\textquotedbl{}"),
-            '±' => escaped.push_str("$\\pm$"),
-            '−' => escaped.push_str("$-$"),
-            '–' => escaped.push_str("--"),
-            '…' => escaped.push_str("\\ldots{}"),
-            '≈' => escaped.push_str("$\\approx$"),
-            '×' => escaped.push_str("$\\times$"),
-            '·' => escaped.push_str("$\\cdot$"),
-            'Δ' => escaped.push_str("$\\Delta$"),
-            'µ' => escaped.push_str("$\\mu$"),
-            '\n' => escaped.push(' '),
-            char => match LETTERS.iter().find(|(letter, _)| *letter == char) {
-                Some((_, plain)) => escaped.extend(["$^{\\mathrm{", plain, "}}$"]),
-                None => escaped.push(char),
-            },
-        }
-    }
-    escaped
-}
-
-/// The letters of footnotes.
-const LETTERS: [(char, &str); 12] = [
-    ('ᵃ', "a"),
-    ('ᵇ', "b"),
-    ('ᶜ', "c"),
-    ('ᵈ', "d"),
-    ('ᵉ', "e"),
-    ('ᶠ', "f"),
-    ('ᵍ', "g"),
-    ('ʰ', "h"),
-    ('ⁱ', "i"),
-    ('ʲ', "j"),
-    ('ᵏ', "k"),
-    ('ˡ', "l"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -206,14 +193,5 @@ mod tests {
         assert_eq!(split(&[10], 50), [[0]]);
         // The paper's value stays with ours.
         assert_eq!(parts(&[10, 20, 20, 30], &[false, false, true], 50), [[0, 1, 2, 3]]);
-    }
-
-    #[test]
-    fn labels_are_text() {
-        assert_eq!(
-            escape("a_b 50 % & {x} \\input{y} #1 $m$"),
-            "a\\_b 50 \\% \\& \\{x\\} \\textbackslash{}input\\{y\\} \\#1 \\$m\\$"
-        );
-        assert_eq!(escape("1.0 ± 0.2ᵃ"), "1.0 $\\pm$ 0.2$^{\\mathrm{a}}$");
     }
 }

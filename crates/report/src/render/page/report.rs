@@ -1,0 +1,177 @@
+//! Claims, tables and figures of a report, in its page and in a notebook.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::Figure;
+use crate::{
+    analysis::{Table, Verdict},
+    format::clean,
+};
+
+/// Of more rows than this a table shows the first.
+const MAX_ROWS: usize = 300;
+/// A table with more columns than this is printed across.
+const WIDE: usize = 8;
+/// A longer drawing, in bytes, is not put into the page.
+const MAX_DRAWN: usize = 300_000;
+
+/// The document in which a report is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Medium {
+    /// The report's page, with its script and with files beside it.
+    Page,
+    /// A notebook, which has no script, and where the report may be several times.
+    Notebook,
+}
+
+impl Medium {
+    /// The identifier of an element. A notebook, which may have elements of the same name, gets none.
+    fn id(self, id: impl Into<String>) -> Option<String> {
+        (self == Self::Page).then(|| id.into())
+    }
+
+    /// Words that lead to a file of the report.
+    fn file(self, path: &str, words: &str) -> Markup {
+        match self {
+            Self::Page => html! { a href=(path) { (words) } },
+            Self::Notebook => html! { (words) " (" code { (path) } " in the folder of the report)" },
+        }
+    }
+}
+
+/// A report as a part of another document: an element with a style that is for it alone.
+pub fn notebook(
+    part: Option<&str>,
+    tables: &[Table],
+    figures: &[Figure],
+    verdicts: &[Verdict],
+    note: Option<&str>,
+) -> String {
+    let medium = Medium::Notebook;
+    let report = html! {
+        div .sweep-report {
+            style { (PreEscaped(include_str!("notebook.css"))) }
+            @if let Some(part) = part { p .note { (part) } }
+            @if !verdicts.is_empty() { (claims(verdicts, note, medium)) }
+            @if !tables.is_empty() { (self::tables(tables, medium)) }
+            @if !figures.is_empty() { (self::figures(figures, medium)) }
+        }
+    };
+    report.into_string() + "\n"
+}
+
+/// The verdicts on claims; `note` is about all of them.
+pub(super) fn claims(verdicts: &[Verdict], note: Option<&str>, medium: Medium) -> Markup {
+    html! {
+        section id=[medium.id("claims")] {
+            h2 { "Claims" }
+            div .cards {
+            @for verdict in verdicts {
+                @let (sign, class, word) = (verdict.state.sign(), verdict.state.word(), verdict.word());
+                article class={ "claim " (class) } {
+                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                    @if let Some(says) = &verdict.says { p { (says) } }
+                    @if verdict.invariant { p .because { "an invariant: it is true by construction" } }
+                    p .because {
+                        (clean(&verdict.because))
+                        @if let Some(paper) = verdict.paper.filter(|_| verdict.paper_within.is_none()) { "; the paper has " (paper) }
+                    }
+                    @if let Some(agreement) = verdict.agreement() {
+                        p .because {
+                            (agreement) " – "
+                            @for (index, choice) in verdict.choices.iter().enumerate() {
+                                @if index > 0 { ", " }
+                                span aria-hidden="true" { (choice.state.sign()) } " " (choice.choice) " (" (choice.state.word()) ")"
+                            }
+                        }
+                    }
+                    @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
+                }
+            }
+            }
+            @if let Some(note) = note { p .note { (note) } }
+        }
+    }
+}
+
+/// The tables.
+pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
+    html! {
+        section id=[medium.id("tables")] {
+            h2 { "Tables" }
+            @for table in tables {
+                @let headings = table.headings();
+                figure .table .wide[headings.len() > WIDE] id=[medium.id(format!("table-{}", table.name))] {
+                    figcaption { (table.title) }
+                    div .scroll tabindex="0" role="region" aria-label=(table.title) {
+                        table .sortable {
+                            thead {
+                                tr {
+                                    @for (title, name) in table.titles().iter().zip(&headings) {
+                                        th scope="col" title=[(title != name).then_some(name)] {
+                                            @match medium {
+                                                Medium::Page => button type="button" { (clean(title)) },
+                                                Medium::Notebook => (clean(title)),
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                            tbody {
+                                @for row in table.rows.iter().take(MAX_ROWS) {
+                                    tr {
+                                        @for (index, text) in table.texts(row).enumerate() {
+                                            @if index < table.axes.len() {
+                                                th scope="row" { (text) }
+                                            } @else {
+                                                @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
+                                                td data-value=[value] { (text) }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @for note in &table.notes { p .note { (clean(note)) } }
+                    @if table.rows.len() > MAX_ROWS {
+                        p .note {
+                            "The first " (MAX_ROWS) " of " (table.rows.len()) " rows; "
+                            (medium.file(&format!("tables/{}.csv", table.name), "all of them")) "."
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The figures.
+pub(super) fn figures(figures: &[Figure], medium: Medium) -> Markup {
+    html! {
+        section id=[medium.id("figures")] {
+            h2 { "Figures" }
+            div .figures {
+                @for figure in figures {
+                    figure .figure id=[medium.id(format!("figure-{}", figure.name))] {
+                        @match &figure.svg {
+                            Ok(svg) if svg.len() > MAX_DRAWN => p .note {
+                                (medium.file(&format!("figures/{}.svg", figure.name), &figure.title)) " has too much in it for this page."
+                            },
+                            // Drawn by this program, every text in it escaped.
+                            Ok(svg) => {
+                                div .drawing role="img" tabindex=[(medium == Medium::Page).then_some("0")] aria-label=(figure.title) { (PreEscaped(svg)) }
+                                @let data = figure.data.as_ref().filter(|_| medium == Medium::Page);
+                                @if let Some(text) = data.and_then(|data| serde_json::to_string(data).ok()) {
+                                    // In a script element JSON must not end the element; `<` is only in its texts.
+                                    script .points type="application/json" { (PreEscaped(text.replace('<', "\\u003c"))) }
+                                }
+                            },
+                            Err(empty) => p .note { (figure.title) ": there is nothing to draw, because " (empty) "." },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
