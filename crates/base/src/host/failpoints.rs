@@ -82,6 +82,10 @@ mod armed {
     }
 
     /// A place where the engine may break.
+    ///
+    /// # Panics
+    ///
+    /// If the fault is a panic.
     pub fn point(name: &'static str) -> io::Result<()> {
         let count = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
         match &*FAULT {

@@ -66,7 +66,7 @@ pub struct Sharing {
 
 impl Sharing {
     /// The lock in the folder that the environment names. Nothing is opened before it is needed.
-    pub fn new() -> Self {
+    pub fn open() -> Self {
         let folder = std::env::var_os(VARIABLE).map_or_else(|| PathBuf::from(FOLDER), PathBuf::from);
         Self::within(Some(folder).filter(|folder| !folder.as_os_str().is_empty()))
     }

@@ -109,9 +109,8 @@ pub fn shown_id(id: &str) -> String {
     }
 }
 
-impl Environment {
-    /// An environment with nothing in it.
-    pub fn new() -> Self {
+impl Default for Environment {
+    fn default() -> Self {
         Self {
             format: ENVIRONMENT_FORMAT,
             command: None,
@@ -122,7 +121,9 @@ impl Environment {
             is_elsewhere: false,
         }
     }
+}
 
+impl Environment {
     /// Reads an environment; `None` if the text is not an environment of this version with the identifier `id`.
     pub fn parse(text: &[u8], id: &str) -> Option<Self> {
         let environment: Self = serde_json::from_slice(text).ok()?;
@@ -298,7 +299,7 @@ mod tests {
     use super::*;
 
     fn environment(change: impl FnOnce(&mut Environment)) -> Environment {
-        let mut environment = Environment::new();
+        let mut environment = Environment::default();
         environment.programs.insert("/usr/bin/python3.11".to_owned(), Part::of_build("aa"));
         environment.libraries.insert("/lib/libfoo.so.1.2".to_owned(), Part::of_content("bb"));
         environment.packages.insert("numpy".to_owned(), "1.24".to_owned());

@@ -275,10 +275,10 @@ fn is_sealed(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sweep_job::{Task, Unit};
+    use sweep_job::Unit;
 
     use super::*;
-    use crate::record::Needed;
+    use crate::record::sample;
 
     #[test]
     fn numbers_survive_the_disk_bit_for_bit() {

@@ -7,6 +7,10 @@ use sweep_job::{Outcome, Task, Unit, Values};
 use super::{Identity, Milestones, Needed, Provenance, Record};
 
 /// Returns a record with one metric, for tests of this package and of others.
+///
+/// # Panics
+///
+/// If the built-in task `mock` does not exist.
 pub fn sample() -> Record {
     let task = Task::info("mock").expect("a built-in task");
     let params = task.complete(Values::new());

@@ -435,7 +435,7 @@ fn file_of(sandbox: &Sandbox, name: &str) -> String {
 fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(entries) if entries.len() == 1 && entries.contains_key("@id") => {
-            found.extend(entries["@id"].as_str())
+            found.extend(entries["@id"].as_str());
         }
         Value::Object(entries) => entries.values().for_each(|value| references(value, found)),
         Value::Array(items) => items.iter().for_each(|item| references(item, found)),
@@ -455,7 +455,9 @@ fn a_bundle_is_a_research_object_that_describes_every_job() {
     unique.dedup();
     assert_eq!(unique.len(), ids.len(), "an identifier is that of one entity");
     let mut referred = Vec::new();
-    graph.iter().for_each(|entity| references(entity, &mut referred));
+    for entity in graph {
+        references(entity, &mut referred);
+    }
     let open = referred.iter().filter(|id| !ids.contains(id) && !id.starts_with("https://w3id.org/ro/crate/"));
     assert_eq!(open.collect::<Vec<_>>(), Vec::<&&str>::new());
     let of_type = |name: &str| graph.iter().filter(|entity| entity["@type"] == *name).collect::<Vec<_>>();

@@ -278,7 +278,8 @@ fn open_streams_of_one_client_keep_no_page_from_others() {
 /// Sends a request with these header lines, and returns the answer.
 fn post(port: u16, path: &str, headers: &[&str]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let headers: Vec<String> = headers.iter().map(|header| (*header).to_owned() + "\r\n").collect();
+    let headers = headers.concat();
     write!(stream, "POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n{headers}\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_environment_of_another_machine_is_not_compared() {
-        let mut environment = Environment::new();
+        let mut environment = Environment::default();
         environment.programs.insert("/none/python".to_owned(), Part::of_build("aa"));
         environment.command = Some("/none/python".to_owned());
         let now =

@@ -437,7 +437,7 @@ mod tests {
     };
 
     /// Makes a store in `results` whose only record has a file.
-    fn store_with_one(results: &Path) -> (Store, Record) {
+    fn store_with_one(results: &std::path::Path) -> (Store, Record) {
         let store = Store::new(results);
         let record = sample();
         let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done yet") };

@@ -202,7 +202,7 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
             state,
             options,
             scheduler: Scheduler::new(&specs, &lists, &options.limits, options.fail_fast),
-            sharing: Sharing::new(),
+            sharing: Sharing::open(),
             refused: false,
             held_up: None,
             unprotected: None,

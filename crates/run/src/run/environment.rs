@@ -22,7 +22,7 @@ pub(super) fn of(
     interpreter: Option<&Interpreter>,
     digests: &mut Digests,
 ) -> Option<Environment> {
-    let mut environment = Environment::new();
+    let mut environment = Environment::default();
     for (path, file) in observed.outside.as_ref()? {
         let part = match digests.part(&text_path(path)) {
             Ok((stamp, part)) if stamp == file.stamp => part,

@@ -20,6 +20,7 @@ impl Default for Normal {
 }
 
 impl Normal {
+    /// Draws the next number.
     pub fn draw(&mut self) -> f64 {
         self.0.normal()
     }

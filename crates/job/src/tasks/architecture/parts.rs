@@ -43,6 +43,7 @@ choice! {
 /// The parts in which decoders differ. The default is GPT-2's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Parts {
     /// The normalization before attention, before the MLP and before the output layer.
     pub norm: NormKind,

@@ -51,6 +51,7 @@ pub struct FollowedRun {
 /// A series of a job that runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct LiveCurve {
+    /// Its name.
     pub name: String,
     /// The latest value, with its name.
     says: String,

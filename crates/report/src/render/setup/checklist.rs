@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use std::fmt::Write as _;
+
 use super::{Setup, Topic, markdown::escape};
 use crate::{format::clean, host::project_of};
 
@@ -64,7 +66,7 @@ pub(in crate::render) fn markdown(setup: &Setup, name: &str, folder: &Path) -> S
     for (index, Question { name, topics, left }) in QUESTIONS.iter().enumerate() {
         let topics: Vec<&Topic> = topics.iter().filter_map(find).collect();
         let answer = answer(&topics, !left.is_empty());
-        text += &format!("\n## {}. {name}\n\n- Answer: {answer}\n", index + 1);
+        let _ = write!(text, "\n## {}. {name}\n\n- Answer: {answer}\n", index + 1);
         let sentences: Vec<&str> = topics.iter().flat_map(|topic| &topic.sentences).map(String::as_str).collect();
         let mut unknown: Vec<&str> = topics.iter().flat_map(|topic| &topic.unknown).map(String::as_str).collect();
         unknown.dedup();
@@ -74,7 +76,7 @@ pub(in crate::render) fn markdown(setup: &Setup, name: &str, folder: &Path) -> S
             ("Left to the authors", (*left).to_owned()),
         ] {
             if !words.is_empty() {
-                text += &format!("- {label}: {}\n", escape(&words));
+                let _ = writeln!(text, "- {label}: {}", escape(&words));
             }
         }
     }
