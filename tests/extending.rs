@@ -47,7 +47,7 @@ fn naming(word: &str) -> Vec<String> {
 fn a_task_is_two_files_and_a_line_of_the_list() {
     let expected = ["crates/job/src/tasks/eval.rs", "crates/job/src/tasks/mod.rs", "crates/lab/src/tasks/eval.rs"];
     assert_eq!(naming("Eval"), expected);
-    let expected = ["crates/worker/src/worker/mock.rs", "crates/job/src/tasks/mock.rs", "crates/job/src/tasks/mod.rs"];
+    let expected = ["crates/job/src/tasks/mock.rs", "crates/job/src/tasks/mod.rs", "crates/worker/src/worker/mock.rs"];
     assert_eq!(naming("Mock"), expected);
 }
 

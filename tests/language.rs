@@ -15,7 +15,7 @@ use sweep_engine::recipe::schema;
 fn naming(word: &str) -> BTreeSet<String> {
     let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let mut found = BTreeSet::new();
-    let mut open: Vec<_> = ["charts", "recipe", "plan", "run", "report", "worker", "engine"]
+    let mut open: Vec<_> = ["base", "stats", "charts", "recipe", "plan", "run", "report", "worker", "engine"]
         .map(|package| packages.join(package).join("src"))
         .into();
     while let Some(folder) = open.pop() {

@@ -292,13 +292,13 @@ impl Recipe {
             || self.shown().any(|shown| shown.steps.contains(&step) && shown.metrics.iter().any(is_timing))
     }
 
-    /// The axis along which a step repeats the same measurement: `seed`, else the axis that a comparison names as noise.
+    /// The axis along which a step repeats the same measurement: `seed`, else the axis that a comparison names for it.
     pub fn repeats(&self, step: usize) -> Option<&str> {
         if self.steps[step].axes().contains(&"seed") {
             return Some("seed");
         }
         self.tables.iter().find_map(|table| match &table.kind {
-            TableKind::Compare(compare) if compare.of.step == step => Some(compare.noise.as_ref()?.value.as_str()),
+            TableKind::Compare(compare) if compare.of.step == step => compare.repeats(),
             _ => None,
         })
     }

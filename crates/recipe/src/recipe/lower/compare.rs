@@ -42,6 +42,11 @@ pub enum ComparedValues {
 }
 
 impl Compare {
+    /// The axis that repeats the same job, if the comparison names it.
+    pub(crate) fn repeats(&self) -> Option<&str> {
+        self.noise.as_ref().map(|axis| axis.value.as_str())
+    }
+
     /// The axes that it names.
     pub(super) fn named(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.axis).chain(&self.noise).map(|axis| axis.value.as_str())
