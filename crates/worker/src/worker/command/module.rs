@@ -7,31 +7,8 @@ use sweep_job::Job;
 
 use super::results_of;
 
-/// Declares the files of the module: their paths in the repository and their contents.
-macro_rules! module {
-    ($($name:literal)*) => {
-        &[$((concat!("python/sweep/", $name), include_bytes!(concat!("../../../../../python/sweep/", $name)))),*]
-    };
-}
-
-const FILES: &[(&str, &[u8])] = module! {
-    "__init__.py"
-    "_checkpoint.py"
-    "_contract.py"
-    "_params.py"
-    "_progress.py"
-    "_ranks.py"
-    "_report.py"
-    "_results.py"
-    "_signals.py"
-    "_steps.py"
-    "huggingface.py"
-    "lightning.py"
-    "optuna.py"
-    "py.typed"
-    "torch.py"
-    "wandb.py"
-};
+/// Paths in the repository and contents, as `build.rs` finds them.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/module.rs"));
 
 /// Folder below the results folder, with one copy for each version of the module.
 const FOLDER: &str = "python";
