@@ -69,7 +69,6 @@ const MAX_POINTS: usize = 150;
 /// Number of bytes of a log that are shown with a job.
 const TAIL: u64 = 4096;
 /// Number of bytes of a log that are shown if all of it is asked for.
-#[cfg(feature = "ui")]
 pub const WHOLE: u64 = 4 << 20;
 
 impl Detail {

@@ -29,18 +29,12 @@ use std::{
 
 use maud::{Markup, PreEscaped, html};
 
-#[cfg(feature = "ui")]
 pub use self::{
-    detail::{Detail, WHOLE},
-    followed::LiveCurve,
-    list::quantiles,
-};
-pub use self::{
-    detail::{Tail, end_of, tail},
-    followed::FollowedRun,
+    detail::{Detail, Tail, WHOLE, end_of, tail},
+    followed::{FollowedRun, LiveCurve},
     graph::{Node, draw},
     layout::{Layout, list_section},
-    list::{Head, Headings, Line, STATES},
+    list::{Head, Headings, Line, STATES, quantiles},
     report::notebook,
     tally::Tally,
 };
