@@ -150,7 +150,7 @@ impl VariantError {
     }
 }
 
-/// The differences of a job's code from its project when the job was planned, as a patch of at most [`MAX_CHANGES`]
+/// The differences of a job's code from its project when the job was planned, as a patch of at most `MAX_CHANGES`
 /// bytes; `None` without a variant, or if the variant's folder no longer exists.
 pub fn changes(params: &Values) -> Option<String> {
     let folder = params.get("code")?.as_text()?;

@@ -1,6 +1,6 @@
 //! Recipe text to [`Recipe`]: checked declarations with their places.
 //!
-//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. [`crate::plan`]
+//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. The plan
 //! expands its matrices and checks that values fit the tasks.
 //!
 //! `node.rs` is the only file that depends on the YAML parser; it keeps the place of every key and value. `compose/` merges
