@@ -15,7 +15,7 @@ import transformers
 
 folder, sequences = sys.argv[1:]
 ids = torch.tensor([[int(token) for token in sequence.split(",")] for sequence in sequences.split(";")])
-network, report = transformers.GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
+network, report = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
 for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
     if report.get(kind):
         sys.exit(f"{kind}: {report[kind]}")

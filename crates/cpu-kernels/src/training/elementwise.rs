@@ -1,4 +1,4 @@
-//! Bias, GELU, sums: passes over rows in pieces of a fixed size, on all threads.
+//! Bias, activation functions, sums: passes over rows in pieces of a fixed size, on all threads.
 
 use rayon::prelude::*;
 use sweep_job::tasks::Activation;
@@ -182,36 +182,40 @@ fn squares_body<const FMA: bool>(x: &[f32]) -> f32 {
     sum_of(x, |x| x * x)
 }
 
-/// Adds `bias` to the rows of `x`, in place, and returns the GELU of the result.
-pub fn bias_gelu(x: &mut [f32], bias: &[f32], kind: Activation) -> Buffer {
+/// Adds `bias` to the rows of `x`, in place, and returns the activation function of the result.
+pub fn bias_activation(x: &mut [f32], bias: &[f32], kind: Activation) -> Buffer {
     let mut out = Buffer::new(x.len());
     let piece = rows_per_task(bias.len()) * bias.len();
     out.par_chunks_mut(piece).zip(x.par_chunks_mut(piece)).for_each(|(out, x)| {
         add_rows(x, bias);
-        gelu_piece(x, out, kind);
+        activation_piece(x, out, kind);
     });
     out
 }
 
-/// The GELU of `x`.
-pub fn gelu(x: &[f32], kind: Activation) -> Buffer {
+/// The activation function of `x`.
+pub fn activation(x: &[f32], kind: Activation) -> Buffer {
     let mut out = Buffer::new(x.len());
-    out.par_chunks_mut(PIECE).zip(x.par_chunks(PIECE)).for_each(|(out, x)| gelu_piece(x, out, kind));
+    out.par_chunks_mut(PIECE).zip(x.par_chunks(PIECE)).for_each(|(out, x)| activation_piece(x, out, kind));
     out
 }
 
-/// Multiplies `gradient`, in place, by the derivative of the GELU at `x`.
-pub fn gelu_backward(x: &[f32], gradient: &mut [f32], kind: Activation) {
+/// Multiplies `gradient`, in place, by the derivative of the activation function at `x`.
+pub fn activation_backward(x: &[f32], gradient: &mut [f32], kind: Activation) {
     gradient.par_chunks_mut(PIECE).zip(x.par_chunks(PIECE)).for_each(|(gradient, x)| match kind {
         Activation::Gelu => exact_backward(x, gradient),
         Activation::GeluNew => tanh_backward(x, gradient),
+        Activation::Silu => silu_backward(x, gradient),
+        Activation::Relu2 => relu2_backward(x, gradient),
     });
 }
 
-fn gelu_piece(x: &[f32], out: &mut [f32], kind: Activation) {
+fn activation_piece(x: &[f32], out: &mut [f32], kind: Activation) {
     match kind {
         Activation::Gelu => exact(x, out),
         Activation::GeluNew => tanh(x, out),
+        Activation::Silu => silu(x, out),
+        Activation::Relu2 => relu2(x, out),
     }
 }
 
@@ -219,6 +223,10 @@ versions!(fn exact(x: &[f32], out: &mut [f32]) = exact_body);
 versions!(fn exact_backward(x: &[f32], gradient: &mut [f32]) = exact_backward_body);
 versions!(fn tanh(x: &[f32], out: &mut [f32]) = tanh_body);
 versions!(fn tanh_backward(x: &[f32], gradient: &mut [f32]) = tanh_backward_body);
+versions!(fn silu(x: &[f32], out: &mut [f32]) = silu_body);
+versions!(fn silu_backward(x: &[f32], gradient: &mut [f32]) = silu_backward_body);
+versions!(fn relu2(x: &[f32], out: &mut [f32]) = relu2_body);
+versions!(fn relu2_backward(x: &[f32], gradient: &mut [f32]) = relu2_backward_body);
 
 /// The probability that a standard normal number is below `x`.
 #[inline(always)]
@@ -262,5 +270,35 @@ fn tanh_backward_body<const FMA: bool>(x: &[f32], gradient: &mut [f32]) {
         let sigmoid = sigmoid::<FMA>(DOUBLED * x * fma::<FMA>(CUBIC, square, 1.0));
         let slope = DOUBLED * fma::<FMA>(3.0 * CUBIC, square, 1.0);
         *gradient *= fma::<FMA>(x * slope * sigmoid, 1.0 - sigmoid, sigmoid);
+    }
+}
+
+#[inline(always)]
+fn silu_body<const FMA: bool>(x: &[f32], out: &mut [f32]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = x * sigmoid::<FMA>(*x);
+    }
+}
+
+#[inline(always)]
+fn silu_backward_body<const FMA: bool>(x: &[f32], gradient: &mut [f32]) {
+    for (gradient, x) in gradient.iter_mut().zip(x) {
+        let sigmoid = sigmoid::<FMA>(*x);
+        *gradient *= fma::<FMA>(x * sigmoid, 1.0 - sigmoid, sigmoid);
+    }
+}
+
+#[inline(always)]
+fn relu2_body<const FMA: bool>(x: &[f32], out: &mut [f32]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        let positive = x.max(0.0);
+        *out = positive * positive;
+    }
+}
+
+#[inline(always)]
+fn relu2_backward_body<const FMA: bool>(x: &[f32], gradient: &mut [f32]) {
+    for (gradient, x) in gradient.iter_mut().zip(x) {
+        *gradient *= 2.0 * x.max(0.0);
     }
 }

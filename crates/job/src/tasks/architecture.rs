@@ -1,9 +1,11 @@
 //! The structure of a block: the steps of the architecture ablation, and individual mechanisms (ratio-ablation,
 //! sections 4 and 5). All defaults give a plain GPT-2.
 
+mod parts;
 mod presets;
 mod spec;
 
+pub use parts::{NormKind, Parts, Position, PositionKind, RopeScaling, RopeScalingKind};
 pub use presets::{Ablation, AblationNet, StepPruning};
 pub use spec::{
     AttentionKind, BlockSpec, CrossProjection, CrossSpec, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtSpec,
@@ -163,6 +165,36 @@ params! {
         ra_ct_detach: Option<bool> = None;
         /// Blend `output` by `ra_ct_alpha`, as `weights` is blended.
         ct_output_mix: Option<bool> = None;
+        /// Normalization before attention, before the MLP and before the output layer. RMSNorm has no bias.
+        norm: NormKind = NormKind::LayerNorm;
+        /// Number added to the variance (LayerNorm) or to the mean square (RMSNorm).
+        norm_epsilon: f64 = 1e-5, in 1e-12..=1.0;
+        /// Position embeddings: a learned table, rotary position embeddings (RoPE), or none.
+        position: PositionKind = PositionKind::Learned;
+        /// Base of RoPE's wavelengths; by default 10000.
+        rope_theta: Option<f64> = None, in 1.0..=1e12;
+        /// Scaling of RoPE's frequencies for contexts longer than those of the training.
+        rope_scaling: RopeScalingKind = RopeScalingKind::None;
+        /// Divisor of the scaled frequencies; by default 8.
+        rope_factor: Option<f64> = None, in 1.0..=1e6;
+        /// Context of the training that `rope_scaling: llama3` extends; by default 8192. Wavelengths of more than this
+        /// many tokens are scaled, those of less than a quarter are kept.
+        rope_original: Option<usize> = None, in 1..=100_000_000, unit "tokens";
+        /// Heads of keys and values, each shared by `n_head` / `kv_heads` heads of queries (grouped-query attention); 1 is
+        /// multi-query attention. By default `n_head`.
+        kv_heads: Option<usize> = None, in 1..=1024;
+        /// Normalize the queries and the keys of each head by RMSNorm with a learned gain, before RoPE.
+        qk_norm: bool = false;
+        /// Biases in the linear layers of attention and MLP, and in LayerNorms.
+        bias: bool = true;
+        /// Gated linear unit: multiplies the MLP's hidden activations with a second projection of its input; with
+        /// `activation: silu` it is SwiGLU. By default, `mlp_hidden` becomes two thirds of 4 × `d_model`, rounded to a
+        /// multiple of 8, so that the number of weights stays about the same.
+        glu: bool = false;
+        /// Use the token table as output layer (tied embeddings); `false` gives the output layer weights of its own.
+        tie: bool = true;
+        /// Soft cap of the logits: a logit `z` becomes `cap tanh(z / cap)`, as in Gemma 2; 0 does not limit them.
+        logit_cap: f64 = 0.0, in 0.0..=1e6;
     }
 }
 
@@ -215,9 +247,10 @@ impl Architecture {
     /// The structure of a block in a network of these dimensions.
     pub fn block(&self, size: SizeDims) -> BlockSpec {
         let preset = self.ablation.block(self.ablation_net, size);
+        let gated_width = || self.glu.then(|| Parts::gated_width(size.d_model));
         BlockSpec {
             attention: self.attention_kind(preset.attention, size),
-            mlp_hidden: self.mlp_hidden.or(preset.mlp_hidden),
+            mlp_hidden: self.mlp_hidden.or(preset.mlp_hidden).or_else(gated_width),
             reciprocal: switched(self.ra, preset.reciprocal, || ReciprocalSpec::scaled(size)).map(|preset| {
                 ReciprocalSpec {
                     alpha: self.ra_alpha.unwrap_or(preset.alpha),
@@ -238,6 +271,7 @@ impl Architecture {
             ra_ct: self.ra_ct(preset.ra_ct),
             r_mlp: preset.r_mlp,
             kv_prune: preset.kv_prune,
+            parts: self.parts(size),
         }
     }
 
@@ -301,18 +335,14 @@ impl Architecture {
     fn given(&self) -> Vec<&'static str> {
         let default = Self::default();
         let mut given = Vec::new();
-        if self.ablation != default.ablation {
-            given.push("ablation");
-        }
-        if self.ablation_net != default.ablation_net {
-            given.push("ablation_net");
-        }
         macro_rules! collect {
-            ($($name:ident)+) => { $( if self.$name.is_some() { given.push(stringify!($name)); } )+ };
+            ($($name:ident)+) => { $( if self.$name != default.$name { given.push(stringify!($name)); } )+ };
         }
-        collect!(attention latent_dim mlp_hidden ra ra_alpha ra_window mlp_gate gate_alpha gate_dim gate_pool cross_token
+        collect!(ablation ablation_net attention latent_dim mlp_hidden ra ra_alpha ra_window mlp_gate gate_alpha gate_dim gate_pool cross_token
             cross_alpha cross_select cross_k cross_tau cross_normalise cross_proj cross_dim latent_recip recip_alpha
-            recip_tying ra_ct ra_ct_apply ra_ct_alpha ra_ct_k ra_ct_head_average ra_ct_detach ct_output_mix);
+            recip_tying ra_ct ra_ct_apply ra_ct_alpha ra_ct_k ra_ct_head_average ra_ct_detach ct_output_mix norm
+            norm_epsilon position rope_theta rope_scaling rope_factor rope_original kv_heads qk_norm bias glu tie
+            logit_cap);
         given
     }
 
@@ -329,6 +359,8 @@ impl Architecture {
         }
         let block = self.block(size);
         let mut conflicts = without_effect(&given, &block);
+        conflicts.extend(self.ineffective_parts().into_iter().map(|(name, need)| no_effect(name, need)));
+        conflicts.extend(block.misfit(size.n_head, size.d_model));
         if block.recip.is_some() && !matches!(block.attention, AttentionKind::Latent { .. }) {
             conflicts.push(Conflict {
                 params: vec!["latent_recip", "attention"],
@@ -382,14 +414,19 @@ fn without_effect(given: &[&'static str], block: &BlockSpec) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for (names, on, need) in needs {
         for name in given.iter().filter(|name| !on && names.contains(*name)) {
-            conflicts.push(Conflict {
-                params: vec![*name],
-                message: format!("`{name}` has no effect here"),
-                advice: format!("write `{need}`, or remove `{name}`"),
-            });
+            conflicts.push(no_effect(name, need));
         }
     }
     conflicts
+}
+
+/// The conflict of the parameter `name`, which has an effect only with the setting `need`.
+fn no_effect(name: &'static str, need: &str) -> Conflict {
+    Conflict {
+        params: vec![name],
+        message: format!("`{name}` has no effect here"),
+        advice: format!("write `{need}`, or remove `{name}`"),
+    }
 }
 
 #[cfg(test)]

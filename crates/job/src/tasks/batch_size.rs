@@ -88,6 +88,7 @@ impl TaskSpec for BatchSize {
         let dims = bench.model.dims();
         let mut conflicts = bench.model.conflicts();
         conflicts.extend(bench.architecture.conflicts(dims, bench.model.init.is_some()));
+        conflicts.extend(bench.optimizer.conflicts());
         let block = bench.architecture.block(dims);
         conflicts.extend(bench.computing.conflicts(bench.model.init.is_none().then_some((dims.n_layer, &block))));
         if bench.sizes.last < bench.sizes.first {

@@ -172,7 +172,7 @@ impl Computing {
                 advice: "choose a shorter segment".into(),
             });
         }
-        if matches!(self.precision, Precision::Bf16 | Precision::F16) && *block != BlockSpec::GPT2 {
+        if matches!(self.precision, Precision::Bf16 | Precision::F16) && !block.is_plain() {
             conflicts.push(Conflict {
                 params: vec!["precision"],
                 message: format!("the mechanisms of this architecture do not support `precision: {}`", self.precision),

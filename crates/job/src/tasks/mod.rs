@@ -24,8 +24,9 @@ mod train;
 
 pub use architecture::{
     Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
-    CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
-    RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
+    CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, NormKind, Parts,
+    Position, PositionKind, RMlpSpec, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec,
+    RopeScaling, RopeScalingKind, Selection, StepPruning,
 };
 pub use batch_size::{BatchSize, BatchSizes};
 pub use bench::{
@@ -56,7 +57,7 @@ pub use measured::{
 };
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims, dimension};
-pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
+pub use optimizer::{AdamWFactors, DecayOn, LrSchedule, MuonScale, Optimizer, OptimizerKind};
 pub use pairs::*;
 pub use parity::{Comparing, Parity};
 pub use profile::{Profile, Profiling};

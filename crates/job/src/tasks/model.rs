@@ -28,11 +28,16 @@ choice! {
         Gelu = "gelu",
         /// The tanh approximation of GELU, as in the published GPT-2.
         GeluNew = "gelu_new",
+        /// SiLU, `x σ(x)`, as in Llama.
+        Silu = "silu",
+        /// The square of ReLU, `max(x, 0)²` (So et al. 2021).
+        Relu2 = "relu2",
     }
 }
 
 params! {
-    /// A GPT-2 with learned position embeddings, pre-LayerNorm and a tied output layer (ratio-ablation, section 2).
+    /// A decoder: by default a GPT-2 with learned position embeddings, pre-LayerNorm and a tied output layer
+    /// (ratio-ablation, section 2).
     pub struct Model {
         /// Named size, as in nanoGPT. The parameters below override its dimensions.
         model: ModelSize = ModelSize::Gpt2Nano;

@@ -1,6 +1,9 @@
 //! The optimizer's parameters.
 
-use crate::params::{choice, params};
+use crate::{
+    Conflict,
+    params::{choice, params},
+};
 
 choice! {
     /// The tensors to which weight decay applies.
@@ -23,11 +26,44 @@ choice! {
         /// by their second moment, the moments are damped when the gradient norm spikes, and they are reset
         /// periodically.
         AdamWSpam = "adamwspam",
+        /// Lion: the sign of a mean of gradients (Chen et al. 2023), with `beta_1` and `beta_2`, for which its authors
+        /// recommend 0.9 and 0.99, at a learning rate 3 to 10 times lower than AdamW's.
+        Lion = "lion",
+        /// Muon: orthogonalized momentum (Jordan et al. 2024) for the matrices of linear layers; AdamW for embeddings, the
+        /// output layer, biases, gains and all other parameters. Queries, keys and values are orthogonalized separately.
+        Muon = "muon",
+        /// Stochastic gradient descent with momentum and decoupled weight decay.
+        Sgd = "sgd",
+    }
+}
+
+choice! {
+    /// The factor of the learning rate by which Muon adapts to the shape of a matrix with `in` inputs and `out` outputs.
+    pub enum MuonScale {
+        /// `0.2 sqrt(max(in, out))`: changes as large as AdamW's, whose learning rate and weight decay can stay (Liu et al.
+        /// 2025).
+        MatchRmsAdamW = "match_rms_adamw",
+        /// `sqrt(max(1, out / in))`, as in the original.
+        Original = "original",
+    }
+}
+
+choice! {
+    /// The learning rate after the warm-up.
+    pub enum LrSchedule {
+        /// Half a cosine from `lr` to its minimum at the end.
+        Cosine = "cosine",
+        /// A line from `lr` to its minimum at the end.
+        Linear = "linear",
+        /// Warm-up, stable, decay: `lr` until the part `lr_decay` of the training is left, then a line to its minimum.
+        Wsd = "wsd",
+        /// `lr` to the end.
+        Constant = "constant",
     }
 }
 
 params! {
-    /// AdamW with linear warm-up, cosine decay and clipping by the global norm, optionally with SPAM.
+    /// The optimizer, with linear warm-up, decay of the learning rate, and clipping by the global norm.
     pub struct Optimizer {
         /// Peak learning rate.
         lr: f64 = 6e-4, in 0.0..=10.0;
@@ -47,8 +83,18 @@ params! {
         decay_on: DecayOn = DecayOn::Linear;
         /// Maximum global L2 norm of the gradients; 0 disables clipping.
         grad_clip: f64 = 1.0, in 0.0..=1e9;
-        /// Optimizer: AdamW, or AdamW with SPAM's measures against gradient spikes.
+        /// Optimizer: AdamW, AdamW with SPAM's measures against gradient spikes, Lion, Muon, or SGD with momentum.
         optimizer: OptimizerKind = OptimizerKind::AdamW;
+        /// Course of the learning rate after the warm-up.
+        lr_schedule: LrSchedule = LrSchedule::Cosine;
+        /// Part of the iterations, at the end, in which `lr_schedule: wsd` reduces the learning rate.
+        lr_decay: f64 = 0.2, in 0.0..=1.0;
+        /// Factor of the earlier gradients in the mean of `muon` and `sgd`; by default 0.95 and 0.9.
+        momentum: Option<f64> = None, in 0.0..=0.999_999;
+        /// Nesterov momentum of `muon` and `sgd`; by default on for `muon` and off for `sgd`.
+        nesterov: Option<bool> = None;
+        /// Factor of Muon's learning rate by the shape of a matrix.
+        muon_scale: MuonScale = MuonScale::MatchRmsAdamW;
         /// AMSGrad: use the maximum of the second moments so far instead of the current one; by default on for
         /// `adamwspam` and off for `adamw`.
         amsgrad: Option<bool> = None;
@@ -78,6 +124,72 @@ impl Optimizer {
     /// True if AMSGrad is on.
     pub fn uses_amsgrad(&self) -> bool {
         self.amsgrad.unwrap_or(self.optimizer == OptimizerKind::AdamWSpam)
+    }
+
+    /// Factor of the earlier gradients in the mean of Muon and SGD.
+    pub fn momentum(&self) -> f64 {
+        self.momentum.unwrap_or(if self.optimizer == OptimizerKind::Muon { 0.95 } else { 0.9 })
+    }
+
+    /// True if momentum is Nesterov's.
+    pub fn uses_nesterov(&self) -> bool {
+        self.nesterov.unwrap_or(self.optimizer == OptimizerKind::Muon)
+    }
+
+    /// The iteration, counted from 0, at which the learning rate begins to fall in a training of `iters` iterations.
+    pub fn decay_start(&self, iters: usize) -> usize {
+        match self.lr_schedule {
+            LrSchedule::Cosine | LrSchedule::Linear => self.warmup_iters,
+            LrSchedule::Constant => iters.max(self.warmup_iters),
+            LrSchedule::Wsd => {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a whole number")]
+                let decay = (iters as f64 * self.lr_decay).round() as usize;
+                iters.saturating_sub(decay).max(self.warmup_iters)
+            }
+        }
+    }
+
+    /// Parameters without an effect on this optimizer.
+    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+        use OptimizerKind::{AdamW, AdamWSpam, Lion, Muon, Sgd};
+
+        let default = Self::default();
+        let has = |kinds: &[OptimizerKind]| kinds.contains(&self.optimizer);
+        let schedule = self.lr_schedule;
+        let parameters = [
+            ("momentum", self.momentum.is_some(), has(&[Muon, Sgd]), "optimizer: muon"),
+            ("nesterov", self.nesterov.is_some(), has(&[Muon, Sgd]), "optimizer: muon"),
+            ("muon_scale", self.muon_scale != default.muon_scale, has(&[Muon]), "optimizer: muon"),
+            ("amsgrad", self.amsgrad.is_some(), has(&[AdamW, AdamWSpam, Muon]), "optimizer: adamw"),
+            ("beta_1", self.beta_1 != default.beta_1, !has(&[Sgd]), "optimizer: adamw"),
+            ("beta_2", self.beta_2 != default.beta_2, !has(&[Sgd]), "optimizer: adamw"),
+            ("epsilon", self.epsilon != default.epsilon, !has(&[Sgd, Lion]), "optimizer: adamw"),
+            ("lr_decay", self.lr_decay != default.lr_decay, schedule == LrSchedule::Wsd, "lr_schedule: wsd"),
+            (
+                "min_lr_ratio",
+                self.min_lr_ratio != default.min_lr_ratio,
+                schedule != LrSchedule::Constant,
+                "lr_schedule: linear",
+            ),
+        ];
+        let idle = parameters.into_iter().filter(|(_, given, has_effect, _)| *given && !has_effect);
+        let conflict = |(name, _, _, need): (&'static str, bool, bool, &str)| Conflict {
+            params: vec![name],
+            message: format!("`{name}` has no effect here"),
+            advice: format!("write `{need}`, or remove `{name}`"),
+        };
+        idle.map(conflict).collect()
+    }
+}
+
+impl MuonScale {
+    /// The factor of the learning rate for a matrix with this many inputs and outputs.
+    pub fn factor(self, inputs: usize, outputs: usize) -> f64 {
+        let (inputs, outputs) = (inputs as f64, outputs as f64);
+        match self {
+            Self::MatchRmsAdamW => 0.2 * inputs.max(outputs).sqrt(),
+            Self::Original => (outputs / inputs).max(1.0).sqrt(),
+        }
     }
 }
 

@@ -93,6 +93,7 @@ impl TaskSpec for Parity {
         let dims = parity.model.dims();
         let mut conflicts = parity.model.conflicts();
         conflicts.extend(parity.architecture.conflicts(dims, parity.model.init.is_some()));
+        conflicts.extend(parity.optimizer.conflicts());
         let block = parity.architecture.block(dims);
         conflicts.extend(parity.computing.conflicts(parity.model.init.is_none().then_some((dims.n_layer, &block))));
         conflicts

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Architecture, ComputeMetrics, Computing, Coupling, Data, FusionMetrics, GatePool, LoopMetrics, LossMetrics, Model,
-    NetworkMetrics, Optimizer, PeakMetrics, Prune, SampledMetrics, data::held_out_conflict,
+    NetworkMetrics, Optimizer, OptimizerKind, PeakMetrics, Prune, SampledMetrics, ScoreInput, data::held_out_conflict,
 };
 use crate::{
     Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params, task::Reach,
@@ -142,7 +142,8 @@ metrics! {
         /// `compute.flops` divided by `peak.compute`. Requires `ceiling`.
         MFU: Fraction = "compute.mfu";
         /// Bandwidth of the optimizer relative to a copy: the bytes that AdamW must read and write (28 per parameter,
-        /// 36 with `amsgrad`) per second, divided by `peak.bandwidth`. Requires `breakdown` and `ceiling`.
+        /// 36 with `amsgrad`) per second, divided by `peak.bandwidth`. Requires `breakdown`, `ceiling`, and `adamw` or
+        /// `adamwspam` as optimizer.
         BANDWIDTH_OPTIMIZER: Fraction = "bandwidth.optimizer";
         /// Steps that were skipped because gradients overflowed in half precision. For `precision: f16` only.
         STEPS_SKIPPED: Count = "steps.skipped";
@@ -238,11 +239,27 @@ impl TaskSpec for Train {
         }
         conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
         conflicts.extend(train.prune.conflicts(iters));
+        conflicts.extend(train.optimizer.conflicts());
+        conflicts.extend(moments_conflict(&train));
         let dims = train.model.dims();
         let block = train.architecture.block(dims);
         conflicts.extend(train.computing.conflicts(train.model.init.is_none().then_some((dims.n_layer, &block))));
         conflicts
     }
+}
+
+/// A score of moments that the optimizer does not have.
+fn moments_conflict(train: &Train) -> Option<Conflict> {
+    let Train { prune: Prune { prune, .. }, optimizer: Optimizer { optimizer, .. }, .. } = train;
+    let has_moments = matches!(optimizer, OptimizerKind::AdamW | OptimizerKind::AdamWSpam);
+    let needs_moments = prune.score().inputs().iter().any(|input| *input != ScoreInput::Origin);
+    (needs_moments && !has_moments).then(|| Conflict {
+        params: vec!["prune", "optimizer"],
+        message: format!(
+            "the scores of `prune: {prune}` need Adam's moments, which `optimizer: {optimizer}` does not have"
+        ),
+        advice: "write `prune: magnitude` or `prune: movement`, or `optimizer: adamw`".into(),
+    })
 }
 
 impl Train {

@@ -31,15 +31,18 @@ const fn trained_on_one_side(size: usize) -> usize {
 fn block(dims: &GptDims, is_last: bool) -> usize {
     let (d, heads, length, hidden) = (dims.d_model, dims.n_head, dims.block_size, dims.mlp_hidden());
     // The others multiply no matrices: they scale, move or drop numbers.
-    let BlockSpec { attention, r_mlp, gate, cross, recip, mlp_hidden: _, reciprocal: _, ra_ct: _, kv_prune: _ } =
+    let BlockSpec { attention, r_mlp, gate, cross, recip, parts, mlp_hidden: _, reciprocal: _, ra_ct: _, kv_prune: _ } =
         &dims.block;
     let mut sum = match attention {
-        // Queries, keys, values and output; scores and context.
-        AttentionKind::Standard | AttentionKind::Folded { .. } => trained(4 * d * d + 2 * length * d),
+        // Queries and output; keys and values; scores and context.
+        AttentionKind::Standard | AttentionKind::Folded { .. } => {
+            let shared = d / heads * parts.kv_heads(heads);
+            trained(2 * d * d + 2 * d * shared + 2 * length * d)
+        }
         // Every head's scores and context are as wide as the latent vectors, to which and from which it has its own maps.
         AttentionKind::Latent { dim } => trained(2 * d * d + 4 * d * dim + 2 * length * heads * dim),
     };
-    sum += trained(2 * d * hidden);
+    sum += trained(if parts.glu { 3 } else { 2 } * d * hidden);
     if let Some(spec) = r_mlp.filter(|spec| spec.mixer) {
         sum += trained(spec.low * spec.low);
     }

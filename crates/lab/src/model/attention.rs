@@ -8,8 +8,9 @@ use burn::{
 use super::{
     attention_masks::Rows,
     cache::{BlockCache, append},
-    layers::{Attention, Unbiased},
+    layers::{Attention, Linear},
     mutants::{self, Mutant},
+    rope::Rope,
 };
 use crate::ops::Ops;
 
@@ -29,9 +30,9 @@ pub enum TokenMixer<B: Backend> {
 #[derive(Module, Debug)]
 pub struct FoldedAttention<B: Backend> {
     /// To queries, keys and values, `[d_model, 3 d_model]`.
-    pub c_attn: Unbiased<B>,
+    pub c_attn: Linear<B>,
     /// Back to the residual stream, `[d_model, d_model]`.
-    pub c_proj: Unbiased<B>,
+    pub c_proj: Linear<B>,
     /// Weight of the score, `[1]` or `[heads]`.
     pub w_std: Param<Tensor<B, 1>>,
     /// Weight of the reverse score, `[1]` or `[heads]`.
@@ -50,38 +51,38 @@ pub struct FoldedAttention<B: Backend> {
 #[derive(Module, Debug)]
 pub struct LatentAttention<B: Backend> {
     /// To queries, `[d_model, d_model]`.
-    pub q: Unbiased<B>,
+    pub q: Linear<B>,
     /// To latent keys, `[d_model, latent]`.
-    pub k_down: Unbiased<B>,
+    pub k_down: Linear<B>,
     /// To latent values, `[d_model, latent]`.
-    pub v_down: Unbiased<B>,
+    pub v_down: Linear<B>,
     /// From a head's query to a latent one, `[heads, width, latent]`.
     pub q_latent: Param<Tensor<B, 3>>,
     /// From a latent value to a head's, `[heads, latent, width]`.
     pub v_up: Param<Tensor<B, 3>>,
     /// Back to the residual stream, `[d_model, d_model]`.
-    pub c_proj: Unbiased<B>,
+    pub c_proj: Linear<B>,
 }
 
-/// Inputs of scores and context. Keys and values have one head if all heads share them.
+/// Inputs of scores and context. Keys and values have fewer heads if heads of queries share them.
 #[derive(Debug)]
 pub(crate) struct Heads<B: Backend> {
     /// Scaled, `[batch, heads, length, width]`.
     pub(crate) queries: Tensor<B, 4>,
-    /// `[batch, heads or 1, length, width]`.
+    /// `[batch, heads or a divisor, length, width]`.
     pub(crate) keys: Tensor<B, 4>,
-    /// `[batch, heads or 1, length, any]`.
+    /// `[batch, heads or a divisor, length, any]`.
     pub(crate) values: Tensor<B, 4>,
 }
 
 impl<B: Ops> TokenMixer<B> {
     /// Queries, keys and values of `x` `[batch * length, d_model]`.
     ///
-    /// `coupling` is the strength of what is folded in.
-    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64) -> Heads<B> {
+    /// `coupling` is the strength of what is folded in; `rope` rotates the queries and keys of standard attention.
+    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64, rope: Option<&Rope<B>>) -> Heads<B> {
         match self {
             Self::Standard(attention) => {
-                let [queries, keys, values] = attention.project(x, batch);
+                let [queries, keys, values] = attention.project(x, batch, rope);
                 Heads { queries, keys, values }
             }
             Self::Latent(attention) => attention.project(&x, batch),
@@ -151,7 +152,7 @@ impl<B: Ops> LatentAttention<B> {
         let queries = self.q.forward(x.clone()).reshape([batch, length, heads, width]).swap_dims(1, 2);
         // The scale is of the latent width, over which scores sum.
         let queries = by_head(queries, self.q_latent.val()) * (latent as f64).sqrt().recip();
-        let latents = |down: &Unbiased<B>| down.forward(x.clone()).reshape([batch, 1, length, latent]);
+        let latents = |down: &Linear<B>| down.forward(x.clone()).reshape([batch, 1, length, latent]);
         Heads { queries, keys: latents(&self.k_down), values: latents(&self.v_down) }
     }
 }

@@ -1,13 +1,18 @@
-//! Attention masks: the visible positions of every query of a sequence, as constants, made once for a network's longest
-//! sequence.
+//! Attention masks: the visible positions of every query of a sequence, and the angles of RoPE, as constants, made once for
+//! a network's longest sequence.
 
 use burn::{
     module::Module,
-    tensor::{Tensor, TensorData, backend::Backend},
+    tensor::{DType, Tensor, TensorData, backend::Backend},
 };
-use sweep_job::tasks::{BlockSpec, GatePool, RaCtStatistic, Selection};
+use sweep_job::tasks::{GatePool, RaCtStatistic, Selection};
 
-use super::kv_prune::{PruneMasks, PruneRows};
+use super::{
+    dims::GptDims,
+    kv_prune::{PruneMasks, PruneRows},
+    mutants::{self, Mutant},
+    rope::Rope,
+};
 
 /// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
 /// infinities; its exponential is exactly 0 in every format.
@@ -26,6 +31,8 @@ pub(crate) struct AttentionMasks<B: Backend> {
     visible: Option<Tensor<B, 2>>,
     /// For pruning of keys and values.
     pruning: Option<PruneMasks<B>>,
+    /// RoPE's rotation of `n` tokens.
+    rope: Option<Rope<B>>,
 }
 
 /// The constants for sequences of one length `t`, or for one token behind a cache.
@@ -41,11 +48,14 @@ pub(crate) struct Rows<B: Backend> {
     pub(crate) visible: Option<Tensor<B, 2>>,
     /// For pruning of keys and values.
     pub(crate) pruning: Option<PruneRows<B>>,
+    /// RoPE's rotation of the `t` tokens.
+    pub(crate) rope: Option<Rope<B>>,
 }
 
 impl<B: Backend> AttentionMasks<B> {
-    /// The constants that blocks made of `block` need for sequences of up to `length` tokens.
-    pub(crate) fn new(block: &BlockSpec, length: usize, device: &B::Device) -> Self {
+    /// The constants that a network of `dims` needs.
+    pub(crate) fn new(dims: &GptDims, device: &B::Device) -> Self {
+        let GptDims { block, block_size: length, .. } = *dims;
         let square = |value: &dyn Fn(usize, usize) -> f32| {
             let values = (0..length * length).map(|index| value(index / length, index % length)).collect::<Vec<f32>>();
             Tensor::from_data(TensorData::new(values, [length, length]), device)
@@ -70,7 +80,13 @@ impl<B: Backend> AttentionMasks<B> {
             mean: block.gate.and_then(|spec| mean(spec.pool)),
             visible: rms.then(counts),
             pruning: block.kv_prune.map(|spec| PruneMasks::new(&spec, length, device)),
+            rope: Rope::new(dims, device),
         }
+    }
+
+    /// These constants, of those that are added to or multiplied with activations, in another format.
+    pub(crate) fn in_format(self, dtype: DType) -> Self {
+        Self { mask: self.mask.cast(dtype), rope: self.rope.map(|rope| rope.cast(dtype)), ..self }
     }
 
     /// For sequences of `length` tokens.
@@ -91,6 +107,7 @@ impl<B: Backend> AttentionMasks<B> {
             mean,
             visible: self.visible.as_ref().map(|counts| counts.clone().slice([0..1, 0..length])),
             pruning: self.pruning.as_ref().map(|pruning| pruning.rows(length)),
+            rope: self.rope.as_ref().map(|rope| rope.at(0..length)),
         }
     }
 
@@ -98,6 +115,10 @@ impl<B: Backend> AttentionMasks<B> {
     pub(crate) fn next(&self, position: usize) -> Rows<B> {
         let visible = self.visible.as_ref().map(|counts| counts.clone().slice([0..1, position..position + 1]));
         let pruning = self.pruning.as_ref().map(|pruning| pruning.next(position));
-        Rows { mask: None, band: None, mean: None, visible, pruning }
+        let rope = self.rope.as_ref().map(|rope| {
+            let start = if mutants::active(Mutant::CachedPosition) { 0 } else { position };
+            rope.at(start..start + 1)
+        });
+        Rows { mask: None, band: None, mean: None, visible, pruning, rope }
     }
 }

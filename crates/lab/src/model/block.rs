@@ -12,7 +12,7 @@ use super::{
     cache::BlockCache,
     feed_forward::FeedForward,
     kv_prune,
-    layers::LayerNorm,
+    layers::Norm,
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, Pass, RaCt, Reciprocal, head_mean},
     mutants::{self, Mutant},
 };
@@ -22,11 +22,11 @@ use crate::ops::{Ops, plain::dropout};
 #[derive(Module, Debug)]
 pub struct Block<B: Backend> {
     /// Before the attention.
-    pub ln_1: LayerNorm<B>,
+    pub ln_1: Norm<B>,
     /// The attention.
     pub attn: TokenMixer<B>,
     /// Before the MLP.
-    pub ln_2: LayerNorm<B>,
+    pub ln_2: Norm<B>,
     /// The MLP.
     pub mlp: FeedForward<B>,
     /// Reciprocal attention.
@@ -90,10 +90,11 @@ impl<B: Ops> Block<B> {
         let normal = self.ln_1.forward(x.clone());
         // Kernels are causal of themselves: without the mask only the long way computes wrongly.
         let is_plain = self.is_plain() && !mutants::active(Mutant::MaskDropped);
-        if let (TokenMixer::Standard(attention), FeedForward::Gelu(mlp), true, None, Some(mask)) =
+        if let (TokenMixer::Standard(attention), FeedForward::Plain(mlp), true, None, Some(mask)) =
             (&self.attn, &self.mlp, is_plain, &cache, &flow.pass.rows.mask)
         {
-            let x = B::add(x, attention.forward(normal, flow.pass.batch, mask, flow.dropout));
+            let Pass { batch, rows, .. } = flow.pass;
+            let x = B::add(x, attention.forward(normal, batch, mask, rows.rope.as_ref(), flow.dropout));
             let output = mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
             return (B::add(x, output), Handed::NOTHING);
         }
@@ -117,7 +118,7 @@ impl<B: Ops> Block<B> {
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
         let Pass { batch, rows: masks, coupling } = flow.pass;
-        let mut projection = self.attn.project(x, batch, coupling);
+        let mut projection = self.attn.project(x, batch, coupling, masks.rope.as_ref());
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
             projection.keys = recip.add_to_keys(projection.keys, back, coupling);
         }

@@ -5,7 +5,8 @@ use burn::{
     tensor::{Tensor, TensorData, backend::Backend},
 };
 use sweep_job::tasks::{
-    AttentionKind, CrossProjection, CrossSpec, GateSpec, RMlpSpec, RaCtSpec, RecipSpec, RecipTying, ReciprocalSpec,
+    AttentionKind, CrossProjection, CrossSpec, GateSpec, NormKind, Parts, RMlpSpec, RaCtSpec, RecipSpec, RecipTying,
+    ReciprocalSpec,
 };
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     block::Block,
     dims::{GptDims, ParamInfo},
     feed_forward::{FeedForward, ReciprocalMlp},
-    layers::{Attention, LayerNorm, Linear, Mlp, Unbiased},
+    layers::{Attention, Linear, Mlp, Norm},
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal},
 };
 use crate::LabError;
@@ -38,22 +39,34 @@ impl<B: Backend> Builder<'_, B> {
         Ok(Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device)))
     }
 
-    fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear<B>, LabError> {
+    /// A layer that always has a bias.
+    fn biased(&mut self, name: &str, input: usize, output: usize) -> Result<Linear<B>, LabError> {
         Ok(Linear {
             weight: self.tensor(&format!("{name}.weight"), [input, output])?,
-            bias: self.tensor(&format!("{name}.bias"), [output])?,
+            bias: Some(self.tensor(&format!("{name}.bias"), [output])?),
         })
     }
 
-    fn unbiased(&mut self, name: &str, input: usize, output: usize) -> Result<Unbiased<B>, LabError> {
-        Ok(Unbiased { weight: self.tensor(&format!("{name}.weight"), [input, output])? })
+    fn unbiased(&mut self, name: &str, input: usize, output: usize) -> Result<Linear<B>, LabError> {
+        Ok(Linear { weight: self.tensor(&format!("{name}.weight"), [input, output])?, bias: None })
     }
 
-    pub(crate) fn layer_norm(&mut self, name: &str, width: usize) -> Result<LayerNorm<B>, LabError> {
-        Ok(LayerNorm {
-            weight: self.tensor(&format!("{name}.weight"), [width])?,
-            bias: self.tensor(&format!("{name}.bias"), [width])?,
-        })
+    /// A layer that has a bias if the network has biases.
+    fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear<B>, LabError> {
+        if self.dims.block.parts.bias { self.biased(name, input, output) } else { self.unbiased(name, input, output) }
+    }
+
+    /// A normalization of the residual stream.
+    pub(crate) fn norm(&mut self, name: &str, width: usize) -> Result<Norm<B>, LabError> {
+        self.norm_of(self.dims.block.parts.norm, name, width)
+    }
+
+    fn norm_of(&mut self, kind: NormKind, name: &str, width: usize) -> Result<Norm<B>, LabError> {
+        let Parts { norm_epsilon: epsilon, bias, .. } = self.dims.block.parts;
+        let weight = self.tensor(&format!("{name}.weight"), [width])?;
+        let has_bias = bias && kind == NormKind::LayerNorm;
+        let bias = if has_bias { Some(self.tensor(&format!("{name}.bias"), [width])?) } else { None };
+        Ok(Norm { weight, bias, kind, epsilon })
     }
 
     /// Block `index`.
@@ -62,9 +75,9 @@ impl<B: Backend> Builder<'_, B> {
         let d = self.dims.d_model;
         let spec = self.dims.block;
         let block = Block {
-            ln_1: self.layer_norm("ln_1", d)?,
+            ln_1: self.norm("ln_1", d)?,
             attn: self.attention()?,
-            ln_2: self.layer_norm("ln_2", d)?,
+            ln_2: self.norm("ln_2", d)?,
             mlp: self.feed_forward()?,
             ra: spec.reciprocal.map(|spec| self.reciprocal(spec)).transpose()?,
             gate: spec.gate.map(|spec| self.gate(spec)).transpose()?,
@@ -84,11 +97,18 @@ impl<B: Backend> Builder<'_, B> {
         let GptDims { d_model: d, n_head, .. } = self.dims;
         let width = d / n_head;
         Ok(match self.dims.block.attention {
-            AttentionKind::Standard => TokenMixer::Standard(Attention {
-                c_attn: self.linear("attn.c_attn", d, 3 * d)?,
-                c_proj: self.linear("attn.c_proj", d, d)?,
-                n_head,
-            }),
+            AttentionKind::Standard => {
+                let Parts { qk_norm, .. } = self.dims.block.parts;
+                let kv_heads = self.dims.block.parts.kv_heads(n_head);
+                TokenMixer::Standard(Attention {
+                    c_attn: self.linear("attn.c_attn", d, d + 2 * kv_heads * width)?,
+                    c_proj: self.linear("attn.c_proj", d, d)?,
+                    q_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.q_norm", width)).transpose()?,
+                    k_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.k_norm", width)).transpose()?,
+                    n_head,
+                    kv_heads,
+                })
+            }
             AttentionKind::Latent { dim } => TokenMixer::Latent(LatentAttention {
                 q: self.unbiased("attn.q", d, d)?,
                 k_down: self.unbiased("attn.k_down", d, dim)?,
@@ -114,7 +134,9 @@ impl<B: Backend> Builder<'_, B> {
         let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
         let Some(RMlpSpec { low, mixer, gate }) = self.dims.block.r_mlp else {
             let c_fc = self.linear("mlp.c_fc", d, hidden)?;
-            return Ok(FeedForward::Gelu(Mlp { c_fc, c_proj: self.linear("mlp.c_proj", hidden, d)? }));
+            let is_gated = self.dims.block.parts.glu;
+            let c_gate = is_gated.then(|| self.linear("mlp.c_gate", d, hidden)).transpose()?;
+            return Ok(FeedForward::Plain(Mlp { c_fc, c_gate, c_proj: self.linear("mlp.c_proj", hidden, d)? }));
         };
         Ok(FeedForward::Reciprocal(ReciprocalMlp {
             up_std: self.unbiased("mlp.up_std", d, hidden - low)?,
@@ -135,8 +157,8 @@ impl<B: Backend> Builder<'_, B> {
     fn gate(&mut self, spec: GateSpec) -> Result<HeadGate<B>, LabError> {
         Ok(HeadGate {
             alpha: self.tensor("gate.alpha", [1])?,
-            pool: self.linear("gate.pool", self.dims.mlp_hidden(), spec.dim)?,
-            heads: self.linear("gate.heads", spec.dim, self.dims.n_head)?,
+            pool: self.biased("gate.pool", self.dims.mlp_hidden(), spec.dim)?,
+            heads: self.biased("gate.heads", spec.dim, self.dims.n_head)?,
             spec,
         })
     }

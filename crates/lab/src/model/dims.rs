@@ -1,7 +1,11 @@
 //! Dimensions of a network, and its parameters as arithmetic, without a tensor.
 
-use sweep_job::tasks::{
-    Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, GatePool, Model, RMlpSpec, RecipTying,
+use sweep_job::{
+    Conflict,
+    tasks::{
+        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, GatePool, Model, NormKind, Parts,
+        Position, RMlpSpec, RecipTying,
+    },
 };
 
 use crate::LabError;
@@ -34,8 +38,10 @@ pub struct GptDims {
 /// Role of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The table of tokens, which is also the output layer.
+    /// The table of tokens, which may also be the output layer.
     TokenTable,
+    /// The output layer, if it is not the table of tokens.
+    Head,
     /// The table of positions.
     PositionTable,
     /// The weight of a linear layer.
@@ -71,6 +77,7 @@ impl ParamInfo {
         match self.name.as_str() {
             "wte.weight" => Role::TokenTable,
             "wpe.weight" => Role::PositionTable,
+            "lm_head.weight" => Role::Head,
             _ if self.shape.len() == 3 => Role::HeadMaps,
             _ if self.shape.len() == 2 => Role::Linear,
             _ => Role::Vector,
@@ -80,17 +87,17 @@ impl ParamInfo {
     /// True if weight decay shrinks it.
     pub fn decays(&self, on: DecayOn) -> bool {
         match on {
-            DecayOn::Linear => matches!(self.role(), Role::Linear | Role::HeadMaps),
+            DecayOn::Linear => matches!(self.role(), Role::Linear | Role::HeadMaps | Role::Head),
             DecayOn::Matrices => self.shape.len() >= 2,
             DecayOn::All => true,
         }
     }
 
-    /// True if its weights may be pruned: those of linear layers, and the token table with `tied_head`.
-    pub fn prunable(&self, tied_head: bool) -> bool {
+    /// True if its weights may be pruned: those of linear layers, and with `head` the output layer and the token table.
+    pub fn prunable(&self, head: bool) -> bool {
         match self.role() {
             Role::Linear => true,
-            Role::TokenTable => tied_head,
+            Role::TokenTable | Role::Head => head,
             Role::PositionTable | Role::HeadMaps | Role::Vector => false,
         }
     }
@@ -125,6 +132,9 @@ impl GptDims {
         }
         if !d_model.is_multiple_of(n_head) {
             return Err(LabError::Dimensions(format!("`d_model: {d_model}` is not a multiple of `n_head: {n_head}`")));
+        }
+        if let Some(Conflict { message, advice, .. }) = self.block.misfit(n_head, d_model) {
+            return Err(LabError::Dimensions(format!("{message}; {advice}")));
         }
         if self.block.recip.is_some() && !matches!(self.block.attention, AttentionKind::Latent { .. }) {
             return Err(LabError::Dimensions("latent reciprocity requires the latent keys of MLA".into()));
@@ -168,28 +178,37 @@ impl GptDims {
     /// Every parameter in the network's order, the tied table once.
     pub fn parameters(&self) -> Vec<ParamInfo> {
         let d = self.d_model;
-        let mut list = Parameters::default();
+        let mut list = Parameters { parts: self.block.parts, ..Parameters::default() };
         list.add("wte.weight", &[self.vocab_size, d]);
-        list.add("wpe.weight", &[self.block_size, d]);
+        if self.block.parts.position == Position::Learned {
+            list.add("wpe.weight", &[self.block_size, d]);
+        }
         for block in 0..self.n_layer {
             list.prefix = format!("h.{block}.");
             self.add_block(&mut list);
         }
         list.prefix.clear();
-        list.layer_norm("ln_f", d);
+        list.norm("ln_f", d);
+        if !self.block.parts.tie {
+            list.add("lm_head.weight", &[self.vocab_size, d]);
+        }
         list.found
     }
 
     fn add_block(&self, list: &mut Parameters) {
         let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
         let width = d / heads;
-        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _ } =
+        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _, parts } =
             &self.block;
-        list.layer_norm("ln_1", d);
+        list.norm("ln_1", d);
         match attention {
             AttentionKind::Standard => {
-                list.linear("attn.c_attn", d, 3 * d);
+                list.linear("attn.c_attn", d, d + 2 * parts.kv_heads(heads) * width);
                 list.linear("attn.c_proj", d, d);
+                if parts.qk_norm {
+                    list.add("attn.q_norm.weight", &[width]);
+                    list.add("attn.k_norm.weight", &[width]);
+                }
             }
             AttentionKind::Latent { dim } => {
                 list.add("attn.q.weight", &[d, d]);
@@ -210,10 +229,13 @@ impl GptDims {
                 }
             }
         }
-        list.layer_norm("ln_2", d);
+        list.norm("ln_2", d);
         match r_mlp {
             None => {
                 list.linear("mlp.c_fc", d, hidden);
+                if parts.glu {
+                    list.linear("mlp.c_gate", d, hidden);
+                }
                 list.linear("mlp.c_proj", hidden, d);
             }
             Some(RMlpSpec { low, mixer, gate }) => {
@@ -235,8 +257,8 @@ impl GptDims {
         }
         if let Some(gate) = gate {
             list.add("gate.alpha", &[1]);
-            list.linear("gate.pool", hidden, gate.dim);
-            list.linear("gate.heads", gate.dim, heads);
+            list.biased("gate.pool", hidden, gate.dim);
+            list.biased("gate.heads", gate.dim, heads);
         }
         if let Some(cross) = cross {
             list.add("cross.alpha", &[1]);
@@ -296,6 +318,7 @@ impl GptDims {
 /// A list of parameters that grows.
 #[derive(Default)]
 struct Parameters {
+    parts: Parts,
     prefix: String,
     found: Vec<ParamInfo>,
 }
@@ -305,14 +328,26 @@ impl Parameters {
         self.found.push(ParamInfo { name: format!("{}{name}", self.prefix), shape: shape.to_vec() });
     }
 
-    fn linear(&mut self, name: &str, input: usize, output: usize) {
+    /// A layer that always has a bias.
+    fn biased(&mut self, name: &str, input: usize, output: usize) {
         self.add(&format!("{name}.weight"), &[input, output]);
         self.add(&format!("{name}.bias"), &[output]);
     }
 
-    fn layer_norm(&mut self, name: &str, width: usize) {
+    /// A layer that has a bias if the network has biases.
+    fn linear(&mut self, name: &str, input: usize, output: usize) {
+        self.add(&format!("{name}.weight"), &[input, output]);
+        if self.parts.bias {
+            self.add(&format!("{name}.bias"), &[output]);
+        }
+    }
+
+    /// A normalization of the residual stream.
+    fn norm(&mut self, name: &str, width: usize) {
         self.add(&format!("{name}.weight"), &[width]);
-        self.add(&format!("{name}.bias"), &[width]);
+        if self.parts.bias && self.parts.norm == NormKind::LayerNorm {
+            self.add(&format!("{name}.bias"), &[width]);
+        }
     }
 }
 

@@ -6,15 +6,15 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-use super::layers::{Mlp, Unbiased};
+use super::layers::{Linear, Mlp};
 use crate::ops::Ops;
 
 /// An MLP, by its kind.
 #[derive(Module, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
 pub enum FeedForward<B: Backend> {
-    /// Two linear layers with a GELU between them.
-    Gelu(Mlp<B>),
+    /// Two linear layers with an activation function between them, or a gated linear unit.
+    Plain(Mlp<B>),
     /// The two linear layers without biases, in two parts.
     Reciprocal(ReciprocalMlp<B>),
 }
@@ -23,11 +23,11 @@ pub enum FeedForward<B: Backend> {
 #[derive(Module, Debug)]
 pub struct ReciprocalMlp<B: Backend> {
     /// `[d_model, standard]`.
-    pub up_std: Unbiased<B>,
+    pub up_std: Linear<B>,
     /// `[d_model, reciprocal]`.
-    pub up_low: Unbiased<B>,
+    pub up_low: Linear<B>,
     /// Mixes the reciprocal part, `[reciprocal, reciprocal]`.
-    pub mixer: Option<Unbiased<B>>,
+    pub mixer: Option<Linear<B>>,
     /// Scales the reciprocal part, `[1]`.
     pub gate_low: Option<Param<Tensor<B, 1>>>,
     /// Weight of the standard part, `[1]`.
@@ -35,7 +35,7 @@ pub struct ReciprocalMlp<B: Backend> {
     /// Weight of the reciprocal part, `[1]`.
     pub w_rec: Param<Tensor<B, 1>>,
     /// `[standard + reciprocal, d_model]`.
-    pub c_proj: Unbiased<B>,
+    pub c_proj: Linear<B>,
     /// True if the reciprocal part exists.
     pub(crate) live: bool,
 }
@@ -44,7 +44,7 @@ impl<B: Ops> FeedForward<B> {
     /// The hidden numbers of `x` `[rows, d_model]`, `[rows, hidden]`.
     pub(crate) fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
         match self {
-            Self::Gelu(mlp) => mlp.c_fc.forward_gelu(x, activation),
+            Self::Plain(mlp) => mlp.hidden(x, activation),
             Self::Reciprocal(mlp) => mlp.hidden(x, activation, coupling),
         }
     }
@@ -52,7 +52,7 @@ impl<B: Ops> FeedForward<B> {
     /// Hidden numbers back to the residual stream.
     pub(crate) fn output(&self, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
         match self {
-            Self::Gelu(mlp) => mlp.c_proj.forward(hidden),
+            Self::Plain(mlp) => mlp.c_proj.forward(hidden),
             Self::Reciprocal(mlp) => mlp.c_proj.forward(hidden),
         }
     }
@@ -61,8 +61,9 @@ impl<B: Ops> FeedForward<B> {
 impl<B: Ops> ReciprocalMlp<B> {
     fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
         let coupling = if self.live { coupling } else { 0.0 };
-        let standard_part = Ops::gelu(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
-        let mut reciprocal_part = Ops::gelu(self.up_low.forward(x), activation);
+        let standard_part =
+            Ops::activation(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
+        let mut reciprocal_part = Ops::activation(self.up_low.forward(x), activation);
         if let Some(mixer) = &self.mixer {
             reciprocal_part = mixer.forward(reciprocal_part);
         }

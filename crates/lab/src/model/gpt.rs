@@ -1,4 +1,4 @@
-//! The network: tables, blocks, final LayerNorm, tied output layer.
+//! The network: tables, blocks, final normalization, output layer.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use burn::{
     module::{Module, ModuleMapper, Param},
     tensor::{DType, Int, Tensor, backend::Backend},
 };
-use sweep_job::tasks::Mechanism;
+use sweep_job::tasks::{Mechanism, Position};
 
 use super::{
     attention_masks::{AttentionMasks, Rows},
@@ -15,7 +15,7 @@ use super::{
     cache::{BlockCache, Cache},
     dims::{GptDims, ParamInfo},
     init::initial_values,
-    layers::{Embedding, LayerNorm},
+    layers::{Embedding, Norm},
     loss::cross_entropy,
     mechanisms::Pass,
     mutants::{self, Mutant},
@@ -55,14 +55,16 @@ pub trait Network<B: Backend>: Module<B> {
 /// A GPT-2, or a network whose blocks are made of something else.
 #[derive(Module, Debug)]
 pub struct Gpt<B: Backend> {
-    /// The token table `[vocab, d_model]`, also the output layer.
+    /// The token table `[vocab, d_model]`, also the output layer if there is no other.
     pub wte: Embedding<B>,
-    /// The position table `[block_size, d_model]`.
-    pub wpe: Embedding<B>,
+    /// The position table `[block_size, d_model]`, of learned positions.
+    pub wpe: Option<Embedding<B>>,
     /// The blocks.
     pub h: Vec<Block<B>>,
     /// Before the output layer.
-    pub ln_f: LayerNorm<B>,
+    pub ln_f: Norm<B>,
+    /// The output layer `[vocab, d_model]`, if it is not the token table.
+    pub lm_head: Option<Embedding<B>>,
     pub(crate) masks: AttentionMasks<B>,
     /// Strength of the mechanisms, from 0 to 1.
     #[module(skip)]
@@ -88,10 +90,18 @@ impl<B: Backend> Gpt<B> {
         let d = dims.d_model;
         Ok(Self {
             wte: Embedding { weight: builder.tensor("wte.weight", [dims.vocab_size, d])? },
-            wpe: Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? },
+            wpe: match dims.block.parts.position {
+                Position::Learned => Some(Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? }),
+                Position::Rope { .. } | Position::None => None,
+            },
             h: (0..dims.n_layer).map(|block| builder.block(block)).collect::<Result<_, _>>()?,
-            ln_f: builder.layer_norm("ln_f", d)?,
-            masks: AttentionMasks::new(&dims.block, dims.block_size, device),
+            ln_f: builder.norm("ln_f", d)?,
+            lm_head: if dims.block.parts.tie {
+                None
+            } else {
+                Some(Embedding { weight: builder.tensor("lm_head.weight", [dims.vocab_size, d])? })
+            },
+            masks: AttentionMasks::new(&dims, device),
             coupling: 1.0,
             dims,
         })
@@ -115,7 +125,7 @@ impl<B: Backend> Gpt<B> {
     /// This network with all its numbers in another format.
     pub(crate) fn in_format(self, dtype: DType) -> Self {
         let mut network = self.map(&mut Cast(dtype));
-        network.masks.mask = network.masks.mask.cast(dtype);
+        network.masks = network.masks.in_format(dtype);
         network
     }
 }
@@ -153,12 +163,17 @@ impl<B: Ops> Gpt<B> {
     ) -> Tensor<B, 2> {
         let [batch, length] = tokens.dims();
         let GptDims { d_model, block_size, .. } = self.dims;
-        let positions = self.wpe.weight.val();
-        let start = if cached && mutants::active(Mutant::CachedPosition) { 0 } else { position };
-        let positions = if length == block_size { positions } else { positions.narrow(0, start, length) };
         // A sequence as one row, so that adding the positions repeats a row.
         let x = self.wte.forward(tokens).reshape([batch, length * d_model]);
-        let x = if mutants::active(Mutant::NoPositions) { x } else { x + positions.reshape([1, length * d_model]) };
+        let x = match self.wpe.as_ref().filter(|_| !mutants::active(Mutant::NoPositions)) {
+            Some(wpe) => {
+                let positions = wpe.weight.val();
+                let start = if cached && mutants::active(Mutant::CachedPosition) { 0 } else { position };
+                let positions = if length == block_size { positions } else { positions.narrow(0, start, length) };
+                x + positions.reshape([1, length * d_model])
+            }
+            None => x,
+        };
         dropout(x.reshape([batch * length, d_model]), dropout_p)
     }
 
@@ -203,17 +218,36 @@ impl<B: Ops> Gpt<B> {
     /// The loss of the input of the output layer, in single precision for any format of `hidden`.
     fn loss_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
         let format = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
-        let Some(format) = format else { return B::tied_cross_entropy(hidden, self.wte.weight.val(), targets) };
-        let logits = hidden.cast(format).matmul(self.wte.weight.val().cast(format).transpose()).cast(DType::F32);
+        let table = self.output_table();
+        let logits = match format {
+            None if self.dims.block.parts.logit_cap == 0.0 => {
+                return B::tied_cross_entropy(hidden, table, targets);
+            }
+            None => autocast::product(hidden, table.transpose()),
+            Some(format) => hidden.cast(format).matmul(table.cast(format).transpose()).cast(DType::F32),
+        };
         let [batch, length] = targets.dims();
-        cross_entropy(logits.reshape([batch, length, self.dims.vocab_size]), targets)
+        cross_entropy(self.capped(logits).reshape([batch, length, self.dims.vocab_size]), targets)
     }
 
     /// Returns the logits of the output of [`stream`](Self::stream).
     fn head(&self, hidden: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
         let length = hidden.dims()[0] / batch;
-        let logits = autocast::product(hidden, self.wte.weight.val().transpose());
-        logits.reshape([batch, length, self.dims.vocab_size])
+        let logits = autocast::product(hidden, self.output_table().transpose());
+        self.capped(logits).reshape([batch, length, self.dims.vocab_size])
+    }
+
+    /// The weights of the output layer, `[vocab, d_model]`.
+    fn output_table(&self) -> Tensor<B, 2> {
+        self.lm_head.as_ref().unwrap_or(&self.wte).weight.val()
+    }
+
+    /// `logits` within the limit of their magnitude, if there is one.
+    fn capped(&self, logits: Tensor<B, 2>) -> Tensor<B, 2> {
+        match self.dims.block.parts.logit_cap {
+            0.0 => logits,
+            cap => (logits * cap.recip()).tanh() * cap,
+        }
     }
 }
 

@@ -1,26 +1,34 @@
-//! Networks in the Hub's layout for GPT-2: a folder with `config.json` and `model.safetensors`.
+//! Networks in the layout of the Hugging Face Hub: a folder with `config.json` and `model.safetensors`, or with several
+//! files of tensors and their index.
 //!
-//! Linear weights are `[in, out]` there as here, so nothing is transposed. Names may carry the prefix `transformer.`,
-//! numbers may be F32, F16 or BF16. `GPT2LMHeadModel.from_pretrained` reads the files of a GPT-2. Another network of
-//! this program is written in the same form, but as model type `sweep-gpt`, with a description of its blocks and
-//! without the prefix, so that no program mistakes it for a GPT-2.
+//! Numbers may be F32, F16 or BF16. `GPT2LMHeadModel.from_pretrained` reads the files of a GPT-2, whose linear weights are
+//! `[in, out]` there as here, and `LlamaForCausalLM` those of a Llama (`llama.rs`). Another network of this program is
+//! written like a GPT-2, but as model type `sweep-gpt`, with a description of its blocks and without the prefix of names,
+//! so that no program mistakes it for a GPT-2.
+
+mod llama;
+mod weights;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
     path::Path,
 };
 
 use burn::tensor::{
+    Tensor,
     backend::{AutodiffBackend, Backend},
-    bf16, f16,
 };
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 use sweep_job::{
     Group as _,
-    tasks::{Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, Model, Selection},
+    tasks::{
+        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, Model, Parts, Position, RopeScaling,
+        Selection,
+    },
 };
+
+use self::weights::{WEIGHTS, Weights, numbers, write_error};
 
 use crate::{
     HubError, LabError,
@@ -29,7 +37,6 @@ use crate::{
 };
 
 const CONFIG: &str = "config.json";
-const WEIGHTS: &str = "model.safetensors";
 const PREFIX: &str = "transformer.";
 const GPT2: &str = "gpt2";
 const OWN: &str = "sweep-gpt";
@@ -96,11 +103,11 @@ impl Config {
             n_positions: dims.block_size,
             vocab_size: dims.vocab_size,
             n_inner: dims.block.mlp_hidden,
-            layer_norm_epsilon: epsilon(),
+            layer_norm_epsilon: dims.block.parts.norm_epsilon,
             scale_attn_weights: true,
             scale_attn_by_inverse_layer_idx: false,
             add_cross_attention: false,
-            tie_word_embeddings: true,
+            tie_word_embeddings: dims.block.parts.tie,
             sweep: (!is_gpt2).then_some(Own { block: dims.block, coupling }),
         }
     }
@@ -127,21 +134,19 @@ impl Config {
             (OWN, Some(Own { block, .. })) => block,
             (OWN, None) => return Err(format!("a network of model_type `{OWN}` requires the key `sweep`")),
             (GPT2, Some(_)) => return Err(format!("a network of model_type `{GPT2}` must not have the key `sweep`")),
-            (other, _) => return Err(format!("model_type `{other}` is not supported, only `{GPT2}` and `{OWN}`")),
-        };
-        let activation = match self.activation_function.as_str() {
-            "gelu" => Activation::Gelu,
-            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluNew,
-            other => {
-                return Err(format!("activation_function `{other}` is not supported, only `gelu` and `gelu_new`"));
+            (other, _) => {
+                let llama = llama::MODEL_TYPE;
+                return Err(format!("model_type `{other}` is not supported, only `{GPT2}`, `{llama}` and `{OWN}`"));
             }
         };
+        let activation = activation("activation_function", &self.activation_function)?;
+        let Parts { norm_epsilon, tie, .. } = block.parts;
         let requirements = [
-            (self.layer_norm_epsilon == epsilon(), "layer_norm_epsilon must be 1e-5"),
+            (self.layer_norm_epsilon == norm_epsilon, "layer_norm_epsilon must be 1e-5 or that of the key `sweep`"),
             (self.scale_attn_weights, "scale_attn_weights must be true"),
             (!self.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx must be false"),
             (!self.add_cross_attention, "add_cross_attention must be false"),
-            (self.tie_word_embeddings, "tie_word_embeddings must be true"),
+            (self.tie_word_embeddings == tie, "tie_word_embeddings must be true, or as in the key `sweep`"),
         ];
         if let Some((_, requirement)) = requirements.into_iter().find(|(holds, _)| !holds) {
             return Err(requirement.into());
@@ -173,7 +178,9 @@ fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result
 
 /// The same for every number of a block's specification that its network uses later.
 fn check_block(block: &BlockSpec) -> Result<(), String> {
-    let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _ } = block;
+    let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _, parts } =
+        block;
+    check_parts(parts)?;
     if let AttentionKind::Latent { dim } = attention {
         check("sweep.block.attention.latent.dim", *dim, "latent_dim")?;
     }
@@ -203,107 +210,218 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// The dimensions of the network in `folder`, and the strength of its mechanisms.
-fn read_config(folder: &Path) -> Result<(GptDims, f64), HubError> {
+/// The same for every number of the parts.
+fn check_parts(parts: &Parts) -> Result<(), String> {
+    check("sweep.block.parts.norm_epsilon", parts.norm_epsilon, "norm_epsilon")?;
+    check("sweep.block.parts.logit_cap", parts.logit_cap, "logit_cap")?;
+    check("sweep.block.parts.kv_heads", parts.kv_heads.unwrap_or(1), "kv_heads")?;
+    match parts.position {
+        Position::Rope { theta, scaling } => {
+            check("sweep.block.parts.position.rope.theta", theta, "rope_theta")?;
+            scaling.map_or(Ok(()), check_scaling)
+        }
+        Position::Learned | Position::None => Ok(()),
+    }
+}
+
+/// The same for a scaling of RoPE's frequencies.
+fn check_scaling(scaling: RopeScaling) -> Result<(), String> {
+    let (RopeScaling::Linear { factor } | RopeScaling::Llama3 { factor, .. }) = scaling;
+    check("the factor of RoPE's scaling", factor, "rope_factor")?;
+    match scaling {
+        RopeScaling::Llama3 { low, high, .. } if low.is_nan() || high.is_nan() || low >= high => {
+            Err(format!("low_freq_factor {low} must be less than high_freq_factor {high}"))
+        }
+        RopeScaling::Llama3 { original, .. } => check("original_max_position_embeddings", original, "rope_original"),
+        RopeScaling::Linear { .. } => Ok(()),
+    }
+}
+
+/// The activation function that `config.json` names `word`, at `key`.
+fn activation(key: &str, word: &str) -> Result<Activation, String> {
+    match word {
+        "gelu_pytorch_tanh" => Ok(Activation::GeluNew),
+        "swish" => Ok(Activation::Silu),
+        _ => Activation::ALL.iter().copied().find(|known| known.word() == word).ok_or_else(|| {
+            let known: Vec<String> = Activation::ALL.iter().map(|known| format!("`{known}`")).collect();
+            format!("{key} `{word}` is not supported, only {}", known.join(", "))
+        }),
+    }
+}
+
+/// The layout of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Gpt2,
+    Llama,
+}
+
+impl Layout {
+    /// Begins the names of tensors.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Gpt2 => PREFIX,
+            Self::Llama => llama::PREFIX,
+        }
+    }
+
+    /// The tensors that make up the parameter `info`.
+    fn sources(self, dims: &GptDims, info: &ParamInfo) -> llama::Sources {
+        match self {
+            Self::Gpt2 => llama::Sources { tensors: vec![info.clone()], transposed: false },
+            Self::Llama => llama::sources(dims, info),
+        }
+    }
+
+    /// Removes redundant tensors: constants that old files carry, and the output layer where it repeats the token table.
+    fn remove_redundant(self, tensors: &mut BTreeMap<String, TensorView<'_>>, dims: &GptDims) -> Result<(), String> {
+        for block in 0..dims.n_layer {
+            let buffers = match self {
+                Self::Gpt2 => [format!("h.{block}.attn.bias"), format!("h.{block}.attn.masked_bias")].to_vec(),
+                Self::Llama => vec![format!("layers.{block}.self_attn.rotary_emb.inv_freq")],
+            };
+            for buffer in buffers {
+                tensors.remove(&buffer);
+            }
+        }
+        if !dims.block.parts.tie {
+            return Ok(());
+        }
+        let table = if self == Self::Llama { llama::TABLE } else { "wte.weight" };
+        if let (Some(head), Some(values)) = (tensors.remove(HEAD), tensors.get(table))
+            && (head.dtype() != values.dtype() || head.shape() != values.shape() || head.data() != values.data())
+        {
+            return Err(format!("tensor `{HEAD}` differs from `{table}`, but the two must be tied"));
+        }
+        Ok(())
+    }
+}
+
+/// The content of `config.json`.
+struct Described {
+    dims: GptDims,
+    /// Strength of the mechanisms.
+    coupling: f64,
+    layout: Layout,
+}
+
+fn describe(text: &str) -> Result<Described, String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        model_type: String,
+    }
+
+    let message = |error: serde_json::Error| error.to_string();
+    let kind: Kind = serde_json::from_str(text).map_err(message)?;
+    if kind.model_type == llama::MODEL_TYPE {
+        let config: llama::Config = serde_json::from_str(text).map_err(message)?;
+        return Ok(Described { dims: config.dims()?, coupling: 1.0, layout: Layout::Llama });
+    }
+    let config: Config = serde_json::from_str(text).map_err(message)?;
+    let coupling = config.sweep.map_or(1.0, |network| network.coupling);
+    if !(0.0..=1.0).contains(&coupling) {
+        return Err(format!("coupling {coupling} is not between 0 and 1"));
+    }
+    Ok(Described { dims: config.dims()?, coupling, layout: Layout::Gpt2 })
+}
+
+fn read_config(folder: &Path) -> Result<Described, HubError> {
     let path = folder.join(CONFIG);
     let text = fs_err::read_to_string(&path).map_err(HubError::Read)?;
-    let config: Result<Config, _> = serde_json::from_str(&text);
-    let result = config.map_err(|error| error.to_string()).and_then(|config| {
-        let coupling = config.sweep.map_or(1.0, |network| network.coupling);
-        if !(0.0..=1.0).contains(&coupling) {
-            return Err(format!("coupling {coupling} is not between 0 and 1"));
-        }
-        Ok((config.dims()?, coupling))
-    });
-    result.map_err(|message| HubError::Config { path, message })
+    describe(&text).map_err(|message| HubError::Config { path, message })
 }
 
 /// The dimensions of the network in `folder`.
 pub fn read_dims(folder: &Path) -> Result<GptDims, HubError> {
-    Ok(read_config(folder)?.0)
+    Ok(read_config(folder)?.dims)
 }
 
 /// The network in `folder`.
 pub fn load<B: Backend>(folder: &Path, device: &B::Device) -> Result<Gpt<B>, LabError> {
-    let (dims, coupling) = read_config(folder)?;
-    let path = folder.join(WEIGHTS);
-    let weight_error = |message: String| HubError::Weights { path: path.clone(), message };
-    let map = files::map(&path).map_err(HubError::Read)?;
-    let bytes: &[u8] = map.as_deref().unwrap_or_default();
-    let file = SafeTensors::deserialize(bytes).map_err(|error| weight_error(error.to_string()))?;
-    let mut tensors = by_name(&file, &dims).map_err(weight_error)?;
+    let Described { dims, coupling, layout } = read_config(folder)?;
+    let weights = Weights::open(folder)?;
+    let mut tensors = weights.tensors(layout.prefix())?;
+    layout.remove_redundant(&mut tensors, &dims).map_err(|message| weights.error(message))?;
     let mut network = Gpt::with_values(dims, device, |info| {
-        let tensor =
-            tensors.remove(&info.name).ok_or_else(|| weight_error(format!("tensor `{}` is missing", info.name)))?;
-        Ok(numbers(info, &tensor).map_err(weight_error)?)
+        let sources = layout.sources(&dims, info);
+        Ok(values(info, &sources, &mut tensors).map_err(|message| weights.error(message))?)
     })?;
     network.set_coupling(coupling);
     match tensors.into_keys().next() {
         Some(name) => {
-            Err(weight_error(format!("tensor `{name}` is not part of a network with these dimensions")).into())
+            Err(weights.error(format!("tensor `{name}` is not part of a network with these dimensions")).into())
         }
         None => Ok(network),
     }
 }
 
-/// The file's tensors by their names without prefix, without redundant ones: masks that old files carry,
-/// and the output layer where it repeats the token table.
-fn by_name<'file>(file: &SafeTensors<'file>, dims: &GptDims) -> Result<BTreeMap<String, TensorView<'file>>, String> {
-    let mut tensors = BTreeMap::new();
-    for (full_name, tensor) in file.iter() {
-        let name = full_name.strip_prefix(PREFIX).unwrap_or(full_name);
-        if tensors.insert(name.to_owned(), tensor).is_some() {
-            return Err(format!("tensor `{name}` appears twice, with and without the prefix `{PREFIX}`"));
+/// The numbers of the parameter `info`, from its `sources`, which are taken out of `tensors`.
+fn values(
+    info: &ParamInfo,
+    sources: &llama::Sources,
+    tensors: &mut BTreeMap<String, TensorView<'_>>,
+) -> Result<Vec<f32>, String> {
+    let mut stored = Vec::with_capacity(info.len());
+    for source in &sources.tensors {
+        let tensor = tensors.remove(&source.name).ok_or_else(|| format!("tensor `{}` is missing", source.name))?;
+        stored.append(&mut numbers(source, &tensor)?);
+    }
+    let [inputs, outputs] = info.shape[..] else { return Ok(stored) };
+    if !sources.transposed {
+        return Ok(stored);
+    }
+    let mut values = vec![0.0; stored.len()];
+    for (output, row) in stored.chunks_exact(inputs).enumerate() {
+        for (input, number) in row.iter().enumerate() {
+            values[input * outputs + output] = *number;
         }
     }
-    for block in 0..dims.n_layer {
-        for buffer in ["attn.bias", "attn.masked_bias"] {
-            tensors.remove(&format!("h.{block}.{buffer}"));
-        }
-    }
-    if let (Some(head), Some(table)) = (tensors.remove(HEAD), tensors.get("wte.weight"))
-        && (head.dtype() != table.dtype() || head.shape() != table.shape() || head.data() != table.data())
-    {
-        return Err(format!("tensor `{HEAD}` differs from `wte.weight`, but the two must be tied"));
-    }
-    Ok(tensors)
-}
-
-/// A tensor's numbers as 32-bit floats, if its shape is right.
-fn numbers(info: &ParamInfo, tensor: &TensorView<'_>) -> Result<Vec<f32>, String> {
-    if tensor.shape() != info.shape {
-        return Err(format!("tensor `{}` has shape {:?}, expected {:?}", info.name, tensor.shape(), info.shape));
-    }
-    let data = tensor.data();
-    let half = |convert: fn([u8; 2]) -> f32| data.as_chunks::<2>().0.iter().map(|bytes| convert(*bytes)).collect();
-    match tensor.dtype() {
-        Dtype::F32 => Ok(data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()),
-        Dtype::F16 => Ok(half(|bytes| f16::from_le_bytes(bytes).to_f32())),
-        Dtype::BF16 => Ok(half(|bytes| bf16::from_le_bytes(bytes).to_f32())),
-        other => {
-            Err(format!("tensor `{}` has element type {other:?}; only F32, F16 and BF16 are supported", info.name))
-        }
-    }
+    Ok(values)
 }
 
 /// Writes `network` to `folder`, which is created.
 pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), LabError> {
-    let write_error = |path: &Path, source: io::Error| LabError::Write { path: path.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(|error| write_error(folder, error))?;
+    let dims = network.dims();
+    let layout = if llama::is_llama(dims) { Layout::Llama } else { Layout::Gpt2 };
 
     let path = folder.join(CONFIG);
-    let config = serde_json::to_string_pretty(&Config::new(network.dims(), network.coupling()));
+    let config = match layout {
+        Layout::Llama => serde_json::to_string_pretty(&llama::Config::new(dims)),
+        Layout::Gpt2 => serde_json::to_string_pretty(&Config::new(dims, network.coupling())),
+    };
     let config = config.map_err(|error| write_error(&path, error.into()))?;
     std::fs::write(&path, config + "\n").map_err(|error| write_error(&path, error))?;
 
-    let path = folder.join(WEIGHTS);
-    let prefix = if network.dims().is_gpt2() { PREFIX } else { "" };
+    let has_prefix = layout == Layout::Llama || dims.is_gpt2();
+    let full_name = |name: String| match name.as_str() {
+        HEAD => name,
+        _ if has_prefix => format!("{}{name}", layout.prefix()),
+        _ => name,
+    };
     let parameters = model::infos(network).into_iter().zip(model::values::<B, _>(network));
-    let tensors = parameters.map(|(info, tensor)| {
-        let name = format!("{prefix}{}", info.name);
-        Stored { name, shape: info.shape, tensor }
+    let tensors = parameters.flat_map(|(info, tensor)| {
+        let llama::Sources { tensors, transposed } = layout.sources(dims, &info);
+        let rows = match info.shape[..] {
+            [inputs, outputs] if transposed => tensor.reshape([inputs, outputs]).transpose().reshape([info.len()]),
+            _ => tensor,
+        };
+        parts(rows, tensors).into_iter().map(|stored| Stored { name: full_name(stored.name), ..stored })
     });
     // The Hub's own reader refuses files that do not name their format.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    files::write_tensors(&path, tensors.collect(), metadata, false)
+    files::write_tensors(&folder.join(WEIGHTS), tensors.collect(), metadata, false)
+}
+
+/// The tensors `infos`, whose numbers stand one after the other in `numbers`.
+fn parts<B: Backend>(numbers: Tensor<B, 1>, infos: Vec<ParamInfo>) -> Vec<Stored<B>> {
+    let mut start = 0;
+    let cut = |info: ParamInfo| {
+        let length = info.len();
+        let tensor =
+            if length == numbers.dims()[0] { numbers.clone() } else { numbers.clone().narrow(0, start, length) };
+        start += length;
+        Stored { name: info.name, shape: info.shape, tensor }
+    };
+    infos.into_iter().map(cut).collect()
 }

@@ -22,7 +22,7 @@ pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
         Role::Linear if info.name.ends_with(".c_proj.weight") => STD / (2.0 * dims.n_layer as f32).sqrt(),
         // A map per head preserves the scale of its input.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
-        Role::Linear | Role::TokenTable | Role::PositionTable => STD,
+        Role::Linear | Role::TokenTable | Role::Head | Role::PositionTable => STD,
     };
     let mut rng = rng::stream(seed, "init", &info.name, &[]);
     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * std).collect()
@@ -35,7 +35,7 @@ fn initial_vector(dims: &GptDims, name: &str) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "a strength is a single-precision parameter")]
     let strength = |alpha: Option<f64>| alpha.unwrap_or(0.0) as f32;
     match last_two[..] {
-        ["weight", layer] if layer.starts_with("ln_") => 1.0,
+        ["weight", layer] if layer.starts_with("ln_") || layer.ends_with("_norm") => 1.0,
         ["alpha", "ra"] => strength(block.reciprocal.map(|spec| spec.alpha)),
         ["alpha", "gate"] => strength(block.gate.map(|spec| spec.alpha)),
         ["alpha", "cross"] => strength(block.cross.map(|spec| spec.alpha)),

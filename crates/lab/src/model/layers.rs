@@ -1,12 +1,12 @@
-//! The layers of GPT-2, with nanoGPT's names.
+//! The layers of decoders, with nanoGPT's names.
 
 use burn::{
     module::{Module, Param},
     tensor::{Int, Tensor, backend::Backend},
 };
-use sweep_job::tasks::Activation;
+use sweep_job::tasks::{Activation, NormKind};
 
-use super::inputs;
+use super::{inputs, rope::Rope};
 use crate::ops::{Ops, autocast, plain::dropout};
 
 /// Added to the variance in a LayerNorm.
@@ -26,78 +26,104 @@ impl<B: Ops> Embedding<B> {
     }
 }
 
-/// `x W + b`.
+/// `x W + b`, or `x W`.
 #[derive(Module, Debug)]
 pub struct Linear<B: Backend> {
     /// `[in, out]`.
     pub weight: Param<Tensor<B, 2>>,
     /// `[out]`.
-    pub bias: Param<Tensor<B, 1>>,
+    pub bias: Option<Param<Tensor<B, 1>>>,
 }
 
 impl<B: Ops> Linear<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
         inputs::saw(&self.weight, &x);
-        Ops::linear(x, self.weight.val(), self.bias.val())
+        match &self.bias {
+            Some(bias) => Ops::linear(x, self.weight.val(), bias.val()),
+            None => autocast::product(x, self.weight.val()),
+        }
     }
 
-    /// The GELU of [`forward`](Self::forward).
-    pub(crate) fn forward_gelu(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
+    /// The activation function of [`forward`](Self::forward).
+    pub(crate) fn forward_activated(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
+        let Some(bias) = &self.bias else { return Ops::activation(self.forward(x), activation) };
         inputs::saw(&self.weight, &x);
-        B::linear_gelu(x, self.weight.val(), self.bias.val(), activation)
+        B::linear_activation(x, self.weight.val(), bias.val(), activation)
     }
 }
 
-/// `x W`.
+/// A normalization of rows.
 #[derive(Module, Debug)]
-pub struct Unbiased<B: Backend> {
-    /// `[in, out]`.
-    pub weight: Param<Tensor<B, 2>>,
-}
-
-impl<B: Ops> Unbiased<B> {
-    /// `[rows, in]` to `[rows, out]`.
-    pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        inputs::saw(&self.weight, &x);
-        autocast::product(x, self.weight.val())
-    }
-}
-
-/// Layer normalization with gain and bias.
-#[derive(Module, Debug)]
-pub struct LayerNorm<B: Backend> {
-    /// The gain `[d_model]`.
+pub struct Norm<B: Backend> {
+    /// The gain `[width]`.
     pub weight: Param<Tensor<B, 1>>,
-    /// `[d_model]`.
-    pub bias: Param<Tensor<B, 1>>,
+    /// `[width]`; of a LayerNorm only.
+    pub bias: Option<Param<Tensor<B, 1>>>,
+    #[module(skip)]
+    pub(crate) kind: NormKind,
+    /// Added to the variance or to the mean square.
+    pub(crate) epsilon: f64,
 }
 
-impl<B: Ops> LayerNorm<B> {
-    /// Normalizes the rows of `[rows, d_model]`.
-    pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        Ops::layer_norm(x, self.weight.val(), self.bias.val(), LAYER_NORM_EPSILON)
+impl<B: Backend> Norm<B> {
+    /// A LayerNorm.
+    pub fn layer_norm(weight: Param<Tensor<B, 1>>, bias: Param<Tensor<B, 1>>) -> Self {
+        Self { weight, bias: Some(bias), kind: NormKind::LayerNorm, epsilon: LAYER_NORM_EPSILON }
     }
 }
 
-/// Causal self-attention with queries, keys and values from one product.
+impl<B: Ops> Norm<B> {
+    /// Normalizes the rows of `[rows, width]`.
+    pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        let gain = self.weight.val();
+        match self.kind {
+            NormKind::RmsNorm => Ops::rms_norm(x, gain, self.epsilon),
+            NormKind::LayerNorm => {
+                let bias = match &self.bias {
+                    Some(bias) => bias.val(),
+                    None => Tensor::zeros(gain.dims(), (&gain.device(), gain.dtype())),
+                };
+                Ops::layer_norm(x, gain, bias, self.epsilon)
+            }
+        }
+    }
+}
+
+/// Causal self-attention with queries, keys and values from one product. Heads of queries may share heads of keys and
+/// values.
 #[derive(Module, Debug)]
 pub struct Attention<B: Backend> {
-    /// To queries, keys and values, `[d_model, 3 d_model]`.
+    /// To queries, keys and values, `[d_model, d_model + 2 kv_heads width]`.
     pub c_attn: Linear<B>,
     /// Back to the residual stream, `[d_model, d_model]`.
     pub c_proj: Linear<B>,
-    /// Heads.
+    /// Of the queries of a head, over its width.
+    pub q_norm: Option<Norm<B>>,
+    /// Of the keys of a head, over its width.
+    pub k_norm: Option<Norm<B>>,
+    /// Heads of queries.
     pub n_head: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
 }
 
 impl<B: Ops> Attention<B> {
     /// Mixes the tokens of every sequence in `x` `[batch * length, d_model]`.
     ///
     /// `mask` `[1, length * length]` is added to the scores: 0 where a query may look, a large negative number where
-    /// it may not. `dropout` applies to the probabilities and to the output.
-    pub fn forward(&self, x: Tensor<B, 2>, batch: usize, mask: &Tensor<B, 2>, dropout_p: f64) -> Tensor<B, 2> {
+    /// it may not. `rope` rotates queries and keys. `dropout` applies to the probabilities and to the output.
+    pub fn forward(
+        &self,
+        x: Tensor<B, 2>,
+        batch: usize,
+        mask: &Tensor<B, 2>,
+        rope: Option<&Rope<B>>,
+        dropout_p: f64,
+    ) -> Tensor<B, 2> {
         let qkv = self.c_attn.forward(x);
+        let is_plain = rope.is_none() && self.q_norm.is_none() && self.kv_heads == self.n_head;
+        let qkv = if is_plain { qkv } else { self.joined(qkv, batch, rope) };
         let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
             // Scores and probabilities are the largest tensors of a block, so they stay short as well.
@@ -110,25 +136,64 @@ impl<B: Ops> Attention<B> {
         dropout(self.c_proj.forward(context), dropout_p)
     }
 
-    /// Scaled queries, keys and values of `x` `[batch * length, d_model]`, each `[batch, heads, length, width]`.
-    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize) -> [Tensor<B, 4>; 3] {
+    /// Scaled queries `[batch, heads, length, width]`, and keys and values `[batch, kv_heads, length, width]`, of `x`
+    /// `[batch * length, d_model]`.
+    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 4>; 3] {
         let [rows, d_model] = x.dims();
-        let (heads, length, width) = (self.n_head, rows / batch, d_model / self.n_head);
-        let qkv = self.c_attn.forward(x);
-        // Columns of part 0, 1, 2 are queries, keys, values.
-        let part = |index: usize| qkv.clone().slice([0..rows, index * d_model..(index + 1) * d_model]);
-        let split = |part: Tensor<B, 2>| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
+        let (length, width) = (rows / batch, d_model / self.n_head);
+        let [queries, keys, values] = self.rotated(self.c_attn.forward(x), batch, rope);
+        let split = |part: Tensor<B, 2>, heads: usize| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
         // Scaling the queries touches fewer numbers than scaling the scores.
-        let queries = split(part(0) * (width as f64).sqrt().recip());
-        [queries, split(part(1)), split(part(2))]
+        let queries = split(queries * (width as f64).sqrt().recip(), self.n_head);
+        [queries, split(keys, self.kv_heads), split(values, self.kv_heads)]
+    }
+
+    /// The queries `[rows, d_model]`, keys and values `[rows, kv_heads width]` in `qkv`, normalized and rotated.
+    fn rotated(&self, qkv: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 2>; 3] {
+        let [rows, _] = qkv.dims();
+        let d_model = self.c_attn.weight.dims()[0];
+        let shared = d_model / self.n_head * self.kv_heads;
+        // Columns of part 0, 1, 2 are queries, keys, values.
+        let part = |start: usize, columns: usize| qkv.clone().slice([0..rows, start..start + columns]);
+        let prepare = |part: Tensor<B, 2>, norm: &Option<Norm<B>>| {
+            let [rows, columns] = part.dims();
+            let part = match norm {
+                Some(norm) => {
+                    let width = norm.weight.dims()[0];
+                    norm.forward(part.reshape([rows * (columns / width), width])).reshape([rows, columns])
+                }
+                None => part,
+            };
+            rope.map_or(part.clone(), |rope| rope.rotate(part, batch))
+        };
+        let queries = prepare(part(0, d_model), &self.q_norm);
+        let keys = prepare(part(d_model, shared), &self.k_norm);
+        [queries, keys, part(d_model + shared, shared)]
+    }
+
+    /// `qkv` after [`rotated`](Self::rotated), `[rows, 3 d_model]`, with a copy of shared keys and values for each head.
+    fn joined(&self, qkv: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> Tensor<B, 2> {
+        let [queries, keys, values] = self.rotated(qkv, batch, rope);
+        let [rows, d_model] = queries.dims();
+        let (width, copies) = (d_model / self.n_head, self.n_head / self.kv_heads);
+        let spread = |part: Tensor<B, 2>| {
+            if copies == 1 {
+                return part;
+            }
+            let part = part.reshape([rows, self.kv_heads, 1, width]).expand([rows, self.kv_heads, copies, width]);
+            part.reshape([rows, d_model])
+        };
+        Tensor::cat(vec![queries, spread(keys), spread(values)], 1)
     }
 }
 
-/// Two linear layers with a GELU between them.
+/// Two linear layers with an activation function between them, and a gate if it is a gated linear unit.
 #[derive(Module, Debug)]
 pub struct Mlp<B: Backend> {
     /// `[d_model, hidden]`.
     pub c_fc: Linear<B>,
+    /// `[d_model, hidden]`: the activation function applies to its output, which multiplies that of `c_fc`.
+    pub c_gate: Option<Linear<B>>,
     /// `[hidden, d_model]`.
     pub c_proj: Linear<B>,
 }
@@ -136,7 +201,14 @@ pub struct Mlp<B: Backend> {
 impl<B: Ops> Mlp<B> {
     /// Changes every row of `x` `[rows, d_model]` on its own.
     pub fn forward(&self, x: Tensor<B, 2>, activation: Activation, dropout_p: f64) -> Tensor<B, 2> {
-        let hidden = self.c_fc.forward_gelu(x, activation);
-        dropout(self.c_proj.forward(hidden), dropout_p)
+        dropout(self.c_proj.forward(self.hidden(x, activation)), dropout_p)
+    }
+
+    /// The hidden numbers `[rows, hidden]`.
+    pub(crate) fn hidden(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
+        match &self.c_gate {
+            None => self.c_fc.forward_activated(x, activation),
+            Some(gate) => gate.forward_activated(x.clone(), activation) * self.c_fc.forward(x),
+        }
     }
 }

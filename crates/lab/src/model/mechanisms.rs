@@ -10,7 +10,7 @@ use sweep_job::tasks::{CrossSpec, GatePool, GateSpec, RaCtApply, RaCtSpec, RaCtS
 use super::{
     attention_masks::Rows,
     cache::{BlockCache, append},
-    layers::{Linear, Unbiased},
+    layers::Linear,
     mutants::{self, Mutant},
 };
 use crate::ops::Ops;
@@ -111,9 +111,9 @@ pub struct CrossToken<B: Backend> {
     /// Strength, `[1]`.
     pub alpha: Param<Tensor<B, 1>>,
     /// `[hidden, dim]`, or `[hidden, hidden]` where there is no bottleneck.
-    pub down: Unbiased<B>,
+    pub down: Linear<B>,
     /// `[dim, hidden]`; none where there is no bottleneck.
-    pub up: Option<Unbiased<B>>,
+    pub up: Option<Linear<B>>,
     #[module(skip)]
     pub(crate) spec: CrossSpec,
 }
@@ -172,9 +172,9 @@ pub struct LatentReciprocity<B: Backend> {
     /// Strength of the summand of the next block's keys, `[1]`.
     pub alpha_attn: Param<Tensor<B, 1>>,
     /// The map from hidden numbers to keys, `[hidden, latent]`; its transpose maps back, unless `enrich` is present.
-    pub back: Unbiased<B>,
+    pub back: Linear<B>,
     /// From keys to hidden numbers, `[latent, hidden]`.
-    pub enrich: Option<Unbiased<B>>,
+    pub enrich: Option<Linear<B>>,
 }
 
 impl<B: Ops> LatentReciprocity<B> {

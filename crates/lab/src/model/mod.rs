@@ -27,6 +27,7 @@ mod loss;
 mod mechanisms;
 mod mutants;
 mod params;
+mod rope;
 #[cfg(test)]
 mod tests;
 
@@ -38,10 +39,11 @@ pub use dims::{GptDims, ParamInfo, Role, VOCAB_BYTES, VOCAB_UINT16};
 pub use feed_forward::{FeedForward, ReciprocalMlp};
 pub use gpt::{Gpt, Network};
 pub use init::initial_values;
-pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Mlp, Unbiased};
+pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, Linear, Mlp, Norm};
 pub use loss::cross_entropy;
 pub use mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal};
 #[cfg(test)]
 pub(crate) use mutants::{Mutant, with as with_fault};
 pub(crate) use params::ids;
 pub use params::{gradients, infos, map_values, values};
+pub use rope::Rope;

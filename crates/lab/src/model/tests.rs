@@ -133,8 +133,10 @@ fn equal_queries_and_keys_double_the_scores() {
     let numbers: Vec<f32> = (0..2 * 3 * length * 4).map(|_| rng.random_range(-1.0..1.0)).collect();
     let tensor = Tensor::<Flex, 4>::from_data(TensorData::new(numbers, [2, 3, length, 4]), &device);
     let architecture = Architecture { ra: Some(true), ra_window: Some(window), ..Architecture::default() };
-    let spec = architecture.block(Model::default().dims());
-    let rows = AttentionMasks::<Flex>::new(&spec, length, &device).rows(length, None);
+    let model = Model { block_size: Some(length), ..Model::default() };
+    let dims = GptDims::new(&model, &architecture, 11).unwrap();
+    let spec = dims.block;
+    let rows = AttentionMasks::<Flex>::new(&dims, &device).rows(length, None);
     let scores = Scores::new(Heads { queries: tensor.clone(), keys: tensor.clone(), values: tensor }, None);
     let alpha = burn::module::Param::from_tensor(Tensor::from_floats([1.0], &device));
     let ra = Reciprocal { alpha, spec: spec.reciprocal.unwrap() };

@@ -60,7 +60,7 @@ impl Kernels<Flex> for Cpu {
         [needs_gradient[0].then(d_x), needs_gradient[1].then(d_weight), needs_gradient[2].then(d_bias)]
     }
 
-    fn linear_gelu(
+    fn linear_activation(
         &self,
         x: &FlexTensor,
         weight: &FlexTensor,
@@ -70,18 +70,18 @@ impl Kernels<Flex> for Cpu {
     ) -> (FlexTensor, FlexTensor) {
         let shape = [size(x, 0), size(weight, 1)];
         let mut pre_activation = product(x, weight, products);
-        let out = elementwise::bias_gelu(&mut pre_activation, numbers(&dense(bias)), kind);
+        let out = elementwise::bias_activation(&mut pre_activation, numbers(&dense(bias)), kind);
         (pre_activation.into_tensor(shape), out.into_tensor(shape))
     }
 
-    fn gelu(&self, x: &FlexTensor, kind: Activation) -> FlexTensor {
+    fn activation(&self, x: &FlexTensor, kind: Activation) -> FlexTensor {
         let x = dense(x);
-        elementwise::gelu(numbers(&x), kind).into_tensor([size(&x, 0), size(&x, 1)])
+        elementwise::activation(numbers(&x), kind).into_tensor([size(&x, 0), size(&x, 1)])
     }
 
-    fn gelu_backward(&self, x: &FlexTensor, gradient: FlexTensor, kind: Activation) -> FlexTensor {
+    fn activation_backward(&self, x: &FlexTensor, gradient: FlexTensor, kind: Activation) -> FlexTensor {
         let mut gradient = writable(gradient);
-        elementwise::gelu_backward(numbers(&dense(x)), numbers_mut(&mut gradient), kind);
+        elementwise::activation_backward(numbers(&dense(x)), numbers_mut(&mut gradient), kind);
         gradient
     }
 

@@ -41,7 +41,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     ) -> Gradients3<B>;
 
     /// `x W + b`, and the GELU of it.
-    fn linear_gelu(
+    fn linear_activation(
         &self,
         x: &FloatTensor<B>,
         weight: &FloatTensor<B>,
@@ -51,10 +51,10 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     ) -> (FloatTensor<B>, FloatTensor<B>);
 
     /// The GELU of `x`.
-    fn gelu(&self, x: &FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
+    fn activation(&self, x: &FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
 
     /// The gradient with respect to `x`.
-    fn gelu_backward(&self, x: &FloatTensor<B>, gradient: FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
+    fn activation_backward(&self, x: &FloatTensor<B>, gradient: FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
 
     /// The normalized rows, and `[rows, 2]`: mean and inverse deviation.
     fn layer_norm(

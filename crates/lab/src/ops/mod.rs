@@ -128,8 +128,8 @@ pub trait Ops: BurnBackend {
         }
     }
 
-    /// The GELU, exact or with tanh, of [`linear`](Self::linear).
-    fn linear_gelu(
+    /// The activation function `kind` of [`linear`](Self::linear).
+    fn linear_activation(
         x: Tensor<Self, 2>,
         weight: Tensor<Self, 2>,
         bias: Tensor<Self, 1>,
@@ -137,17 +137,17 @@ pub trait Ops: BurnBackend {
     ) -> Tensor<Self, 2> {
         match products_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
             Some((kernels, products)) => {
-                wrap(kernels.linear_gelu(&float(x), &float(weight), &float(bias), kind, products).1)
+                wrap(kernels.linear_activation(&float(x), &float(weight), &float(bias), kind, products).1)
             }
-            None => <Self as Ops>::gelu(<Self as Ops>::linear(x, weight, bias), kind),
+            None => <Self as Ops>::activation(<Self as Ops>::linear(x, weight, bias), kind),
         }
     }
 
-    /// The GELU, exact or with tanh, of every number.
-    fn gelu(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
+    /// The activation function `kind` of every number.
+    fn activation(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
         match kernels_for::<Self>(&[x.dtype()]) {
-            Some(kernels) => wrap(kernels.gelu(&float(x), kind)),
-            None => plain::gelu(x, kind),
+            Some(kernels) => wrap(kernels.activation(&float(x), kind)),
+            None => plain::activation(x, kind),
         }
     }
 
@@ -158,6 +158,12 @@ pub trait Ops: BurnBackend {
             Some(kernels) => wrap(kernels.layer_norm(&float(x), &float(gain), &float(bias), epsilon).0),
             None => plain::layer_norm(x, gain, bias, epsilon),
         }
+    }
+
+    /// Divides the rows of `x` `[rows, d]` by their root mean square (`epsilon` is added to the mean square), and multiplies
+    /// them by `gain` `[d]`.
+    fn rms_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
+        plain::rms_norm(x, gain, epsilon)
     }
 
     /// Causal self-attention of `batch` sequences from queries, keys and values `[batch * length, 3 d_model]`, whose
@@ -338,7 +344,7 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         }
     }
 
-    fn linear_gelu(
+    fn linear_activation(
         x: Tensor<Self, 2>,
         weight: Tensor<Self, 2>,
         bias: Tensor<Self, 1>,
@@ -347,16 +353,16 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         match products_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
             Some((kernels, products)) => {
                 let inputs = [float(x), float(weight), float(bias)];
-                wrap(tracked::linear_gelu::<B, C>(kernels, inputs, kind, products))
+                wrap(tracked::linear_activation::<B, C>(kernels, inputs, kind, products))
             }
-            None => <Self as Ops>::gelu(<Self as Ops>::linear(x, weight, bias), kind),
+            None => <Self as Ops>::activation(<Self as Ops>::linear(x, weight, bias), kind),
         }
     }
 
-    fn gelu(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
+    fn activation(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
         match kernels_for::<B>(&[x.dtype()]) {
-            Some(kernels) => wrap(tracked::gelu::<B, C>(kernels, float(x), kind)),
-            None => plain::gelu(x, kind),
+            Some(kernels) => wrap(tracked::activation::<B, C>(kernels, float(x), kind)),
+            None => plain::activation(x, kind),
         }
     }
 

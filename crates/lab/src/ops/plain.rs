@@ -27,28 +27,34 @@ pub fn linear<B: Ops>(x: Tensor<B, 2>, weight: Tensor<B, 2>, bias: Tensor<B, 1>)
     }
 }
 
-/// See [`Ops::linear_gelu`].
-pub fn linear_gelu<B: Ops>(
+/// See [`Ops::linear_activation`].
+pub fn linear_activation<B: Ops>(
     x: Tensor<B, 2>,
     weight: Tensor<B, 2>,
     bias: Tensor<B, 1>,
     kind: Activation,
 ) -> Tensor<B, 2> {
-    gelu(linear(x, weight, bias), kind)
+    activation(linear(x, weight, bias), kind)
 }
 
-/// See [`Ops::gelu`]. Burn's own is not used: on some backends it differentiates the approximation.
-pub fn gelu<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
-    in_single(x, |x| {
-        let doubled_cdf = match kind {
-            Activation::Gelu => (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0,
-            Activation::GeluNew => {
-                let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-                let inner = x.clone() * ((x.clone() * x.clone()) * (0.044_715 * scale) + scale);
-                inner.tanh() + 1.0
-            }
-        };
-        x * doubled_cdf * 0.5
+/// See [`Ops::activation`]. Burn's own GELU is not used: on some backends it differentiates the approximation.
+pub fn activation<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
+    in_single(x, |x| match kind {
+        Activation::Gelu => {
+            let doubled_cdf = (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
+            x * doubled_cdf * 0.5
+        }
+        Activation::GeluNew => {
+            let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+            let inner = x.clone() * ((x.clone() * x.clone()) * (0.044_715 * scale) + scale);
+            let doubled_cdf = inner.tanh() + 1.0;
+            x * doubled_cdf * 0.5
+        }
+        Activation::Silu => x.clone() * activation::sigmoid(x),
+        Activation::Relu2 => {
+            let positive = activation::relu(x);
+            positive.clone() * positive
+        }
     })
 }
 
@@ -63,6 +69,18 @@ pub fn layer_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, bias: Tensor<
         let variance = (centered.clone() * centered.clone()).mean_dim(1);
         let deviation = (variance + epsilon).sqrt();
         (centered / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
+    })
+}
+
+/// See [`Ops::rms_norm`].
+pub fn rms_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, epsilon: f64) -> Tensor<B, 2> {
+    let gain = match x.dtype() {
+        DType::F32 | DType::F64 => gain,
+        _ => gain.cast(DType::F32),
+    };
+    in_single(x, |x| {
+        let root = ((x.clone() * x.clone()).mean_dim(1) + epsilon).sqrt();
+        (x / root) * gain.unsqueeze::<2>()
     })
 }
 

@@ -89,40 +89,41 @@ pub(super) fn linear<B: Backend, C: CheckpointStrategy>(
 }
 
 backward!(
-    LinearGeluBackward,
+    LinearActivationBackward,
     3,
     (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, Activation, Products),
     |kernels, (x, weight, pre_activation, kind, products), gradient, needs_gradient| {
-        let gradient = kernels.gelu_backward(&pre_activation, gradient, kind);
+        let gradient = kernels.activation_backward(&pre_activation, gradient, kind);
         drop(pre_activation);
         kernels.linear_backward(&x, &weight, &gradient, needs_gradient, products)
     }
 );
 
-/// See [`Ops::linear_gelu`](super::Ops::linear_gelu).
-pub(super) fn linear_gelu<B: Backend, C: CheckpointStrategy>(
+/// See [`Ops::linear_activation`](super::Ops::linear_activation).
+pub(super) fn linear_activation<B: Backend, C: CheckpointStrategy>(
     kernels: &'static dyn Kernels<B>,
     [x, weight, bias]: [Tracked<B, C>; 3],
     kind: Activation,
     products: Products,
 ) -> Tracked<B, C> {
-    let (pre_activation, out) = kernels.linear_gelu(&x.primitive, &weight.primitive, &bias.primitive, kind, products);
+    let (pre_activation, out) =
+        kernels.linear_activation(&x.primitive, &weight.primitive, &bias.primitive, kind, products);
     let state = (x.primitive, weight.primitive, pre_activation, kind, products);
-    record!(LinearGeluBackward(kernels), [x, weight, bias], out, state)
+    record!(LinearActivationBackward(kernels), [x, weight, bias], out, state)
 }
 
-backward!(GeluBackward, 1, (FloatTensor<B>, Activation), |kernels, (x, kind), gradient, _| {
-    [Some(kernels.gelu_backward(&x, gradient, kind))]
+backward!(ActivationBackward, 1, (FloatTensor<B>, Activation), |kernels, (x, kind), gradient, _| {
+    [Some(kernels.activation_backward(&x, gradient, kind))]
 });
 
-/// See [`Ops::gelu`](super::Ops::gelu).
-pub(super) fn gelu<B: Backend, C: CheckpointStrategy>(
+/// See [`Ops::activation`](super::Ops::activation).
+pub(super) fn activation<B: Backend, C: CheckpointStrategy>(
     kernels: &'static dyn Kernels<B>,
     x: Tracked<B, C>,
     kind: Activation,
 ) -> Tracked<B, C> {
-    let out = kernels.gelu(&x.primitive, kind);
-    record!(GeluBackward(kernels), [x], out, (x.primitive, kind))
+    let out = kernels.activation(&x.primitive, kind);
+    record!(ActivationBackward(kernels), [x], out, (x.primitive, kind))
 }
 
 backward!(

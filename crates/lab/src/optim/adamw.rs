@@ -1,4 +1,5 @@
-//! AdamW as `PyTorch` defines it, optionally with AMSGrad and SPAM's guards.
+//! AdamW as `PyTorch` defines it, optionally with AMSGrad and SPAM's guards; parameters that another optimizer updates have
+//! its rule (`rules.rs`).
 
 use burn::{
     module::Module,
@@ -9,7 +10,10 @@ use burn::{
 };
 use sweep_job::tasks::{Fusing, Optimizer, OptimizerKind};
 
-use super::{Gradients, Reading, Spam, global_norm};
+use super::{
+    Gradients, Reading, Spam, global_norm,
+    rules::{Before, Rules},
+};
 use crate::{
     LabError, StateError,
     files::Snapshot,
@@ -17,7 +21,7 @@ use crate::{
     ops::{AdamWState, AdamWStep, Mask, Ops, Parameter},
 };
 
-/// AdamW with decoupled weight decay.
+/// AdamW with decoupled weight decay, and the rules of other optimizers.
 #[derive(Debug)]
 pub struct AdamW<B: Backend> {
     beta_1: f64,
@@ -31,6 +35,7 @@ pub struct AdamW<B: Backend> {
     /// Since the start, or since SPAM has begun the bias correction again.
     steps: i32,
     spam: Option<Spam<B>>,
+    rules: Rules<B>,
     /// See [`AdamWStep::fused`].
     fused: Option<bool>,
 }
@@ -65,6 +70,7 @@ impl<B: Ops> AdamW<B> {
             states: parameters.iter().map(|_| None).collect(),
             steps: 0,
             spam: (settings.optimizer == OptimizerKind::AdamWSpam).then(|| Spam::new(settings)),
+            rules: Rules::new(settings, parameters),
             fused: None,
         }
     }
@@ -107,6 +113,7 @@ impl<B: Ops> AdamW<B> {
 
     /// Multiplies the moments of the parameters that have a mask with it, AMSGrad's maximum included.
     pub(crate) fn mask_moments(&mut self, masks: &[Option<Tensor<B, 1>>]) {
+        self.rules.mask(masks);
         for (state, mask) in self.states.iter_mut().zip(masks) {
             let Some(mask) = mask else { continue };
             *state = state.take().map(|state| AdamWState {
@@ -161,9 +168,15 @@ impl<B: Ops> AdamW<B> {
                     None => weights,
                 };
             };
-            let state = self.states[index].take();
             let mask = keep.map(|keep| Mask { keep, moments: context.mask_moments });
-            let parameter = Parameter { weights, gradient, state, decay: lr * self.decay[index], mask };
+            let before = Before { weights, gradient, rate: lr, decay: lr * self.decay[index], mask };
+            let Before { weights, gradient, decay, mask, .. } =
+                match self.rules.step(index, before, step.gradient_factor.as_ref()) {
+                    Ok(weights) => return weights,
+                    Err(before) => before,
+                };
+            let state = self.states[index].take();
+            let parameter = Parameter { weights, gradient, state, decay, mask };
             let (weights, state) = B::adamw_step(&step, parameter);
             self.states[index] = Some(state);
             weights
@@ -202,6 +215,7 @@ impl<B: Ops> AdamW<B> {
                 snapshot.put(format!("max_moment_2.{}", info.name), max.clone());
             }
         }
+        self.rules.store(snapshot, parameters);
         if let Some(spam) = &self.spam {
             spam.store(snapshot);
         }
@@ -222,6 +236,7 @@ impl<B: Ops> AdamW<B> {
                 _ => return Err(StateError::Incomplete { parameter: info.name.clone() }),
             };
         }
+        self.rules.restore(snapshot, parameters)?;
         self.spam.as_mut().map_or(Ok(()), |spam| spam.restore(snapshot))
     }
 }

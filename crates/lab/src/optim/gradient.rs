@@ -67,7 +67,7 @@ impl Requested<'_> {
         let reach_of =
             |name: &str| match name.strip_prefix("h.").and_then(|suffix| suffix.split('.').next()?.parse().ok()) {
                 Some(block) => Reach::Block(block),
-                None if name.starts_with("ln_f.") => Reach::Head,
+                None if name.starts_with("ln_f.") || name.starts_with("lm_head.") => Reach::Head,
                 None => Reach::Tables,
             };
         places
@@ -333,7 +333,7 @@ pub fn check_precision<B: Backend>(
             reason: format!("the device does not support {}", format.name()),
         });
     }
-    if activations(precision) != DType::F32 && *block != BlockSpec::GPT2 {
+    if activations(precision) != DType::F32 && !block.is_plain() {
         let reason = "the mechanisms of this architecture need single precision; `mixed` keeps it for them".into();
         return Err(LabError::Precision { precision: precision.word(), reason });
     }

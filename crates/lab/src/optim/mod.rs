@@ -8,13 +8,14 @@
 
 mod adamw;
 pub mod gradient;
+mod rules;
 mod spam;
 
 pub use adamw::{AdamW, StepContext};
 use burn::tensor::{Tensor, backend::Backend};
 pub use spam::Reading;
 use spam::Spam;
-use sweep_job::tasks::Optimizer;
+use sweep_job::tasks::{LrSchedule, Optimizer};
 
 use crate::ops::Ops;
 
@@ -22,16 +23,21 @@ use crate::ops::Ops;
 pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
 
 /// The learning rate of iteration `iter`, counted from 0, in a training of `iters` iterations (ratio-ablation,
-/// section 6): `peak * iter / warmup` in the warm-up, then a half cosine that reaches the minimum at `iters`.
+/// section 6): `peak * iter / warmup` in the warm-up, then as the schedule says, with a minimum that is reached at `iters`.
 pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
     let (peak, warmup) = (settings.lr, settings.warmup_iters);
     if iter < warmup {
         return peak * iter as f64 / warmup as f64;
     }
     let min_rate = peak * settings.min_lr_ratio;
-    let span = iters.saturating_sub(warmup).max(1);
-    let progress = ((iter - warmup) as f64 / span as f64).min(1.0);
-    min_rate + 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()) * (peak - min_rate)
+    let start = settings.decay_start(iters);
+    let span = iters.saturating_sub(start).max(1);
+    let progress = (iter.saturating_sub(start) as f64 / span as f64).min(1.0);
+    match settings.lr_schedule {
+        LrSchedule::Cosine => min_rate + 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()) * (peak - min_rate),
+        LrSchedule::Linear | LrSchedule::Wsd => peak - progress * (peak - min_rate),
+        LrSchedule::Constant => peak,
+    }
 }
 
 /// Returns the L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there are no gradients.
@@ -89,6 +95,25 @@ mod tests {
             let rate = learning_rate(&settings, iter, 10_400);
             assert!((rate - expected).abs() < 1e-12, "iteration {iter}: {rate}");
         }
+        let at = |lr_schedule, lr_decay, iter| {
+            let settings = Optimizer { lr_schedule, lr_decay, ..settings.clone() };
+            learning_rate(&settings, iter, 10_400)
+        };
+        // PyTorch's LinearLR from 1 to 0.1 over the 8400 iterations after the warm-up, and over the last 4160.
+        for (schedule, iter, expected) in [
+            (LrSchedule::Linear, 1000, 3e-4),
+            (LrSchedule::Linear, 6200, 3.3e-4),
+            (LrSchedule::Linear, 10_400, 6e-5),
+            (LrSchedule::Wsd, 6240, 6e-4),
+            (LrSchedule::Wsd, 8320, 3.3e-4),
+            (LrSchedule::Wsd, 10_400, 6e-5),
+            (LrSchedule::Constant, 10_399, 6e-4),
+        ] {
+            let rate = at(schedule, 0.4, iter);
+            assert!((rate - expected).abs() < 1e-12, "{schedule} at {iter}: {rate}");
+        }
+        assert!((at(LrSchedule::Wsd, 1.0, 6200) - 3.3e-4).abs() < 1e-12, "the decay begins after the warm-up");
+        assert_eq!(at(LrSchedule::Wsd, 0.0, 10_399), 6e-4);
         let no_warmup = Optimizer { warmup_iters: 0, ..settings };
         assert!((learning_rate(&no_warmup, 0, 10) - 6e-4).abs() < 1e-12);
     }

@@ -222,11 +222,11 @@ fn configurations_that_are_not_supported() {
         (
             "activation_function",
             json!("relu"),
-            "activation_function `relu` is not supported, only `gelu` and `gelu_new`",
+            "activation_function `relu` is not supported, only `gelu`, `gelu_new`, `silu`, `relu2`",
         ),
-        ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2` and `sweep-gpt`"),
+        ("model_type", json!("bert"), "model_type `bert` is not supported, only `gpt2`, `llama` and `sweep-gpt`"),
         ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` requires the key `sweep`"),
-        ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true"),
+        ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true, or as in the key `sweep`"),
         ("n_head", json!(7), "`d_model: 64` is not a multiple of `n_head: 7`"),
     ];
     for (key, value, wanted) in cases {

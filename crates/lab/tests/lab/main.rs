@@ -17,6 +17,7 @@ mod k1;
 mod ops;
 mod optim;
 mod parity;
+mod parts;
 mod pins;
 mod prune;
 mod reads;

@@ -64,6 +64,9 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"prune": "movement", "amsgrad": true}),
         json!({"ablation": "16", "coupling_warmup": 20, "prune": "bitter4", "threshold": "sample", "sample_fraction": 0.3}),
         json!({"ablation": "V15", "coupling_start": "steady"}),
+        json!({"optimizer": "lion", "lr_schedule": "linear", "norm": "rmsnorm", "position": "rope", "kv_heads": 1}),
+        json!({"optimizer": "muon", "lr_schedule": "wsd", "prune": "magnitude", "glu": true, "tie": false}),
+        json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
     ] {
         let whole = tempfile::tempdir().unwrap();
         let expected = train(&more, whole.path(), &mut Interrupting::default());

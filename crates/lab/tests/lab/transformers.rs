@@ -14,7 +14,7 @@ use burn::{
     tensor::Tensor,
 };
 use serde_json::json;
-use sweep_job::tasks::{Activation, BlockSpec, Train};
+use sweep_job::tasks::{Activation, BlockSpec, Parts, Position, RopeScaling, Train};
 use sweep_lab::model::{Gpt, GptDims, Network, hub};
 
 /// Returns a Python that can import the needed packages, or the reason why none was found.
@@ -83,6 +83,8 @@ fn transformers_computes_the_same_logits() {
         assert!(error < 1e-5, "{activation:?}: {error:e}");
     }
 
+    llamas_are_the_same(&python);
+
     // The one that a training leaves behind.
     let folder = tempfile::tempdir().unwrap();
     let given = json!({
@@ -95,4 +97,37 @@ fn transformers_computes_the_same_logits() {
     let sequences = sequences(16);
     let error = relative_error(&ours(&network, &sequences), &theirs(&python, &saved, &sequences));
     assert!(error < 1e-5, "trained: {error:e}");
+}
+
+/// Llamas with shared keys, tied and not, with biases, and with each scaling of RoPE.
+fn llamas_are_the_same(python: &Path) {
+    let scalings = [
+        None,
+        Some(RopeScaling::Linear { factor: 2.0 }),
+        Some(RopeScaling::Llama3 { factor: 4.0, low: 1.0, high: 4.0, original: 12.0 }),
+    ];
+    for (scaling, tie) in scalings.into_iter().zip([true, false, true]) {
+        let parts = Parts {
+            kv_heads: Some(2),
+            tie,
+            bias: tie,
+            position: Position::Rope { theta: 500.0, scaling },
+            ..Parts::LLAMA
+        };
+        let dims = GptDims {
+            n_layer: 3,
+            n_head: 4,
+            d_model: 32,
+            block_size: 24,
+            vocab_size: 256,
+            activation: Activation::Silu,
+            block: BlockSpec { mlp_hidden: Some(88), parts, ..BlockSpec::GPT2 },
+        };
+        let network = Gpt::<Autodiff<Flex>>::random(dims, 5, &FlexDevice).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        hub::save(&network, folder.path()).unwrap();
+        let sequences = sequences(24);
+        let error = relative_error(&ours(&network, &sequences), &theirs(python, folder.path(), &sequences));
+        assert!(error < 1e-5, "{scaling:?}: {error:e}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The steps of the architecture ablation (ratio-ablation, section 5), and of the unified series (section 9.5).
 
 use super::{
-    AttentionKind, BlockSpec, CouplingStart, CrossProjection, CrossSpec, GateSpec, Keep, KvPruneSpec, RMlpSpec,
+    AttentionKind, BlockSpec, CouplingStart, CrossProjection, CrossSpec, GateSpec, Keep, KvPruneSpec, Parts, RMlpSpec,
     RaCtApply, RaCtSpec, RaCtStatistic, ReciprocalSpec, SizeDims, scaled, scaled_window,
 };
 use crate::params::choice;
@@ -240,6 +240,7 @@ impl Ablation {
             recip: None,
             r_mlp: None,
             kv_prune: None,
+            parts: Parts::GPT2,
             ra_ct: row.ra_ct.map(|(statistic, apply)| RaCtSpec { statistic, apply, ..RaCtSpec::default() }),
         }
     }

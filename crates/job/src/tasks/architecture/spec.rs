@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GatePool, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
+use super::{GatePool, Parts, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
 
 /// The structure of a block. The default is GPT-2's block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct BlockSpec {
     /// Pruning of keys and values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_prune: Option<KvPruneSpec>,
+    /// The parts in which decoders differ.
+    #[serde(default, skip_serializing_if = "Parts::is_gpt2")]
+    pub parts: Parts,
 }
 
 /// A kind of attention.
@@ -296,7 +299,13 @@ impl BlockSpec {
         recip: None,
         ra_ct: None,
         kv_prune: None,
+        parts: Parts::GPT2,
     };
+
+    /// True if the block has standard attention and a plain MLP, of any width and made of any parts, without mechanisms.
+    pub fn is_plain(&self) -> bool {
+        Self { mlp_hidden: None, parts: Parts::GPT2, ..*self } == Self::GPT2
+    }
 
     /// The mechanisms of the block.
     pub fn mechanisms(&self) -> Vec<Mechanism> {

@@ -113,3 +113,92 @@ fn the_unified_series_in_proportion() {
     assert_eq!(Ablation::V13.coupling_start(), CouplingStart::Delay);
     assert_eq!(Ablation::V16.coupling_start(), CouplingStart::Steady);
 }
+
+/// The messages of the conflicts of `train` with these parameters.
+fn messages(given: &[(&str, Value)]) -> Vec<String> {
+    let info = Task::info("train").unwrap();
+    let given: Values = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let conflicts = info.conflicts(&info.complete(given));
+    conflicts.into_iter().map(|conflict| format!("{}; {}", conflict.message, conflict.advice)).collect()
+}
+
+fn word(word: &str) -> Value {
+    Value::Text(word.into())
+}
+
+#[test]
+fn llama_by_parts() {
+    let llama = Architecture {
+        norm: NormKind::RmsNorm,
+        position: PositionKind::Rope,
+        kv_heads: Some(4),
+        bias: false,
+        glu: true,
+        tie: false,
+        ..Architecture::default()
+    };
+    let block = llama.block(GPT2);
+    assert_eq!(block.parts, Parts { kv_heads: Some(4), ..Parts::LLAMA });
+    assert_eq!(block.mlp_hidden, Some(2048), "two thirds of 3072");
+    assert_eq!(Architecture { mlp_hidden: Some(500), ..llama.clone() }.block(GPT2).mlp_hidden, Some(500));
+    assert_eq!(Architecture { kv_heads: Some(12), ..llama }.block(GPT2).parts, Parts::LLAMA, "as many as heads");
+    assert_eq!((Parts::gated_width(1), Parts::gated_width(32), Parts::gated_width(96)), (8, 88, 256));
+    let spec = serde_json::to_value(BlockSpec::GPT2).unwrap();
+    assert!(spec.get("parts").is_none(), "GPT-2's description is that of before");
+    let text = serde_json::to_string(&block).unwrap();
+    assert_eq!(serde_json::from_str::<BlockSpec>(&text).unwrap(), block);
+}
+
+#[test]
+fn parts_that_do_not_fit_are_conflicts() {
+    for (given, expected) in [
+        (vec![("kv_heads", Value::Int(3))], "`kv_heads: 3` does not divide `n_head: 4`"),
+        (vec![("position", word("rope")), ("d_model", Value::Int(36))], "a head has a width of 9"),
+        (
+            vec![("position", word("rope")), ("attention", word("mla"))],
+            "`position: rope` is not supported in multi-head latent attention; remove `position`, or write",
+        ),
+        (
+            vec![("qk_norm", Value::Bool(true)), ("ablation", word("V1"))],
+            "`qk_norm: true` is not supported in the reciprocal",
+        ),
+        (
+            vec![("kv_heads", Value::Int(2)), ("ablation", word("8"))],
+            "`kv_heads` is not supported in multi-head latent",
+        ),
+        (vec![("glu", Value::Bool(true)), ("ablation", word("V3"))], "`glu: true` is not supported in the MLP with"),
+        (vec![("rope_theta", Value::Float(500.0))], "`rope_theta` has no effect here; write `position: rope`"),
+        (vec![("rope_scaling", word("linear"))], "`rope_scaling` has no effect here; write `position: rope`"),
+        (
+            vec![("position", word("rope")), ("rope_scaling", word("linear")), ("rope_original", Value::Int(8))],
+            "`rope_original` has no effect here; write `rope_scaling: llama3`",
+        ),
+        (
+            vec![("position", word("rope")), ("init", word("folder"))],
+            "`position` conflicts with `init`, whose folder determines it",
+        ),
+        (vec![("momentum", Value::Float(0.5))], "`momentum` has no effect here; write `optimizer: muon`"),
+        (vec![("muon_scale", word("original")), ("optimizer", word("sgd"))], "`muon_scale` has no effect here"),
+        (vec![("beta_2", Value::Float(0.5)), ("optimizer", word("sgd"))], "`beta_2` has no effect here"),
+        (vec![("lr_decay", Value::Float(0.5))], "`lr_decay` has no effect here; write `lr_schedule: wsd`"),
+        (
+            vec![("min_lr_ratio", Value::Float(0.5)), ("lr_schedule", word("constant"))],
+            "`min_lr_ratio` has no effect here",
+        ),
+        (
+            vec![("prune", word("bitter3")), ("optimizer", word("lion"))],
+            "the scores of `prune: bitter3` need Adam's moments, which `optimizer: lion` does not have",
+        ),
+    ] {
+        let found = messages(&given);
+        assert!(found.len() == 1 && found[0].contains(expected), "{given:?}: {found:?}");
+    }
+    for given in [
+        vec![("prune", word("magnitude")), ("optimizer", word("muon"))],
+        vec![("prune", word("movement")), ("optimizer", word("sgd"))],
+        vec![("prune", word("bitter1")), ("optimizer", word("lion"))],
+        vec![("precision", word("bf16")), ("norm", word("rmsnorm")), ("position", word("rope"))],
+    ] {
+        assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
+    }
+}

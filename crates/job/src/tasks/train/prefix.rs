@@ -6,7 +6,7 @@ use super::{Train, Training};
 use crate::{
     Group, TaskSpec, Value, Values,
     task::NEVER,
-    tasks::{Optimizer, OptimizerKind, Prune},
+    tasks::{LrSchedule, Optimizer, OptimizerKind, Prune},
 };
 
 /// Parameters that change neither weights nor curves.
@@ -25,15 +25,24 @@ pub(super) fn acts_from(train: &Train) -> BTreeMap<String, u64> {
     // A point of an iteration is in the state after it.
     late(&["log_every"], log_every as u64 - 1);
     late(&["eval_every", "eval_batches"], (eval_every as u64).checked_sub(1).unwrap_or(NEVER));
-    late(&["min_lr_ratio"], train.optimizer.warmup_iters as u64);
+    schedule(&train.optimizer, iters, &mut late);
     let pruning: Vec<&str> = Prune::PARAMS.iter().map(|param| param.name).collect();
     late(&pruning, train.prune.first_update(iters).map_or(NEVER, |first| first as u64));
     spam(&train.optimizer, &mut late);
     found
 }
 
+/// In the prefix, `lr_decay` may become its default, with which the learning rate may fall earlier.
+fn schedule(optimizer: &Optimizer, iters: usize, late: &mut impl FnMut(&[&str], u64)) {
+    late(&["lr_schedule"], optimizer.warmup_iters as u64);
+    let by_default = Optimizer { lr_decay: Optimizer::default().lr_decay, ..optimizer.clone() };
+    let decay_start = optimizer.decay_start(iters).min(by_default.decay_start(iters));
+    late(&["min_lr_ratio"], if optimizer.lr_schedule == LrSchedule::Constant { NEVER } else { decay_start as u64 });
+    late(&["lr_decay"], if optimizer.lr_schedule == LrSchedule::Wsd { decay_start as u64 } else { NEVER });
+}
+
 fn spam(optimizer: &Optimizer, late: &mut impl FnMut(&[&str], u64)) {
-    if optimizer.optimizer == OptimizerKind::AdamW {
+    if optimizer.optimizer != OptimizerKind::AdamWSpam {
         let all = Optimizer::PARAMS.iter().map(|param| param.name).filter(|name| name.starts_with("spam_"));
         late(&all.collect::<Vec<&str>>(), NEVER);
     } else if !optimizer.spam_reference {
@@ -95,6 +104,12 @@ mod tests {
         assert_eq!(from(&[("eval_every", Value::Int(12))], "eval_batches"), Some(11));
         assert_eq!(from(&[], "eval_batches"), Some(NEVER), "only at the end");
         assert_eq!(from(&[], "spam_theta"), Some(NEVER));
+        assert_eq!((from(&[], "min_lr_ratio"), from(&[], "lr_decay")), (Some(20), Some(NEVER)));
+        let wsd = |part| [("lr_schedule", text("wsd")), ("lr_decay", Value::Float(part))];
+        assert_eq!((from(&wsd(0.5), "min_lr_ratio"), from(&wsd(0.5), "lr_decay")), (Some(100), Some(100)));
+        assert_eq!(from(&wsd(0.1), "lr_decay"), Some(160), "by default the learning rate falls from 160 on");
+        assert_eq!(from(&wsd(0.1), "lr_schedule"), Some(20));
+        assert_eq!(from(&[("lr_schedule", text("constant"))], "min_lr_ratio"), Some(NEVER));
         let spam = |reference| [("optimizer", text("adamwspam")), ("spam_reference", Value::Bool(reference))];
         assert_eq!((from(&spam(false), "spam_interval"), from(&spam(false), "spam_theta")), (Some(999), Some(20)));
         assert_eq!(from(&spam(true), "spam_interval"), None, "the reference counts in another way");

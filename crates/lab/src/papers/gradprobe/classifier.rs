@@ -55,7 +55,7 @@ impl<B: Backend> Classifier<B> {
             let bias = TensorData::new(draw(outputs), [outputs]);
             Linear {
                 weight: Param::from_tensor(Tensor::from_data(weight, device)),
-                bias: Param::from_tensor(Tensor::from_data(bias, device)),
+                bias: Some(Param::from_tensor(Tensor::from_data(bias, device))),
             }
         };
         Self { layers: widths.windows(2).enumerate().map(layer).collect() }

@@ -12,7 +12,7 @@ use rand::Rng;
 use sweep_job::tasks::{Activation, AttentionForm, CausalMask, K1Model, Shift};
 
 use crate::{
-    model::{Attention, Embedding, LayerNorm, Linear, Mlp, ParamInfo, cross_entropy},
+    model::{Attention, Embedding, Linear, Mlp, Norm, ParamInfo, cross_entropy},
     ops::{
         Ops, autocast,
         plain::{self, dropout},
@@ -150,7 +150,7 @@ pub struct Shared<B: Backend> {
     /// The position table `[block_size, d_model]`.
     pub wpe: Embedding<B>,
     /// Before the output layer.
-    pub ln_f: LayerNorm<B>,
+    pub ln_f: Norm<B>,
     /// The output layer `[d_model, vocab]`.
     pub head: Linear<B>,
 }
@@ -161,11 +161,11 @@ pub struct Node<B: Backend> {
     /// Self-attention.
     pub attn: Attention<B>,
     /// After attention.
-    pub ln_1: LayerNorm<B>,
+    pub ln_1: Norm<B>,
     /// The feed-forward layer.
     pub mlp: Mlp<B>,
     /// After the feed-forward layer.
-    pub ln_2: LayerNorm<B>,
+    pub ln_2: Norm<B>,
 }
 
 /// A network.
@@ -202,7 +202,7 @@ impl<B: Ops> Node<B> {
     fn forward(&self, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
         let Flow { batch, mask, way: Way { attention, dropout: p } } = flow;
         let attention_output = match attention {
-            AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, *p),
+            AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, None, *p),
             AttentionForm::Explicit => {
                 let qkv = self.attn.c_attn.forward(x.clone());
                 let attend = |qkv: &Tensor<B, 2>, mask: &Tensor<B, 2>| {
@@ -230,18 +230,30 @@ impl<B: Backend> TreeNetwork<B> {
         let shared = Shared {
             wte: Embedding { weight: maker.tensor(next_info()) },
             wpe: Embedding { weight: maker.tensor(next_info()) },
-            ln_f: LayerNorm { weight: maker.tensor(next_info()), bias: maker.tensor(next_info()) },
-            head: Linear { weight: maker.tensor(next_info()), bias: maker.tensor(next_info()) },
+            ln_f: Norm::layer_norm(maker.tensor(next_info()), maker.tensor(next_info())),
+            head: Linear { weight: maker.tensor(next_info()), bias: Some(maker.tensor(next_info())) },
         };
         let node = |node| {
             let mut infos = dims.node_parameters(node).into_iter();
-            let mut linear = || Linear { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
+            let mut linear = || Linear { weight: maker.tensor(infos.next()), bias: Some(maker.tensor(infos.next())) };
             let (c_attn, c_proj) = (linear(), linear());
-            let ln_1 = LayerNorm { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
-            let mut linear = || Linear { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
-            let mlp = Mlp { c_fc: linear(), c_proj: linear() };
-            let ln_2 = LayerNorm { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
-            Node { attn: Attention { c_attn, c_proj, n_head: dims.n_head }, ln_1, mlp, ln_2 }
+            let ln_1 = Norm::layer_norm(maker.tensor(infos.next()), maker.tensor(infos.next()));
+            let mut linear = || Linear { weight: maker.tensor(infos.next()), bias: Some(maker.tensor(infos.next())) };
+            let mlp = Mlp { c_fc: linear(), c_gate: None, c_proj: linear() };
+            let ln_2 = Norm::layer_norm(maker.tensor(infos.next()), maker.tensor(infos.next()));
+            Node {
+                attn: Attention {
+                    c_attn,
+                    c_proj,
+                    q_norm: None,
+                    k_norm: None,
+                    n_head: dims.n_head,
+                    kv_heads: dims.n_head,
+                },
+                ln_1,
+                mlp,
+                ln_2,
+            }
         };
         let mask = (causal_mask == CausalMask::Cached).then(|| mask(dims.block_size, device));
         Self { shared, nodes: (0..dims.nodes()).map(node).collect(), mask, dims }

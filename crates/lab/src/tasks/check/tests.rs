@@ -226,7 +226,7 @@ fn with_a_block_less_than_claimed() {
 #[test]
 fn with_a_tensor_that_is_not_trained() {
     let mut network = gpt();
-    let FeedForward::Gelu(mlp) = &mut network.h[1].mlp else { panic!("a GPT-2") };
+    let FeedForward::Plain(mlp) = &mut network.h[1].mlp else { panic!("a GPT-2") };
     mlp.c_fc.weight = mlp.c_fc.weight.clone().set_require_grad(false);
     let (names, message) = failures(network, &expected());
     assert_eq!(names, ["nonzero-gradients", "optimizer-step"]);

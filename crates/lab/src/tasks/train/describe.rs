@@ -2,7 +2,7 @@
 
 use sweep_job::{
     Backend, Outcome,
-    tasks::{ComputeMetrics, LoopMetrics, NetworkMetrics, PeakMetrics, Train},
+    tasks::{ComputeMetrics, LoopMetrics, NetworkMetrics, OptimizerKind, PeakMetrics, Train},
 };
 
 use super::Trainer;
@@ -34,6 +34,9 @@ pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDim
     outcome.set(&PeakMetrics::FLOPS, ceiling.flops);
     outcome.set(&Train::MFU, flops.unwrap_or(f64::NAN) / ceiling.flops);
     outcome.set(&PeakMetrics::BANDWIDTH, ceiling.bytes);
+    if !is_adam(train) {
+        return;
+    }
     let (Some(weights), Some(seconds)) =
         (outcome.value(&NetworkMetrics::PARAMETERS), outcome.value(&LoopMetrics::TIME_OPTIMIZER))
     else {
@@ -41,6 +44,11 @@ pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDim
     };
     let min_seconds = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
     outcome.set(&Train::BANDWIDTH_OPTIMIZER, min_seconds / seconds);
+}
+
+/// True if AdamW updates all parameters.
+fn is_adam(train: &Train) -> bool {
+    matches!(train.optimizer.optimizer, OptimizerKind::AdamW | OptimizerKind::AdamWSpam)
 }
 
 /// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
@@ -60,6 +68,7 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
             "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
                 "the CPU backend compiles no kernels, so there is nothing to fuse"
             }
+            "bandwidth.optimizer" if !is_adam(train) => "the bytes of a step are known for AdamW only",
             "bandwidth.optimizer" if train.training.ceiling && !train.training.breakdown => "needs `breakdown: true`",
             "peak.compute" | "compute.mfu" | "peak.bandwidth" | "bandwidth.optimizer" if train.training.ceiling => {
                 "the device failed when it was measured"

@@ -33,7 +33,7 @@ impl Case for Linear {
         let (x, weight, bias) = self.parts(inputs);
         flat(match self.kind {
             None => Ops::linear(x, weight, bias),
-            Some(kind) => B::linear_gelu(x, weight, bias, kind),
+            Some(kind) => B::linear_activation(x, weight, bias, kind),
         })
     }
 
@@ -41,7 +41,7 @@ impl Case for Linear {
         let (x, weight, bias) = self.parts(inputs);
         flat(match self.kind {
             None => plain::linear(x, weight, bias),
-            Some(kind) => plain::linear_gelu(x, weight, bias, kind),
+            Some(kind) => plain::linear_activation(x, weight, bias, kind),
         })
     }
 
@@ -56,20 +56,22 @@ impl Case for Linear {
                     at(0, row, inner, self.rows, self.inner) * at(1, inner, column, self.inner, self.columns)
                 });
                 let sum = products.sum::<f64>() + bias;
-                out.push(self.kind.map_or(sum, |kind| gelu(sum, kind)));
+                out.push(self.kind.map_or(sum, |kind| activation(sum, kind)));
             }
         }
         out
     }
 }
 
-/// The GELU in double precision.
-pub(super) fn gelu(x: f64, kind: Activation) -> f64 {
+/// The activation function in double precision.
+pub(super) fn activation(x: f64, kind: Activation) -> f64 {
     match kind {
         Activation::Gelu => x * 0.5 * (1.0 + erf(x / 2.0_f64.sqrt())),
         Activation::GeluNew => {
             x * 0.5 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh())
         }
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Relu2 => x.max(0.0).powi(2),
     }
 }
 
@@ -88,24 +90,24 @@ pub(super) fn erf(x: f64) -> f64 {
     (sum * (-t * t).exp() * std::f64::consts::FRAC_2_SQRT_PI).copysign(x)
 }
 
-/// The GELU alone.
-pub(super) struct Gelu(pub(super) Activation);
+/// The activation function alone.
+pub(super) struct Activated(pub(super) Activation);
 
-impl Case for Gelu {
+impl Case for Activated {
     fn inputs(&self) -> Vec<usize> {
         vec![69]
     }
 
     fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
-        flat(Ops::gelu(inputs[0].clone().reshape([3, 23]), self.0))
+        flat(Ops::activation(inputs[0].clone().reshape([3, 23]), self.0))
     }
 
     fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
-        flat(plain::gelu(inputs[0].clone().reshape([3, 23]), self.0))
+        flat(plain::activation(inputs[0].clone().reshape([3, 23]), self.0))
     }
 
     fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
-        inputs[0].iter().map(|x| gelu(*x, self.0)).collect()
+        inputs[0].iter().map(|x| activation(*x, self.0)).collect()
     }
 }
 
@@ -150,6 +152,32 @@ impl Case for LayerNorm {
             scaled.map(|((x, gain), bias)| (x - mean) / deviation * gain + bias).collect()
         };
         inputs[0].chunks(self.d).flat_map(row).collect()
+    }
+}
+
+/// Numbers far from 0, like those of [`LayerNorm`].
+pub(super) struct RmsNorm(pub(super) LayerNorm);
+
+impl Case for RmsNorm {
+    fn inputs(&self) -> Vec<usize> {
+        vec![self.0.rows * self.0.d, self.0.d]
+    }
+
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(Ops::rms_norm(self.0.x(inputs), inputs[1].clone(), 1e-5))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(plain::rms_norm(self.0.x(inputs), inputs[1].clone(), 1e-5))
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let row = |x: &[f64]| -> Vec<f64> {
+            let x: Vec<f64> = x.iter().zip(self.0.spread()).map(|(x, spread)| x + f64::from(spread)).collect();
+            let root = (x.iter().map(|x| x.powi(2)).sum::<f64>() / self.0.d as f64 + 1e-5).sqrt();
+            x.iter().zip(&inputs[1]).map(|(x, gain)| x / root * gain).collect()
+        };
+        inputs[0].chunks(self.0.d).flat_map(row).collect()
     }
 }
 

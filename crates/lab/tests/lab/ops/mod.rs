@@ -15,7 +15,7 @@ use burn::{
     },
     tensor::{Int, Tensor, TensorData},
 };
-use cases::{Add, Attention, CrossEntropy, Embedding, Gelu, LayerNorm, Linear};
+use cases::{Activated, Add, Attention, CrossEntropy, Embedding, LayerNorm, Linear, RmsNorm};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -161,7 +161,7 @@ fn check_against_plain<K: Case>(case: &K, seed: u64) {
 }
 
 fn kind() -> impl Strategy<Value = Option<Activation>> {
-    prop_oneof![Just(None), Just(Some(Activation::Gelu)), Just(Some(Activation::GeluNew))]
+    prop_oneof![Just(None), prop::sample::select(Activation::ALL).prop_map(Some)]
 }
 
 proptest! {
@@ -178,6 +178,11 @@ proptest! {
     }
 
     #[test]
+    fn rms_norm(rows in 1..9_usize, d in 3..40_usize, seed: u16) {
+        check(&RmsNorm(LayerNorm { rows, d }), u64::from(seed));
+    }
+
+    #[test]
     fn attention(
         batch in 1..3_usize, length in 1..6_usize, heads in 1..4_usize, width in 1..5_usize, apart: bool, seed: u16,
     ) {
@@ -191,16 +196,17 @@ proptest! {
 }
 
 #[test]
-fn gelu_embedding_and_sums() {
-    check(&Gelu(Activation::Gelu), 1);
-    check(&Gelu(Activation::GeluNew), 2);
+fn activations_embedding_and_sums() {
+    for kind in Activation::ALL {
+        check(&Activated(*kind), 1);
+    }
     check(&Embedding, 3);
     check(&Add, 4);
 }
 
 #[test]
 fn sizes_that_take_several_tasks() {
-    for kind in [None, Some(Activation::Gelu), Some(Activation::GeluNew)] {
+    for kind in [None].into_iter().chain(Activation::ALL.iter().copied().map(Some)) {
         check_against_plain(&Linear { rows: 257, inner: 67, columns: 129, turned: false, kind }, 1);
         check_against_plain(&Linear { rows: 257, inner: 67, columns: 129, turned: true, kind }, 2);
     }
