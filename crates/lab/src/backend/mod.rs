@@ -10,8 +10,6 @@
 //! `auto` selects CUDA if a driver responds, else a hardware adapter that wgpu finds, else the CPU. A software adapter has to
 //! be requested by name, because it is slower than the CPU backend.
 
-#[cfg(any(all(feature = "cuda", not(test)), test))]
-mod kernels;
 pub(crate) mod probe;
 pub(crate) mod profiled;
 
@@ -259,7 +257,7 @@ pub(crate) fn dispatch<W: BackendTask>(place: ExecutionTarget, work: W) -> Resul
     match place {
         #[cfg(all(feature = "cuda", not(test)))]
         ExecutionTarget { backend: Backend::Cuda, fusion: true, .. } => {
-            with_cuda(place, |device| work.run::<burn_fusion::Fusion<Cuda>>(device))
+            work.run::<burn_fusion::Fusion<Cuda>>(&cuda_device(place)?)
         }
         #[cfg(all(feature = "wgpu", not(test)))]
         ExecutionTarget { backend: Backend::Wgpu, fusion: true, .. } => {
@@ -282,7 +280,7 @@ pub(crate) fn dispatch_eager<W: BackendTask>(
             work.run::<Flex>(&burn::backend::flex::FlexDevice)
         }
         #[cfg(all(feature = "cuda", not(test)))]
-        Backend::Cuda => with_cuda(place, |device| work.run::<Cuda>(device)),
+        Backend::Cuda => work.run::<Cuda>(&cuda_device(place)?),
         #[cfg(all(feature = "wgpu", not(test)))]
         Backend::Wgpu => work.run::<Wgpu>(&wgpu_device(place)?),
         #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
@@ -298,7 +296,7 @@ pub(crate) fn dispatch_profiled<W: BackendTask>(backend: Backend, work: W) -> Re
             work.run::<profiled::Profiled<Flex>>(&burn::backend::flex::FlexDevice)
         }
         #[cfg(all(feature = "cuda", not(test)))]
-        Backend::Cuda => with_cuda(backend.into(), |device| work.run::<profiled::Profiled<Cuda>>(device)),
+        Backend::Cuda => work.run::<profiled::Profiled<Cuda>>(&cuda_device(backend.into())?),
         #[cfg(all(feature = "wgpu", not(test)))]
         Backend::Wgpu => work.run::<profiled::Profiled<Wgpu>>(&wgpu_device(backend.into())?),
         #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
@@ -306,62 +304,19 @@ pub(crate) fn dispatch_profiled<W: BackendTask>(backend: Backend, work: W) -> Re
     }
 }
 
-/// Does `work` on the first CUDA device, configured for `place`, and keeps the kernels that it compiled.
+/// Returns the first CUDA device, configured for `place`.
 #[cfg(all(feature = "cuda", not(test)))]
-fn with_cuda<T>(
-    place: ExecutionTarget,
-    work: impl FnOnce(&cubecl::cuda::CudaDevice) -> Result<T, LabError>,
-) -> Result<T, LabError> {
-    use std::sync::OnceLock;
-
-    static KERNELS: OnceLock<Option<kernels::CompiledKernels>> = OnceLock::new();
-    let devices = probe::cuda().map_err(LabError::from)?;
-    let compiled =
-        KERNELS.get_or_init(|| if place.cache == TuningCache::Warm { compiled_kernels(&devices) } else { None });
-    configure(place, compiled.as_ref().map(kernels::CompiledKernels::folder));
-    let output = work(&cubecl::cuda::CudaDevice::new(0))?;
-    if let Some(compiled) = compiled {
-        compiled.publish();
-    }
-    Ok(output)
-}
-
-/// Opens the compiled kernels of this program for the first of `devices`; `None` where files cannot be read or written, so
-/// that all kernels are compiled.
-#[cfg(all(feature = "cuda", not(test)))]
-fn compiled_kernels(devices: &[sweep_job::Device]) -> Option<kernels::CompiledKernels> {
-    let program = fs_err::read(std::env::current_exe().ok()?).ok()?;
-    let device = devices.first()?;
-    let identity = [program.as_slice(), device.name.as_bytes(), device.driver.as_bytes()];
-    kernels::CompiledKernels::open(&cache_folder()?, &identity, process_folder()).ok()
-}
-
-/// The beginning of the names of folders that belong to one process.
-#[cfg(any(feature = "cuda", feature = "wgpu", test))]
-const PROCESS_FOLDER: &str = "sweep-kernels-";
-
-/// The folder of this process for files of the kernel library.
-#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-fn process_folder() -> std::path::PathBuf {
-    std::env::temp_dir().join(format!("{PROCESS_FOLDER}{}", std::process::id()))
-}
-
-/// The user's cache folder for kernels.
-#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-fn cache_folder() -> Option<std::path::PathBuf> {
-    use std::{env, path::PathBuf};
-
-    let home = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(home.join("sweep").join("kernels"))
+fn cuda_device(place: ExecutionTarget) -> Result<cubecl::cuda::CudaDevice, LabError> {
+    probe::cuda().map_err(LabError::from)?;
+    configure(place);
+    Ok(cubecl::cuda::CudaDevice::new(0))
 }
 
 /// Returns the best adapter, configured for `place`.
 #[cfg(all(feature = "wgpu", not(test)))]
 fn wgpu_device(place: ExecutionTarget) -> Result<cubecl::wgpu::WgpuDevice, LabError> {
     let adapters = probe::wgpu().map_err(LabError::from)?;
-    configure(place, None);
+    configure(place);
     Ok(best(&adapters))
 }
 
@@ -379,14 +334,13 @@ fn best(adapters: &[probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     }
 }
 
-/// Configures how many kernels the kernel library times, and makes it keep the results in the user's cache folder, and
-/// compiled kernels in `compiled`. By default the results are in `target` next to the nearest `Cargo.toml`; another folder in a
-/// `cubecl.toml` is respected.
+/// Configures how many kernels the kernel library times, and makes it keep the results in the user's cache folder. By
+/// default the cache is in `target` next to the nearest `Cargo.toml`; another folder in a `cubecl.toml` is respected.
 ///
 /// The settings are the process's, so the first job of a process decides.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-fn configure(place: ExecutionTarget, compiled: Option<&std::path::Path>) {
-    use std::sync::Once;
+fn configure(place: ExecutionTarget) {
+    use std::{env, path::PathBuf, sync::Once};
 
     use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, autotune::AutotuneLevel, cache::CacheConfig};
 
@@ -399,16 +353,16 @@ fn configure(place: ExecutionTarget, compiled: Option<&std::path::Path>) {
             Autotune::Extensive => AutotuneLevel::Extensive,
             Autotune::Full => AutotuneLevel::Full,
         };
+        let home = env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
         let folder = match place.cache {
-            TuningCache::Cold => Some(process_folder()),
-            TuningCache::Warm => cache_folder(),
+            TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-kernels-{}", std::process::id()))),
+            TuningCache::Warm => home.map(|home| home.join("sweep").join("kernels")),
         };
         let is_default = matches!(config.autotune.cache, CacheConfig::Target);
         if let Some(folder) = folder.filter(|_| is_default || place.cache == TuningCache::Cold) {
             config.autotune.cache = CacheConfig::File(folder);
-        }
-        if let Some(folder) = compiled {
-            config.compilation.cache.get_or_insert(CacheConfig::File(folder.to_owned()));
         }
         CubeClRuntimeConfig::set(config);
     });
