@@ -69,7 +69,7 @@ params! {
     pub struct Data {
         /// Source of the tokens: `kjv` (public-domain text included in the program), `stories` (short stories generated
         /// from a grammar, with 2048 words as tokens), a UTF-8 file, a file of `uint16` tokens, or a folder with
-        /// nanoGPT's `train.bin` and `val.bin`.
+        /// nanoGPT's `train.bin` and `val.bin`, such as the artifact of `tokenize`.
         data: Corpus = Corpus::Kjv;
         /// Interpretation of the file as tokens.
         tokens: TokenFormat = TokenFormat::Auto;

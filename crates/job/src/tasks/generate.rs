@@ -1,14 +1,17 @@
 //! `uses: generate`.
 
 use super::{Architecture, Model, NetworkMetrics, WorkerMetrics};
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Values, metric::metrics, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, Path, TaskSpec, Values, metric::metrics, params::params};
 
 params! {
     /// Prompt and sampling.
     pub struct Generating {
-        /// Beginning of the text. For a vocabulary of 256 tokens, the prompt is read as bytes; otherwise as token ids
-        /// separated by spaces.
+        /// Beginning of the text. Without a `tokenizer`, the prompt of a network with 256 tokens is read as bytes, and that
+        /// of another one as token ids separated by spaces.
         prompt: String = "In the beginning ".to_owned();
+        /// Tokenizer of the network: a file `tokenizer.json` in the format of Hugging Face's `tokenizers`, or a folder with
+        /// one, such as the artifact of `tokenize`.
+        tokenizer: Option<Path> = None;
         /// Number of tokens to generate.
         max_new_tokens: usize = 200, in 1..=1_000_000, unit "tokens";
         /// Sampling temperature, by which logits are divided; 0 always chooses the most likely token.

@@ -20,6 +20,7 @@ mod pairs;
 mod parity;
 mod profile;
 mod prune;
+mod tokenize;
 mod train;
 
 pub use architecture::{
@@ -41,7 +42,7 @@ pub use command::{
 };
 pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
-pub use eval::{Eval, Evaluation};
+pub use eval::{Coverage, Eval, Evaluation};
 pub use generate::{Generate, Generating};
 pub use gradprobe::{
     GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,
@@ -62,8 +63,10 @@ pub use pairs::*;
 pub use parity::{Comparing, Parity};
 pub use profile::{Profile, Profiling};
 pub use prune::{
-    Formula, PRUNED, Prune, PruneMethod, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision, ThresholdMethod,
+    Formula, PRUNED, Prune, PruneMethod, PrunePattern, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision,
+    ThresholdMethod,
 };
+pub use tokenize::{Tokenize, Tokenizing};
 pub use train::{Train, Training};
 
 /// Calls the macro `$callback` with every task: where it runs, and the type of its parameters.
@@ -76,6 +79,7 @@ macro_rules! for_each_task {
         $callback! {
             lab Train;
             lab Eval;
+            lab Tokenize;
             lab GradProbe;
             lab Generate;
             lab Check;

@@ -49,8 +49,8 @@ params! {
         d_model: Option<usize> = None, in 1..=65536;
         /// Maximum sequence length; by default that of `model`.
         block_size: Option<usize> = None, in 1..=16_384, unit "tokens";
-        /// Vocabulary size: rows of the token embedding; by default as the data requires, 256 for bytes and 50304 for
-        /// token files.
+        /// Vocabulary size: rows of the token embedding; by default as the data requires: 256 for bytes, the tokenizer's for
+        /// a folder of `tokenize`, and 50304 for other token files.
         vocab_size: Option<usize> = None, in 2..=1_000_000;
         /// Activation function of the MLP.
         activation: Activation = Activation::Gelu;

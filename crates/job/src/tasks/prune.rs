@@ -80,6 +80,22 @@ choice! {
 }
 
 choice! {
+    /// A structure of pruned weights. `N:M` keeps the N highest scores of each M neighboring inputs of an output.
+    pub enum PrunePattern {
+        /// Any weights.
+        None = "none",
+        /// 1 of 2.
+        OneOf2 = "1:2",
+        /// 1 of 4.
+        OneOf4 = "1:4",
+        /// 2 of 4, which sparse tensor cores multiply (Mishra et al. 2021).
+        TwoOf4 = "2:4",
+        /// 4 of 8.
+        FourOf8 = "4:8",
+    }
+}
+
+choice! {
     /// The number format of scores.
     pub enum ScorePrecision {
         /// Single precision.
@@ -96,6 +112,9 @@ params! {
         prune: PruneMethod = PruneMethod::None;
         /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
+        /// Structure of the pruned weights. `2:4` prunes two of each four neighboring inputs of an output, the form that sparse
+        /// tensor cores multiply, so that it determines the sparsity. The ramp prunes one weight of each group after another.
+        prune_pattern: PrunePattern = PrunePattern::None;
         /// Iterations before the ramp begins; by default `iters` / 10.
         prune_warmup: Option<usize> = None, in 0..=100_000_000, unit "iterations";
         /// Iteration at which the target is reached; by default 3/5 of `iters`.
@@ -131,6 +150,19 @@ struct Method {
     score: ScoreKind,
     masks_state: bool,
     by_layer: bool,
+}
+
+impl PrunePattern {
+    /// Numbers N and M of a pattern that keeps N of M weights.
+    pub const fn counts(self) -> Option<[usize; 2]> {
+        match self {
+            Self::None => None,
+            Self::OneOf2 => Some([1, 2]),
+            Self::OneOf4 => Some([1, 4]),
+            Self::TwoOf4 => Some([2, 4]),
+            Self::FourOf8 => Some([4, 8]),
+        }
+    }
 }
 
 impl PruneMethod {
@@ -302,12 +334,17 @@ impl Prune {
         (self.prune != PruneMethod::None).then(|| warmup.next_multiple_of(self.prune_every))
     }
 
+    /// The sparsity at the end of the ramp: that of the pattern, or `sparsity`.
+    pub fn target(&self) -> f64 {
+        self.prune_pattern.counts().map_or(self.sparsity, |[kept, size]| 1.0 - kept as f64 / size as f64)
+    }
+
     /// The scheduled sparsity at iteration `iter`.
     pub fn target_at(&self, iter: usize, iters: usize) -> f64 {
         let (warmup, end) = self.ramp(iters);
         let span = end.saturating_sub(warmup).max(1);
         let passed = (iter.saturating_sub(warmup) as f64 / span as f64).min(1.0);
-        self.sparsity
+        self.target()
             * match self.prune_schedule {
                 Schedule::Cubic => passed.powi(3),
                 Schedule::Linear => passed,
@@ -349,6 +386,42 @@ impl Prune {
                     self.score_epsilon, self.prune
                 ),
                 advice: "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`".into(),
+            });
+        }
+        conflicts.extend(self.pattern_conflicts());
+        conflicts
+    }
+
+    /// Settings that a pattern determines, or that it cannot have.
+    fn pattern_conflicts(&self) -> Vec<Conflict> {
+        let default = Self::default();
+        let pattern = self.prune_pattern;
+        if pattern == PrunePattern::None {
+            return Vec::new();
+        }
+        let given = [
+            ("sparsity", self.sparsity != default.sparsity && self.sparsity != self.target()),
+            ("threshold", self.threshold != default.threshold),
+            ("sample_fraction", self.sample_fraction != default.sample_fraction),
+            ("prune_update", self.prune_update != default.prune_update),
+            ("prune_tied_head", self.prune_tied_head),
+        ];
+        let mut conflicts: Vec<Conflict> = given
+            .into_iter()
+            .filter(|(_, is_given)| *is_given)
+            .map(|(name, _)| Conflict {
+                params: vec![name, "prune_pattern"],
+                message: format!(
+                    "`{name}` conflicts with `prune_pattern: {pattern}`, which chooses weights group by group"
+                ),
+                advice: format!("remove `{name}`, or write `prune_pattern: none`"),
+            })
+            .collect();
+        if self.prune == PruneMethod::None || self.prune.by_layer() {
+            conflicts.push(Conflict {
+                params: vec!["prune_pattern", "prune"],
+                message: format!("`prune_pattern: {pattern}` has no meaning with `prune: {}`", self.prune),
+                advice: "write `prune: magnitude`, or another score that compares all layers".into(),
             });
         }
         conflicts
@@ -400,6 +473,21 @@ mod tests {
             |iters| [("prune", text("magnitude")), ("iters", Value::Int(iters)), ("prune_every", Value::Int(50))];
         assert_eq!(conflicts(&given(60)).len(), 0, "iteration 50 is after the ramp's end at 36");
         assert_eq!(conflicts(&given(40)).len(), 1, "only iteration 0 is a multiple of 50");
+    }
+
+    #[test]
+    fn a_pattern_determines_the_sparsity_and_excludes_thresholds() {
+        let pattern = |more: &[(&str, Value)]| {
+            conflicts(&[&[("prune", text("magnitude")), ("prune_pattern", text("1:4"))], more].concat())
+        };
+        assert_eq!(pattern(&[]), []);
+        assert_eq!(pattern(&[("sparsity", Value::Float(0.75))]), [], "the pattern's own");
+        let found = pattern(&[("sparsity", Value::Float(0.6)), ("threshold", text("sample"))]);
+        let params: Vec<_> = found.iter().map(|conflict| conflict.params[0]).collect();
+        assert_eq!(params, ["sparsity", "threshold"]);
+        assert_eq!(conflicts(&[("prune_pattern", text("2:4"))]).len(), 1, "nothing is pruned");
+        let prune = Prune { prune_pattern: PrunePattern::OneOf4, sparsity: 0.5, ..Prune::default() };
+        assert_eq!(prune.target(), 0.75);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 mod prefetch;
 mod source;
 mod stories;
+mod tokenizer;
 mod windows;
 mod words;
 
 pub use prefetch::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
 pub use stories::VOCAB_STORIES;
-pub use windows::Batch;
+pub(crate) use tokenizer::training;
+pub use tokenizer::{PartSize, Tokenizer, TokensMeta};
+pub use windows::{Batch, CoveringBatch};
 pub use words::words;
 
 use crate::DataError;

@@ -1,6 +1,7 @@
 //! Sources of tokens: the text that ships with the program, its stories, text files, and nanoGPT's token files.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -8,7 +9,7 @@ use std::{
 use memmap2::Mmap;
 use sweep_job::tasks::{Corpus, Data, TokenFormat};
 
-use super::{DataError, VOCAB_STORIES, stories};
+use super::{DataError, TokensMeta, VOCAB_STORIES, stories};
 use crate::{
     files,
     model::{VOCAB_BYTES, VOCAB_UINT16},
@@ -29,6 +30,8 @@ pub struct Dataset {
     pub validation: Tokens,
     /// Rows of the token table that such data needs.
     pub vocab_size: usize,
+    /// Bytes of the held-out text per token, if known.
+    pub bytes_per_token: Option<f64>,
 }
 
 /// A run of tokens in a file.
@@ -131,8 +134,38 @@ impl Dataset {
             start: 0,
             len: total - held_out,
         };
+        let bytes_per_token = matches!(*store, Store::Static(_) | Store::Bytes(_)).then_some(1.0);
         let validation = Tokens { store, name, part: "the held-out part", start: total - held_out, len: held_out };
-        Self { train, validation, vocab_size }
+        Self { train, validation, vocab_size, bytes_per_token }
+    }
+
+    /// The text of `corpus`, and the byte at which its held-out part starts.
+    ///
+    /// # Errors
+    ///
+    /// If it is a folder or a token file, or not UTF-8.
+    pub fn text(corpus: &Corpus) -> Result<(Cow<'static, str>, usize), DataError> {
+        let (bytes, name): (Cow<'static, [u8]>, _) = match corpus {
+            Corpus::Kjv => (KJV.into(), "kjv".to_owned()),
+            Corpus::Stories => (stories::text().into(), "stories".to_owned()),
+            Corpus::Path(path) => {
+                let name = path.display().to_string();
+                if path.extension().is_some_and(|extension| extension == "bin") {
+                    return Err(DataError::Format { name, problem: "is a token file; `tokenize` needs a text" });
+                }
+                (fs_err::read(path).map_err(DataError::Read)?.into(), name)
+            }
+        };
+        let text = match bytes {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed),
+            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|error| error.utf8_error()),
+        };
+        let text = text.map_err(|error| DataError::NotUtf8 { path: name.into(), offset: error.valid_up_to() })?;
+        let mut held_out = text.len() - text.len() / HELD_OUT;
+        while !text.is_char_boundary(held_out) {
+            held_out += 1;
+        }
+        Ok((text, held_out))
     }
 
     /// nanoGPT's folder: `train.bin` and `val.bin`.
@@ -142,10 +175,12 @@ impl Dataset {
             let len = store.len();
             Ok(Tokens { store: Arc::new(store), name: file.display().to_string(), part, start: 0, len })
         };
+        let meta = TokensMeta::read(folder)?;
         Ok(Self {
             train: file_tokens(folder.join("train.bin"), "the training part")?,
             validation: file_tokens(folder.join("val.bin"), "the held-out part")?,
-            vocab_size: VOCAB_UINT16,
+            vocab_size: meta.map_or(VOCAB_UINT16, |meta| meta.vocab_size),
+            bytes_per_token: meta.and_then(TokensMeta::bytes_per_token),
         })
     }
 }

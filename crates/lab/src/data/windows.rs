@@ -19,6 +19,24 @@ pub struct Batch {
     pub length: usize,
 }
 
+/// Windows of one forward pass over a whole text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoveringBatch {
+    /// Place of each window's first token.
+    starts: Vec<usize>,
+    /// Tokens in a window.
+    length: usize,
+    /// Tokens at the end of each window that no earlier window has predicted.
+    pub new: usize,
+}
+
+impl CoveringBatch {
+    /// Tokens that these windows predict first.
+    pub fn predicted(&self) -> usize {
+        self.starts.len() * self.new
+    }
+}
+
 impl Batch {
     /// `inputs` and `targets` on `device`, each `[batch, length]`.
     pub fn to_tensors<B: Backend>(&self, device: &B::Device) -> (Tensor<B, 2, Int>, Tensor<B, 2, Int>) {
@@ -79,14 +97,48 @@ impl Tokens {
         starts.chunks(batch_size).map(|starts| self.batch(starts, length, vocab_size)).collect()
     }
 
+    /// Batches of windows that predict each token but the first once, and the number of tokens at the end of each of a
+    /// batch's windows that no earlier window has predicted.
+    ///
+    /// Windows of `length` tokens start at multiples of `stride`; the last one ends with the text, and may be shorter.
+    pub fn covering_batches(
+        &self,
+        [batch_size, length]: [usize; 2],
+        stride: usize,
+    ) -> Result<Vec<CoveringBatch>, DataError> {
+        let predicted = self.len().checked_sub(1).filter(|tokens| *tokens > 0);
+        let predicted = predicted.ok_or_else(|| self.too_short(2))?;
+        let mut batches: Vec<CoveringBatch> = Vec::new();
+        let mut done = 0;
+        for start in (0..predicted).step_by(stride.max(1)) {
+            let end = (start + length).min(predicted);
+            let (length, new) = (end - start, end - done);
+            done = end;
+            match batches.last_mut() {
+                Some(batch) if batch.length == length && batch.new == new && batch.starts.len() < batch_size => {
+                    batch.starts.push(start);
+                }
+                _ => batches.push(CoveringBatch { starts: vec![start], length, new }),
+            }
+            if done == predicted {
+                break;
+            }
+        }
+        Ok(batches)
+    }
+
+    /// The windows of `covering`.
+    pub fn covering_batch(&self, covering: &CoveringBatch, vocab_size: usize) -> Result<Batch, DataError> {
+        self.batch(&covering.starts, covering.length, vocab_size)
+    }
+
+    fn too_short(&self, needed: usize) -> DataError {
+        DataError::TooShort { name: self.name.clone(), part: self.part, found: self.len(), needed }
+    }
+
     /// The last place at which a window of `length` tokens, and the token after it, fits.
     fn last_start(&self, length: usize) -> Result<usize, DataError> {
-        self.len().checked_sub(length + 1).ok_or_else(|| DataError::TooShort {
-            name: self.name.clone(),
-            part: self.part,
-            found: self.len(),
-            needed: length + 1,
-        })
+        self.len().checked_sub(length + 1).ok_or_else(|| self.too_short(length + 1))
     }
 
     fn batch(&self, starts: &[usize], length: usize, vocab_size: usize) -> Result<Batch, DataError> {
@@ -139,5 +191,26 @@ mod tests {
         assert_eq!(window(&batches[0].inputs[..16]), first_tokens);
         assert_eq!(window(&batches[3].targets[16..]), last_tokens);
         assert_eq!(tokens.spread_batches(1, [1, 16], 256).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn covering_windows_predict_each_token_but_the_first_once() {
+        for (tokens, length, stride) in
+            [(2, 8, 8), (9, 8, 8), (10, 8, 8), (100, 8, 8), (100, 8, 3), (100, 8, 1), (5, 8, 2), (97, 8, 4)]
+        {
+            let ids: Vec<u32> = (0..tokens).collect();
+            let data = Dataset::of_ids("test".into(), [vec![0; 9 * ids.len()], ids].concat(), 1000).validation;
+            let mut targets = Vec::new();
+            for covering in data.covering_batches([3, length], stride).unwrap() {
+                let batch = data.covering_batch(&covering, 1000).unwrap();
+                for window in batch.targets.chunks(batch.length) {
+                    targets.extend_from_slice(&window[batch.length - covering.new..]);
+                    let context = window.len() - covering.new;
+                    assert!(targets.len() == covering.new || context + stride >= length || context == 0);
+                }
+            }
+            let expected: Vec<i32> = (1..tokens).map(u32::cast_signed).collect();
+            assert_eq!(targets, expected, "{tokens} tokens, windows of {length}, stride {stride}");
+        }
     }
 }

@@ -8,6 +8,37 @@ pub enum DataError {
     /// The file cannot be read.
     #[error("cannot read the data: {0}")]
     Read(#[source] io::Error),
+    /// The file cannot be written.
+    #[error("cannot write the tokens: {0}")]
+    Write(#[source] io::Error),
+    /// A file that describes no tokenizer, or a tokenizer that fails.
+    #[error("{name}: the tokenizer cannot be used: {problem}")]
+    Tokenizer {
+        /// The file.
+        name: String,
+        /// The problem.
+        problem: String,
+    },
+    /// A description of a folder of tokens that cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Meta {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        problem: String,
+    },
+    /// A token that a token file cannot hold.
+    #[error(
+        "{name}: token {position} has id {id}, but token files hold ids of 16 bits: use a tokenizer with at most 65536 tokens"
+    )]
+    LargeToken {
+        /// The tokenizer.
+        name: String,
+        /// The token's place in its part of the text, counted from 0.
+        position: usize,
+        /// Its id.
+        id: u32,
+    },
     /// Text that is not UTF-8.
     #[error("{}: not UTF-8 from byte {offset} on", path.display())]
     NotUtf8 {

@@ -149,13 +149,13 @@ impl LabError {
             Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } | Self::Unsupported(_) => {
                 FailureKind::Backend
             }
+            Self::Data(DataError::Write(_)) | Self::Write { .. } => FailureKind::Io,
             Self::Data(_)
             | Self::Hub(_)
             | Self::State(_)
             | Self::Dimensions(_)
             | Self::NoTensor { .. }
             | Self::Masks { .. } => FailureKind::Input,
-            Self::Write { .. } => FailureKind::Io,
             Self::Diverged { .. }
             | Self::NotANumber { .. }
             | Self::NoGradient { .. }

@@ -16,6 +16,7 @@ mod cpu;
 pub mod gpu;
 mod host;
 mod masks;
+mod pattern;
 mod score;
 mod select;
 mod selects;
@@ -38,7 +39,7 @@ pub use score::{Moments, scores};
 pub use select::{Choice, Goal, Group, Inputs, Layers, Scorer, Select};
 pub use selects::Selects;
 pub use sweep_cpu_kernels::selection::PRUNED;
-use sweep_job::tasks::{Fusing, Prune, PruneMethod};
+use sweep_job::tasks::{Fusing, Prune, PruneMethod, PrunePattern};
 
 pub(crate) use self::select::part_of;
 use crate::{
@@ -61,6 +62,8 @@ pub struct Pruner<B: Backend> {
     layers: Vec<usize>,
     /// Names and numbers of the prunable parameters, in the order of `layers`.
     names: Vec<(String, usize)>,
+    /// Inputs of the layers, in the order of `layers`.
+    inputs: Vec<usize>,
     /// By parameter: 1 where a weight stays, 0 where it is pruned.
     masks: Vec<Option<Tensor<B, 1>>>,
     /// By parameter: the weights at the start, where scores need them.
@@ -89,6 +92,7 @@ impl<B: Selects> Pruner<B> {
         Self {
             settings: settings.clone(),
             names: layers.iter().map(|index| (parameters[*index].name.clone(), parameters[*index].len())).collect(),
+            inputs: layers.iter().map(|index| parameters[*index].shape.first().copied().unwrap_or(1)).collect(),
             layers,
             masks: parameters.iter().map(|_| None).collect(),
             origins: parameters.iter().map(|_| None).collect(),
@@ -210,7 +214,10 @@ impl<B: Selects> Pruner<B> {
         if self.spent.is_some() {
             layers.measure();
         }
-        let choices = self.selector.select(&mut layers, &Goal { groups: &groups, seed })?;
+        let choices = match settings.prune_pattern.counts() {
+            Some([_, size]) => pattern::select(&mut layers, &self.inputs, kept_of(size, sparsity), size)?,
+            None => self.selector.select(&mut layers, &Goal { groups: &groups, seed })?,
+        };
         let scoring = layers.scoring();
         drop(layers);
         self.choices += 1;
@@ -241,7 +248,9 @@ impl<B: Selects> Pruner<B> {
             second: state.moment_2.clone(),
             bias_correction_1: optimizer.bias_correction_1(),
         });
-        let mask = self.masks[index].clone().filter(|_| self.settings.prune.has_negative_scores());
+        // In a group, a weight of score 0 must not lose to one that is pruned.
+        let needs_mask = self.settings.prune.has_negative_scores() || self.settings.prune_pattern != PrunePattern::None;
+        let mask = self.masks[index].clone().filter(|_| needs_mask);
         Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask }
     }
 
@@ -306,6 +315,12 @@ pub fn by_layer(sparsity: f64, layer: usize, layers: usize) -> f64 {
     // Multiplied before it is divided: the other way round the part of a layer can be rounded to less than a whole weight.
     let slope = if layers > 1 { 0.6 * layer as f64 / (layers - 1) as f64 } else { 0.3 };
     (sparsity * (0.7 + slope)).min(MAX_LAYER_SPARSITY)
+}
+
+/// The weights that stay in a group of `size` at this sparsity.
+fn kept_of(size: usize, sparsity: f64) -> usize {
+    // The sparsity of a pattern is a multiple of `1 / size`, up to rounding.
+    size - part_of(sparsity + 1e-9, size)
 }
 
 /// The part of the prunable weights of `network` that is exactly 0.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sweep_job::{
     Outcome, Progress, Report,
-    tasks::{Eval, LossMetrics, NetworkMetrics, WorkerMetrics},
+    tasks::{Coverage, Eval, LossMetrics, NetworkMetrics, WorkerMetrics},
 };
 
 use super::{Context, Mean, Run, batch_loss, network};
@@ -12,7 +12,9 @@ use crate::{
     LabError,
     backend::{BackendTask, Compute, dispatch_eager, sync},
     data::Dataset,
-    measure, model,
+    device::read::number,
+    measure,
+    model::{self, Gpt, Network, cross_entropy},
 };
 
 impl Run for Eval {
@@ -27,43 +29,40 @@ struct Job<'a> {
     report: &'a mut dyn Report,
 }
 
+/// The loss of evaluated tokens.
+struct Evaluated {
+    /// Mean loss of a token, in nats.
+    loss: f64,
+    tokens: usize,
+    /// Tokens after the first batch, and the time that they took in seconds.
+    timed: Option<(usize, f64)>,
+}
+
 impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
         let Self { eval, report } = self;
-        let settings = &eval.evaluation;
         let data = Dataset::open(&eval.data)?;
-        let network = network::<B>(&eval.model, &eval.architecture, data.vocab_size, settings.seed, device)?;
-        let dims = *network.dims();
-        let shape = [settings.batch_size, dims.block_size];
-        let batches = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
-
-        // The first pass compiles kernels and fills caches, so it is not timed.
-        let mut start = None;
-        let mut loss = Mean::default();
-        for (index, batch) in batches.iter().enumerate() {
-            loss.add(batch_loss(&network, batch, device));
-            if index == 0 {
-                sync::<B>(device)?;
-                start = Some(Instant::now());
-            }
-            report.progress(Progress { done: index as u64 + 1, total: batches.len() as u64, ..Progress::default() });
-        }
-        let loss = loss.read()?;
-        let seconds = start.map_or(f64::NAN, |start| start.elapsed().as_secs_f64());
+        let network = network::<B>(&eval.model, &eval.architecture, data.vocab_size, eval.evaluation.seed, device)?;
+        let evaluated = match eval.evaluation.coverage {
+            Coverage::Sampled => sampled(eval, &data, &network, report, device)?,
+            Coverage::Whole => whole(eval, &data, &network, report, device)?,
+        };
+        let Evaluated { loss, tokens, timed } = evaluated;
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, "on these tokens".into()));
         }
-
-        let timed_tokens = (batches.len() - 1) * settings.batch_size * dims.block_size;
         let mut outcome = Outcome::default();
         outcome.set(&LossMetrics::LOSS, loss);
         outcome.set(&LossMetrics::PERPLEXITY, loss.exp());
-        if timed_tokens > 0 {
-            outcome.set(&Eval::TOKENS_PER_S, timed_tokens as f64 / seconds);
-        } else {
-            report.note("throughput is not measured with one batch: raise `eval_batches`");
+        outcome.set(&Eval::TOKENS, tokens as f64);
+        if let Some(bytes) = data.bytes_per_token {
+            outcome.set(&Eval::BITS_PER_BYTE, loss / std::f64::consts::LN_2 / bytes);
+        }
+        match timed {
+            Some((tokens, seconds)) => outcome.set(&Eval::TOKENS_PER_S, tokens as f64 / seconds),
+            None => report.note("throughput is not measured with one batch: raise `eval_batches`"),
         }
         if let Some(bytes) = measure::peak_memory() {
             outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
@@ -71,5 +70,91 @@ impl BackendTask for Job<'_> {
         let parameters: usize = model::infos(&network).iter().map(model::ParamInfo::len).sum();
         outcome.set(&NetworkMetrics::PARAMETERS, parameters as f64);
         Ok(outcome)
+    }
+}
+
+/// Evaluates windows that are spread over the held-out tokens.
+fn sampled<B: Compute>(
+    eval: &Eval,
+    data: &Dataset,
+    network: &Gpt<B>,
+    report: &mut dyn Report,
+    device: &B::Device,
+) -> Result<Evaluated, LabError> {
+    let shape = [eval.evaluation.batch_size, network.dims().block_size];
+    let batches = data.validation.spread_batches(eval.evaluation.eval_batches, shape, network.dims().vocab_size)?;
+    let tokens = shape[0] * shape[1];
+    let mut clock = Clock::new(batches.len());
+    let mut loss = Mean::default();
+    for batch in &batches {
+        loss.add(batch_loss(network, batch, device));
+        clock.lap::<B>(tokens, report, device)?;
+    }
+    let loss = loss.read()?;
+    Ok(clock.evaluated(loss))
+}
+
+/// Evaluates all held-out tokens but the first, each once.
+fn whole<B: Compute>(
+    eval: &Eval,
+    data: &Dataset,
+    network: &Gpt<B>,
+    report: &mut dyn Report,
+    device: &B::Device,
+) -> Result<Evaluated, LabError> {
+    let length = network.dims().block_size;
+    let stride = eval.evaluation.stride.unwrap_or(length);
+    if stride > length {
+        let message = format!("`stride: {stride}` is longer than the network's context of {length} tokens");
+        return Err(LabError::Dimensions(message));
+    }
+    let batches = data.validation.covering_batches([eval.evaluation.batch_size, length], stride)?;
+    let mut clock = Clock::new(batches.len());
+    let mut nats = 0.0;
+    for covering in &batches {
+        let batch = data.validation.covering_batch(covering, network.dims().vocab_size)?;
+        let (inputs, targets) = batch.to_tensors(device);
+        let (first, new) = (batch.length - covering.new, covering.new);
+        let logits = network.logits(inputs, 0.0).narrow(1, first, new);
+        nats += number(cross_entropy(logits, targets.narrow(1, first, new)))? * covering.predicted() as f64;
+        clock.lap::<B>(covering.predicted(), report, device)?;
+    }
+    let tokens = clock.tokens as f64;
+    Ok(clock.evaluated(nats / tokens))
+}
+
+/// Counts tokens, and times all batches but the first, which compiles kernels and fills caches.
+struct Clock {
+    batches: usize,
+    done: usize,
+    tokens: usize,
+    timed_tokens: usize,
+    start: Option<Instant>,
+}
+
+impl Clock {
+    fn new(batches: usize) -> Self {
+        Self { batches, done: 0, tokens: 0, timed_tokens: 0, start: None }
+    }
+
+    /// Counts a batch of `tokens`.
+    fn lap<B: Compute>(&mut self, tokens: usize, report: &mut dyn Report, device: &B::Device) -> Result<(), LabError> {
+        self.tokens += tokens;
+        if self.start.is_some() {
+            self.timed_tokens += tokens;
+        } else {
+            sync::<B>(device)?;
+            self.start = Some(Instant::now());
+        }
+        self.done += 1;
+        report.progress(Progress { done: self.done as u64, total: self.batches as u64, ..Progress::default() });
+        Ok(())
+    }
+
+    /// The result, of which `loss` has been read from the device.
+    fn evaluated(self, loss: f64) -> Evaluated {
+        let Self { tokens, timed_tokens, start, .. } = self;
+        let seconds = start.map(|start| start.elapsed().as_secs_f64());
+        Evaluated { loss, tokens, timed: seconds.filter(|_| timed_tokens > 0).map(|seconds| (timed_tokens, seconds)) }
     }
 }

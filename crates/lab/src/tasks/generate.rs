@@ -1,6 +1,6 @@
 //! `uses: generate`: text from a network, token by token, with a cache of keys and values.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use burn::tensor::{Int, Tensor, TensorData};
 use rand::Rng;
@@ -13,6 +13,7 @@ use super::{Context, Run, network};
 use crate::{
     Folders, LabError,
     backend::{BackendTask, Compute, dispatch_eager},
+    data::Tokenizer,
     device::read::host,
     measure,
     model::{self, Cache, Gpt, Network as _, VOCAB_BYTES},
@@ -45,7 +46,8 @@ impl BackendTask for Job<'_> {
         let settings = &generate.generating;
         let network = network::<B>(&generate.model, &generate.architecture, VOCAB_BYTES, settings.seed, device)?;
         let vocab_size = network.dims().vocab_size;
-        let mut tokens = encoded(&settings.prompt, vocab_size)?;
+        let codec = Codec::new(settings.tokenizer.as_ref().map(|path| &*path.0), vocab_size)?;
+        let mut tokens = codec.encode(&settings.prompt)?;
         let mut reader = Reader::<B>::new(&network, &tokens, device);
         let mut random = rng::stream(settings.seed, "generate", "", &[]);
         let mut seconds = Vec::with_capacity(settings.max_new_tokens);
@@ -58,7 +60,7 @@ impl BackendTask for Job<'_> {
             report.progress(Progress { done, total, ..Progress::default() });
         }
 
-        let text = decoded(&tokens, vocab_size);
+        let text = codec.decode(&tokens)?;
         let path = folders.files.join(FILE);
         fs_err::write(&path, &text).map_err(|source| LabError::Write { path, source })?;
         report.note(&shortened(&text));
@@ -143,15 +145,61 @@ fn choose(logits: &[f32], settings: &Generating, random: &mut impl Rng) -> u32 {
     best_token
 }
 
-/// The tokens of a prompt, for a network with a vocabulary of this size.
-fn encoded(prompt: &str, vocab_size: usize) -> Result<Vec<u32>, LabError> {
-    if vocab_size == VOCAB_BYTES {
-        return Ok(prompt.bytes().map(u32::from).collect());
+/// The form of a network's tokens as text.
+#[derive(Debug)]
+enum Codec {
+    Tokenizer(Box<Tokenizer>),
+    Bytes,
+    /// Token ids separated by spaces, below a vocabulary's size.
+    Ids(usize),
+}
+
+impl Codec {
+    /// The tokenizer at `path`; else bytes or ids, for a network with a vocabulary of `vocab_size` tokens.
+    fn new(path: Option<&Path>, vocab_size: usize) -> Result<Self, LabError> {
+        let Some(path) = path else {
+            return Ok(if vocab_size == VOCAB_BYTES { Self::Bytes } else { Self::Ids(vocab_size) });
+        };
+        let tokenizer = Tokenizer::open(path)?;
+        let tokens = tokenizer.vocab_size();
+        if tokens <= vocab_size {
+            return Ok(Self::Tokenizer(Box::new(tokenizer)));
+        }
+        Err(LabError::Dimensions(format!(
+            "`tokenizer: {}` has {tokens} tokens, but the network has {vocab_size}: use the tokenizer of its training",
+            path.display()
+        )))
     }
+
+    /// The tokens of `prompt`, at least one.
+    fn encode(&self, prompt: &str) -> Result<Vec<u32>, LabError> {
+        let tokens = match self {
+            Self::Tokenizer(tokenizer) => tokenizer.encode(prompt)?,
+            Self::Bytes => prompt.bytes().map(u32::from).collect(),
+            Self::Ids(vocab_size) => ids(prompt, *vocab_size)?,
+        };
+        if tokens.is_empty() { Err(LabError::Dimensions("`prompt` contains no token".into())) } else { Ok(tokens) }
+    }
+
+    /// The text of `tokens`; bytes that are no UTF-8 become `\u{FFFD}`.
+    fn decode(&self, tokens: &[u32]) -> Result<String, LabError> {
+        Ok(match self {
+            Self::Tokenizer(tokenizer) => tokenizer.decode(tokens)?,
+            Self::Bytes => {
+                let bytes: Vec<u8> = tokens.iter().filter_map(|token| u8::try_from(*token).ok()).collect();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            Self::Ids(_) => tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" "),
+        })
+    }
+}
+
+/// The token ids in `prompt`, each below `vocab_size`.
+fn ids(prompt: &str, vocab_size: usize) -> Result<Vec<u32>, LabError> {
     let token = |word: &str| {
         let token = word.parse().ok().filter(|token: &u32| (*token as usize) < vocab_size);
         token.ok_or_else(|| {
-            let advice = "write token ids separated by spaces: `prompt: \"464 2068\"`";
+            let advice = "write token ids separated by spaces, `prompt: \"464 2068\"`, or give its `tokenizer`";
             let network = format!("the network has {vocab_size} tokens without text");
             LabError::Dimensions(format!(
                 "`{}` in `prompt` is not a token id: {network}; {advice}",
@@ -159,17 +207,7 @@ fn encoded(prompt: &str, vocab_size: usize) -> Result<Vec<u32>, LabError> {
             ))
         })
     };
-    let tokens: Vec<u32> = prompt.split_whitespace().map(token).collect::<Result<_, _>>()?;
-    if tokens.is_empty() { Err(LabError::Dimensions("`prompt` contains no token".into())) } else { Ok(tokens) }
-}
-
-/// Tokens as a text; bytes that are no UTF-8 become `\u{FFFD}`.
-fn decoded(tokens: &[u32], vocab_size: usize) -> String {
-    if vocab_size == VOCAB_BYTES {
-        let bytes: Vec<u8> = tokens.iter().filter_map(|token| u8::try_from(*token).ok()).collect();
-        return String::from_utf8_lossy(&bytes).into_owned();
-    }
-    tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+    prompt.split_whitespace().map(token).collect()
 }
 
 /// The beginning of a text, on one line.
@@ -205,11 +243,12 @@ mod tests {
 
     #[test]
     fn prompts_are_bytes_or_numbers_of_tokens() {
-        assert_eq!(encoded("ab", 256).unwrap(), [97, 98]);
-        assert_eq!(decoded(&[97, 98, 0xc3, 0xa4], 256), "abä");
-        assert_eq!(encoded(" 5 300", 301).unwrap(), [5, 300]);
-        assert_eq!(decoded(&[5, 300], 301), "5 300");
-        let message = encoded("5 301", 301).unwrap_err().to_string();
+        assert_eq!(Codec::Bytes.encode("ab").unwrap(), [97, 98]);
+        assert_eq!(Codec::Bytes.decode(&[97, 98, 0xc3, 0xa4]).unwrap(), "abä");
+        let ids = Codec::new(None, 301).unwrap();
+        assert_eq!(ids.encode(" 5 300").unwrap(), [5, 300]);
+        assert_eq!(ids.decode(&[5, 300]).unwrap(), "5 300");
+        let message = ids.encode("5 301").unwrap_err().to_string();
         assert!(message.starts_with("`301` in `prompt` is not a token id: the network has 301 tokens"), "{message}");
     }
 }

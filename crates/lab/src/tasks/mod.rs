@@ -11,6 +11,7 @@ mod pairs;
 mod parity;
 mod profile;
 mod steps;
+mod tokenize;
 mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};

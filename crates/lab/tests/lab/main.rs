@@ -23,6 +23,7 @@ mod prune;
 mod reads;
 mod resume;
 mod state;
+mod tokenize;
 mod train;
 mod transformers;
 mod until;

@@ -154,6 +154,41 @@ fn every_way_to_a_threshold_reaches_the_target() {
 }
 
 #[test]
+fn a_pattern_keeps_the_same_number_of_each_group() {
+    let dir = tempfile::tempdir().unwrap();
+    for (method, pattern, [kept, size]) in
+        [("magnitude", "2:4", [2, 4]), ("movement", "4:8", [4, 8]), ("bitter9", "1:4", [1, 4])]
+    {
+        let more = json!({
+            "iters": 40, "prune": method, "prune_pattern": pattern, "prune_every": 2, "dropout": 0, "save": true,
+        });
+        let outcome = small(&more, dir.path());
+        assert_eq!(outcome.metrics["sparsity"].value, 1.0 - kept as f64 / size as f64, "{method}");
+        let curve = &outcome.curves["sparsity"].values;
+        let steps: std::collections::BTreeSet<u64> = curve.iter().map(|part| (part * size as f64) as u64).collect();
+        assert!(curve.is_sorted() && steps.len() == size - kept + 1, "one weight of a group after another: {curve:?}");
+
+        let network = hub::load::<Train>(&dir.path().join("checkpoint"), &FlexDevice).unwrap();
+        for (info, values) in model::infos(&network).iter().zip(model::values(&network)) {
+            if !info.prunable(false) {
+                continue;
+            }
+            let (weights, outputs) = (host(values), info.shape[1]);
+            for group in weights.chunks(size * outputs) {
+                for output in 0..outputs {
+                    let left = group.iter().skip(output).step_by(outputs).filter(|weight| **weight != 0.0).count();
+                    assert_eq!(left, kept, "{method}: {}", info.name);
+                }
+            }
+        }
+    }
+    let given =
+        json!({"n_layer": 1, "n_head": 1, "d_model": 6, "iters": 20, "prune": "magnitude", "prune_pattern": "2:4"});
+    let message = run("train", given, dir.path()).unwrap_err().message;
+    assert!(message.contains("has 6 inputs, which do not divide into groups of 4"), "{message}");
+}
+
+#[test]
 fn spam_trains_and_shows_what_it_saw() {
     let dir = tempfile::tempdir().unwrap();
     let more = json!({"iters": 40, "dropout": 0, "optimizer": "adamwspam", "spam_interval": 20, "spam_warmup": 5});

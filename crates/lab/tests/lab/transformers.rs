@@ -18,7 +18,7 @@ use sweep_job::tasks::{Activation, BlockSpec, Parts, Position, RopeScaling, Trai
 use sweep_lab::model::{Gpt, GptDims, Network, hub};
 
 /// Returns a Python that can import the needed packages, or the reason why none was found.
-fn python() -> Result<PathBuf, String> {
+pub(crate) fn python() -> Result<PathBuf, String> {
     let made = std::env::home_dir().map(|home| home.join(".cache/sweep/transformers/bin/python"));
     let named = std::env::var_os("SWEEP_TEST_PYTHON").map(PathBuf::from);
     let python = named.or(made.filter(|path| path.exists())).unwrap_or_else(|| "python3".into());
