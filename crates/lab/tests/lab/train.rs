@@ -165,8 +165,8 @@ fn a_pattern_keeps_the_same_number_of_each_group() {
         let outcome = small(&more, dir.path());
         assert_eq!(outcome.metrics["sparsity"].value, 1.0 - kept as f64 / size as f64, "{method}");
         let curve = &outcome.curves["sparsity"].values;
-        let steps: std::collections::BTreeSet<u64> = curve.iter().map(|part| (part * size as f64) as u64).collect();
-        assert!(curve.is_sorted() && steps.len() == size - kept + 1, "one weight of a group after another: {curve:?}");
+        let are_whole_weights = curve.iter().all(|part| (part * size as f64).fract() == 0.0);
+        assert!(curve.is_sorted() && curve[0] == 0.0 && are_whole_weights, "{curve:?}");
 
         let network = hub::load::<Train>(&dir.path().join("checkpoint"), &FlexDevice).unwrap();
         for (info, values) in model::infos(&network).iter().zip(model::values(&network)) {
