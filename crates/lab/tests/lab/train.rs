@@ -182,8 +182,7 @@ fn a_pattern_keeps_the_same_number_of_each_group() {
             }
         }
     }
-    let given =
-        json!({"n_layer": 1, "n_head": 1, "d_model": 6, "iters": 20, "prune": "magnitude", "prune_pattern": "2:4"});
+    let given = json!({"n_layer": 1, "n_head": 1, "d_model": 6, "iters": 20, "prune": "magnitude", "prune_pattern": "2:4", "prune_every": 2});
     let message = run("train", given, dir.path()).unwrap_err().message;
     assert!(message.contains("has 6 inputs, which do not divide into groups of 4"), "{message}");
 }
