@@ -2,9 +2,9 @@
 
     python scripts/import-stores.py KIND FOLDER
 
-KIND is mlflow, wandb, optuna, trackio, hydra or tensorboard, and its package must be importable. The stores in
+KIND is mlflow, wandb, optuna, trackio, hydra, tensorboard or neptune, and its package must be importable. The stores in
 `crates/engine/tests/engine/testdata/import` were made with mlflow 3.17.2, wandb 0.31.0, optuna 5.0.0, trackio 0.43.0,
-hydra-core 1.3.8 and tensorboard 2.21.0. Every store has the runs of `RUNS`, and what is special to its program.
+hydra-core 1.3.8, tensorboard 2.21.0 and pyarrow 26.0.1. Every store has the runs of `RUNS`, and what is special to its program.
 """
 
 import math
@@ -145,6 +145,68 @@ def tensorboard(folder):
             value = Summary.Value(tag="val/loss", simple_value=loss(lr, seed, step))
             writer.add_event(Event(wall_time=1.7e9 + step, step=step, summary=Summary(value=[value])))
         writer.close()
+
+
+def neptune(folder):
+    """The exporter of Neptune is not on PyPI and exports from Neptune's service only, so PyArrow writes its files, with the
+    schema, the names and the compression that https://github.com/neptune-ai/neptune-exporter documents."""
+    import datetime
+    import hashlib
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    time = pa.timestamp("ms", tz="UTC")
+    schema = pa.schema([
+        ("project_id", pa.string()), ("run_id", pa.string()), ("attribute_path", pa.string()),
+        ("attribute_type", pa.string()), ("step", pa.decimal128(18, 6)), ("timestamp", time), ("int_value", pa.int64()),
+        ("float_value", pa.float64()), ("string_value", pa.string()), ("bool_value", pa.bool_()),
+        ("datetime_value", time), ("string_set_value", pa.list_(pa.string())),
+        ("file_value", pa.struct([("path", pa.string())])),
+        ("histogram_value", pa.struct([("type", pa.string()), ("edges", pa.list_(pa.float64())),
+                                       ("values", pa.list_(pa.float64()))])),
+    ])
+    project, begin = "team/digits", datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.timezone.utc)
+
+    def safe(name):
+        plain = "".join(char if char.isalnum() or char in "_-" else "_" for char in name)
+        return f"{plain}-{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+    def value(path, kind, content):
+        return {"attribute_path": path, "attribute_type": kind, f"{kind}_value": content}
+
+    def point(path, step, content):
+        at = begin + datetime.timedelta(seconds=float(step))
+        return {"attribute_path": path, "attribute_type": "float_series", "step": Decimal(step).quantize(Decimal("1.000000")),
+                "timestamp": at, "float_value": content}
+
+    def write(run, parts, end=".parquet"):
+        folder_of_project = folder / "neptune" / safe(project)
+        folder_of_project.mkdir(parents=True, exist_ok=True)
+        for number, rows in enumerate(parts):
+            table = pa.Table.from_pylist([{"project_id": project, "run_id": run, **row} for row in rows], schema=schema)
+            pq.write_table(table, folder_of_project / f"{safe(run)}_part_{number}{end}", compression="snappy")
+
+    def settings(run, lr, seed, **more):
+        rows = [value("sys/id", "string", run), value("sys/name", "string", f"lr{lr}"),
+                value("sys/creation_time", "datetime", begin), value("sys/running_time", "float", 2.5),
+                value("sys/tags", "string_set", ["a", "b"]), value("params/lr", "float", lr),
+                value("params/seed", "int", seed), value("params/opt/name", "string", "adam"),
+                value("params/amp", "bool", True), value("test/acc", "float", 0.9 - lr / 10),
+                point("monitoring/0/cpu", 0, 12.0)]
+        return rows + [value(f"sys/{name}", "bool", content) for name, content in more.items()]
+
+    for number, (lr, seed) in enumerate(RUNS):
+        run = f"DIG-{number + 1}"
+        points = [point("val/loss", step, loss(lr, seed, step)) for step in range(STEPS)]
+        # The rows of a run may be in several parts, and in any order.
+        write(run, [settings(run, lr, seed) + points[2:], points[:2]])
+    write("DIG-7", [settings("DIG-7", 5.0, 0) + [point("val/loss", 0, 2.0), point("val/loss", 1, math.nan),
+                                                 point("grid/share", "0.25", 1.0), point("grid/share", "0.5", 2.0)]])
+    write("DIG-8", [settings("DIG-8", 0.1, 3, failed=True) + [point("val/loss", 0, 9.0)]])
+    write("DIG-9", [settings("DIG-9", 0.1, 4, trashed=True)])
+    write("DIG-10", [settings("DIG-10", 0.1, 5)], end=".parquet.tmp")
 
 
 def shrink(folder):

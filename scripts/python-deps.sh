@@ -2,7 +2,7 @@
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
 # clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, its
 # linters, and numba, whose programs are observed; the parsers whose parameters `sweep new` reads; Optuna, whose samplers searches use; the SDK of
-# the Model Context Protocol, as a client of `sweep mcp`; Ray, of which
+# the Model Context Protocol, as a client of `sweep mcp`; the packages of in-toto and of the Secure Systems Lab, which check signed statements; Ray, of which
 # scripts/ray-test.sh starts a cluster; PyTorch as the distribution
 # packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
 # accelerate, which its Trainer needs, and Lightning.
@@ -77,6 +77,13 @@ fi
 agents="${SWEEP_PYTHON_MCP:-$HOME/.cache/sweep/mcp}"
 if ! works "$agents" 'import mcp'; then
     (what='the SDK of the Model Context Protocol' options=() && environment "$agents" 'import mcp' 'mcp==2.3.0')
+fi
+
+standards="${SWEEP_PYTHON_STANDARDS:-$HOME/.cache/sweep/standards}"
+if ! works "$standards" 'import in_toto_attestation, securesystemslib, cryptography'; then
+    # The tests ask mlcroissant, too, where it is installed by hand: with what it needs it has 200 MB.
+    (what='in-toto' options=() && environment "$standards" 'import in_toto_attestation, securesystemslib, cryptography' \
+        'in-toto-attestation==0.9.3' 'securesystemslib[crypto]==1.6.0')
 fi
 
 ray="${SWEEP_PYTHON_RAY:-$HOME/.cache/sweep/ray}"

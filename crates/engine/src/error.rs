@@ -292,7 +292,9 @@ impl Error {
             | Self::Unknown(_)
             | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
             | Self::Design(_)
-            | Self::Bundle(BundleError::NothingDone)
+            | Self::Bundle(
+                BundleError::NothingDone | BundleError::Signature(RemoteError::Absent | RemoteError::Key(_)),
+            )
             | Self::ForScripts
             | Self::OneRecipe
             | Self::NoFiles(_)
@@ -332,7 +334,7 @@ impl Error {
             | Self::Gc(_)
             | Self::Transfer(_)
             | Self::Bundle(_)
-            | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
+            | Self::Remote(RemoteError::Broken(..) | RemoteError::Envelope(_) | RemoteError::Local(_))
             | Self::Sealed { .. }
             | Self::Copy(CopyError::Io { .. })
             | Self::Key(_)

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{
     ChangeArgs, Prepared,
     answer::{self, TableFormat, answer},
+    init::unchanged,
     print,
 };
 use crate::{
@@ -55,6 +56,23 @@ enum Direction {
     Min,
     /// Larger values are better.
     Max,
+}
+
+impl BestArgs {
+    /// The best configurations of a recipe by a metric, for a terminal.
+    pub(super) fn of(recipe: &Path, metric: &str) -> Self {
+        const TOP: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9);
+        Self {
+            recipe: recipe.to_owned(),
+            changes: unchanged(),
+            step: None,
+            by: Some(metric.to_owned()),
+            direction: None,
+            top: TOP,
+            format: TableFormat::Term,
+            json: false,
+        }
+    }
 }
 
 pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 use sweep_job::Unit;
@@ -16,13 +16,14 @@ use super::{
     answer::{self, FormatArgs, answer},
     compared::{MAX_NAMED, Reruns, Stores, any_seed},
     print,
+    rebuilt::Rebuild,
 };
 use crate::{
     analysis::Results,
     error::{Error, Exit},
-    export::bundle::{self, Command, MAX_INPUT, Opened, Rerun, Verified},
+    export::bundle::{self, Attested, Command, Contents, MAX_INPUT, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
-    host::replaced::{Outlives, Readers, replace_with},
+    host::replaced::{Outlives, Readers, replace, replace_with},
     plan::Plan,
     recipe::Request,
     render::{Page, Report},
@@ -61,31 +62,51 @@ struct CreateArgs {
     /// Most MiB of files that jobs read, all together; larger ones are left out and named. 0 leaves all of them out.
     #[arg(long, value_name = "MIB", default_value_t = MAX_INPUT >> 20)]
     input_limit: u64,
+    /// Sign a statement about the archive (in-toto, SLSA provenance) with the secret key in this file, created by `sweep cache keygen`; it is
+    /// written beside the archive, to `NAME.sweep.tar.intoto.jsonl`.
+    #[arg(long, value_name = "FILE")]
+    sign: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("again").args(["rerun", "rebuild"]).multiple(true))]
 pub(super) struct VerifyArgs {
     /// The archive.
     bundle: PathBuf,
-    /// Run this many randomly selected jobs again, with their dependencies, and compare their metrics.
-    #[arg(long, value_name = "N", default_value = "0")]
-    rerun: usize,
+    /// Require a statement about the archive that a key in this file has signed; the file has one public key per line.
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// Run this many randomly selected jobs again, with their dependencies, and compare their metrics. Default: 0, and 3 with `--rebuild`.
+    #[arg(long, value_name = "N")]
+    rerun: Option<usize>,
+    /// Make the Python environments of these jobs anew, with the versions that their records name, and run the jobs in them. `uv` or `pip`
+    /// installs the packages from the registries that are configured here.
+    #[arg(long)]
+    rebuild: bool,
     /// Folder with the input files that the bundle does not have, by their paths from the recipe or by their names.
-    #[arg(long, value_name = "DIR", requires = "rerun")]
+    #[arg(long, value_name = "DIR", requires = "again")]
     inputs: Option<PathBuf>,
     /// Run the bundle's commands without asking for confirmation; they are shown nevertheless.
-    #[arg(long, requires = "rerun")]
+    #[arg(long, requires = "again")]
     yes: bool,
     /// Seed of the random selection.
-    #[arg(long, value_name = "N", requires = "rerun")]
+    #[arg(long, value_name = "N", requires = "again")]
     seed: Option<u64>,
     /// Maximum relative difference of a metric from the bundled one. Times, rates and sizes are not compared.
-    #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
+    #[arg(long, value_name = "PART", default_value = "0.001", requires = "again", value_parser = part)]
     tolerance: f64,
     #[command(flatten)]
     format: FormatArgs,
+}
+
+impl VerifyArgs {
+    /// Number of jobs that run again.
+    fn reruns(&self) -> usize {
+        const WITH_REBUILD: usize = 3;
+        self.rerun.unwrap_or(if self.rebuild { WITH_REBUILD } else { 0 })
+    }
 }
 
 pub(super) fn part(text: &str) -> Result<f64, String> {
@@ -123,20 +144,39 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
         bundle::write(&plan, &request, &store, max_bytes, writer)
     })?;
     let bytes = file.metadata().map_err(Error::io("cannot read the bundle"))?.len();
+    let statement = sign(&file, &contents, args.sign.as_deref())?;
     let open_count = contents.jobs.iter().filter(|job| !job.done).count();
     if args.format.is_json() {
         let (jobs, left_out) = (contents.jobs.len(), &contents.left_out);
-        let fields = json!({ "file": file, "bytes": bytes, "jobs": jobs, "open": open_count, "left_out": left_out });
+        let fields = json!({ "file": file, "bytes": bytes, "jobs": jobs, "open": open_count, "left_out": left_out, "statement": statement });
         answer(&fields, vec![answer::line(results, ["bundle", "verify", &file.display().to_string()])])?;
     } else {
         let (jobs, size) = (count(contents.jobs.len() - open_count, "job"), quantity(bytes as f64, Unit::Bytes));
         print(&format!("{jobs} in {}, {size}\n", file.display()))?;
+        if let Some(statement) = &statement {
+            print(&format!("signed statement in {}\n", statement.display()))?;
+        }
     }
     say_left_out(&contents.left_out, args.input_limit);
     if open_count > 0 {
         say(format_args!("note: {} without a result; the tables say why", count(open_count, "job")));
     }
     Ok(Exit::Done)
+}
+
+/// Writes the signed statement about an archive, and returns its file; `None` without a key.
+fn sign(archive: &Path, contents: &Contents, key: Option<&Path>) -> Result<Option<PathBuf>, Error> {
+    let file = bundle::statement_file(archive);
+    let Some(key) = key else {
+        if file.exists() {
+            say(format_args!("note: {} is about an earlier bundle; `--sign` writes it anew", file.display()));
+        }
+        return Ok(None);
+    };
+    let line = bundle::attest(archive, contents, key)?;
+    replace(&file, line.as_bytes(), Readers::All, Outlives::Process)
+        .map_err(Error::io("cannot write the statement"))?;
+    Ok(Some(file))
 }
 
 /// Names the files that are not in a bundle.
@@ -168,10 +208,11 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let name = args.bundle.display().to_string();
     let draft = bundle.draft().map_err(Error::recipe(name.clone()))?;
     let plan = bundle.plan(draft).map_err(Error::search(name))?;
-    let verification = bundle.verify(&plan)?;
+    let mut verification = bundle.verify(&plan)?;
+    let statements = statements(args, &mut verification)?;
     let is_json = args.format.is_json();
     if !is_json {
-        print(&text(&bundle, &verification, args.rerun > 0))?;
+        print(&text(&bundle, &verification, &statements, args.reruns() > 0))?;
     }
     if contents.sweep != env!("CARGO_PKG_VERSION") {
         let (bundle_version, own_version) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
@@ -180,7 +221,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
         ));
     }
     let is_good = verification.defects.is_empty();
-    let runs_again = is_good && args.rerun > 0;
+    let runs_again = is_good && args.reruns() > 0;
     let reruns = runs_again.then(|| rerun(&bundle, &plan, args, folder.path())).transpose()?;
     let exit = match &reruns {
         _ if !is_good => Exit::Failure,
@@ -189,13 +230,31 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     };
     if is_json {
         let (recipes, environment, sweep) = (&contents.recipes, &contents.environment, &contents.sweep);
+        let good = exit == Exit::Done;
         let verification =
-            VerifiedBundle { recipes, sweep, environment, good: exit == Exit::Done, verified: verification, reruns };
+            VerifiedBundle { recipes, sweep, environment, good, statements, verified: verification, reruns };
         answer(&verification, Vec::new())?;
     } else if let Some(reruns) = &reruns {
         print(&reruns.text())?;
     }
     Ok(exit)
+}
+
+/// The signed statements about a bundle; their defects are those of the bundle.
+fn statements(args: &VerifyArgs, verification: &mut Verified) -> Result<Vec<Attested>, Error> {
+    let (file, trust) = (bundle::statement_file(&args.bundle), args.trust.as_deref());
+    if cfg!(not(feature = "remote")) && trust.is_none() {
+        if file.exists() {
+            say(format_args!("note: {} is not checked: this build has no signatures", file.display()));
+        }
+        return Ok(Vec::new());
+    }
+    let (statements, defects) = bundle::attested(&args.bundle, trust)?;
+    verification.defects.extend(defects);
+    if trust.is_none() && !statements.is_empty() {
+        say(format_args!("note: anyone can sign; `--trust FILE` requires a signature by a key in a file"));
+    }
+    Ok(statements)
 }
 
 /// The JSON output of `sweep bundle verify`.
@@ -207,6 +266,8 @@ struct VerifiedBundle<'a> {
     environment: &'a BTreeMap<String, BTreeSet<String>>,
     /// True if everything agrees.
     good: bool,
+    /// The signed statements about it.
+    statements: Vec<Attested>,
     #[serde(flatten)]
     verified: Verified,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,7 +275,7 @@ struct VerifiedBundle<'a> {
 }
 
 /// The result of a verification. If jobs will run again, their results decide.
-fn text(bundle: &Opened, verification: &Verified, reruns: bool) -> String {
+fn text(bundle: &Opened, verification: &Verified, statements: &[Attested], reruns: bool) -> String {
     let contents = &bundle.contents;
     let mut lines = vec![clean(&contents.recipes.join(", ")).into_owned()];
     for (name, values) in &contents.environment {
@@ -229,6 +290,10 @@ fn text(bundle: &Opened, verification: &Verified, reruns: bool) -> String {
     ));
     let counts = [count(*tables, "table"), count(*figures, "figure"), count(*verdicts, "verdict")];
     lines.push(format!("{} recomputed from the records", counts.join(", ")));
+    lines.extend(statements.iter().map(|Attested { signer, trusted, predicate }| {
+        let trusted = if *trusted { ", a trusted key" } else { "" };
+        format!("signed by {}{trusted}: {}", clean(signer), clean(predicate))
+    }));
     lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
     lines.push(match (defects.len(), reruns) {
         (0, false) => "everything agrees".to_owned(),
@@ -249,11 +314,10 @@ fn rerun(bundle: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     if imported > 0 {
         say(format_args!("note: {} of other programs cannot run again", count(imported, "run")));
     }
-    let wanted_jobs = bundle::sample(plan, &bundled, args.rerun, seed);
-    let Rerun { plan, sample, left: failures } = Rerun::new(bundle, plan, &wanted_jobs);
-    let mut reruns = Reruns::new(seed, failures);
-    if sample.is_empty() {
-        return Ok(reruns);
+    let wanted_jobs = bundle::sample(plan, &bundled, args.reruns(), seed);
+    let mut rerun = Rerun::new(bundle, plan, &wanted_jobs);
+    if rerun.sample.is_empty() {
+        return Ok(Reruns::new(seed, rerun.left));
     }
     let code = bundle.without_code();
     if !code.is_empty() {
@@ -265,17 +329,36 @@ fn rerun(bundle: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
              folder"
         ));
     }
-    confirm(&plan, args.yes)?;
+    let rebuild = args.rebuild.then(|| Rebuild::new(bundle, &rerun.plan, &bundled));
+    confirm(&rerun.plan, rebuild.as_ref(), args.yes)?;
+    if let Some(rebuild) = &rebuild {
+        rerun = rebuild.make(rerun, folder);
+    }
+    let Rerun { plan, sample, left } = rerun;
+    let mut reruns = Reruns::new(seed, left);
+    if sample.is_empty() {
+        return Ok(reruns);
+    }
     let stores = Stores { then: &bundled, again: &folder.join("again") };
     reruns.run(&plan, &sample, stores, bundle.contents.backend, args.tolerance)?;
+    if rebuild.is_some() {
+        reruns.compare_environments(bundle, &plan, stores)?;
+    }
     Ok(reruns)
 }
 
-/// Shows the commands of a bundle, and requests confirmation to run them.
-fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
+/// Shows the commands of a bundle and the packages of its environments, and requests confirmation to run and install them.
+fn confirm(plan: &Plan, rebuild: Option<&Rebuild>, yes: bool) -> Result<(), Error> {
     let commands = bundle::commands(plan);
-    if commands.is_empty() {
+    let installed = rebuild.map(Rebuild::lines).unwrap_or_default();
+    if commands.is_empty() && installed.is_empty() {
         return Ok(());
+    }
+    if !installed.is_empty() {
+        say(format_args!(
+            "these packages are installed into new environments, from the registries that are configured here:"
+        ));
+        installed.iter().for_each(|line| say(format_args!("  {}", clean(line))));
     }
     say(format_args!("the bundle's jobs run these commands, as you, with your files and your network:"));
     for Command { jobs, run, env } in &commands {

@@ -1,6 +1,7 @@
 //! Jobs that ran again, compared with their records.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -10,9 +11,10 @@ use sweep_job::Backend;
 
 use crate::{
     error::{Error, Exit},
-    export::bundle::{Compared, Differing},
+    export::bundle::{Compared, Differing, Opened},
     format::{clean, count, say},
     plan::{JobId, Plan},
+    record::Environment,
     run::Disposition,
     session::run_jobs,
     store::Store,
@@ -29,6 +31,9 @@ pub(super) struct Reruns {
     jobs: Vec<RerunJob>,
     /// Selected jobs that cannot run again here.
     left_out: Vec<LeftOut>,
+    /// Parts of the environments of jobs that are not as in their records; only of environments that were made anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<Vec<OtherPart>>,
     /// The signal that stopped the jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<i32>,
@@ -53,6 +58,14 @@ enum Outcome {
     Unknown,
 }
 
+/// A program, a library or a package that is not as in the record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct OtherPart {
+    part: String,
+    then: Vec<String>,
+    now: Vec<String>,
+}
+
 #[derive(Debug, Serialize)]
 struct LeftOut {
     job: String,
@@ -75,7 +88,7 @@ impl Reruns {
     /// No job yet; `left` are those that cannot run again, each with the reason.
     pub(super) fn new(seed: u64, left: Vec<(String, String)>) -> Self {
         let left_out = left.into_iter().map(|(job, reason)| LeftOut { job, reason }).collect();
-        Self { seed, jobs: Vec::new(), left_out, interrupted: None }
+        Self { seed, jobs: Vec::new(), left_out, environment: None, interrupted: None }
     }
 
     /// Runs all jobs of a plan, and compares those of `sample` with their records.
@@ -102,6 +115,59 @@ impl Reruns {
         Ok(())
     }
 
+    /// Compares the environments in which the jobs of a plan ran with those of a bundle's records.
+    pub(super) fn compare_environments(
+        &mut self,
+        bundle: &Opened,
+        plan: &Plan,
+        stores: Stores<'_>,
+    ) -> Result<(), Error> {
+        let now = Store::open(stores.again)?;
+        let mut parts = BTreeSet::new();
+        for (_, job) in plan.jobs() {
+            let (Some(then_record), Some(now_record)) = (stores.then.get(job.key)?, now.get(job.key)?) else {
+                continue;
+            };
+            let id = now_record.provenance.conditions.as_ref().and_then(|conditions| conditions.environment.as_deref());
+            let (Some(then), Some(now)) = (bundle.environment(&then_record), id.and_then(|id| now.environment(id)))
+            else {
+                continue;
+            };
+            let differences = Environment::differences(&[&then], &[&now]);
+            parts.extend(differences.into_iter().map(|(part, [then, now])| OtherPart { part, then, now }));
+        }
+        self.environment = Some(parts.into_iter().collect());
+        Ok(())
+    }
+
+    /// The lines about environments that were made anew.
+    fn environment_lines(&self) -> Vec<String> {
+        const MAX_LINES: usize = 8;
+        let Some(parts) = self.environment.as_deref().filter(|_| !self.jobs.is_empty()) else { return Vec::new() };
+        if parts.is_empty() {
+            return vec!["the environments are those of the records, as far as they were observed".to_owned()];
+        }
+        let is_package = |part: &&OtherPart| part.part.starts_with("package ");
+        let packages = parts.iter().filter(is_package).count();
+        let others = parts.len() - packages;
+        let mut lines = vec![format!(
+            "not as in the records: {}, and {} of the system (programs, libraries, containers), which are not made anew",
+            count(packages, "package"),
+            count(others, "part")
+        )];
+        let list = |values: &[String]| {
+            if values.is_empty() { "none".to_owned() } else { clean(&values.join(", ")).into_owned() }
+        };
+        let ordered = parts.iter().filter(is_package).chain(parts.iter().filter(|part| !is_package(part)));
+        lines.extend(ordered.take(MAX_LINES).map(|OtherPart { part, then, now }| {
+            format!("    {}: {} then, {} now", clean(part), list(then), list(now))
+        }));
+        if parts.len() > MAX_LINES {
+            lines.push(format!("    and {} more; `--format json` has all of them", parts.len() - MAX_LINES));
+        }
+        lines
+    }
+
     /// The exit status: a job that cannot run again confirms nothing.
     pub(super) fn exit(&self) -> Exit {
         if let Some(signal) = self.interrupted {
@@ -121,6 +187,7 @@ impl Reruns {
         if !self.jobs.is_empty() {
             lines.push(Tally::of(&self.jobs).text(self.jobs.len()));
         }
+        lines.extend(self.environment_lines());
         let left = self.left_out.iter();
         lines.extend(
             left.map(|LeftOut { job, reason }| format!("✗ {} cannot run again here: {}", clean(job), clean(reason))),

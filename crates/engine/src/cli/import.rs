@@ -8,19 +8,27 @@ use std::{
 
 use clap::Args;
 use fs_err as fs;
+use serde::Serialize;
 
-use super::{ChangeArgs, Prepared, init::unchanged, print};
+use super::{
+    ChangeArgs, Prepared,
+    answer::{self, FormatArgs, answer},
+    best::{BestArgs, best},
+    init::unchanged,
+    print, report,
+};
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quoted_path, say},
     import::{self, Earlier, End, Kind, Run, Runs, Study, Wishes},
     init::InitError,
+    render::ReportData,
     store::Store,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// The kind of the store, which is found without it (wandb, mlflow, trackio, tensorboard, csv, optuna or hydra), and the folder or file.
+    /// The kind of the store, which is found without it (wandb, mlflow, trackio, tensorboard, csv, optuna, hydra or neptune), and the folder or file.
     #[arg(value_name = "[KIND] PATH", num_args = 1..=2, required = true)]
     store: Vec<PathBuf>,
     /// The recipe to write; a file beside it, `NAME.runs.yaml`, has the runs. Default: the name of the store.
@@ -35,6 +43,8 @@ pub(super) struct ImportArgs {
     /// The metrics of the table, the most important one first; for CSV the columns with metrics. Default: those with usual names first.
     #[arg(long = "metric", value_name = "NAME,…", value_delimiter = ',')]
     metrics: Vec<String>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// The files of a study.
@@ -66,21 +76,182 @@ pub(super) fn import(results: &Path, args: &ImportArgs) -> Result<Exit, Error> {
         let text = study.recipe(&files.name, &names[0], &names[1]);
         written(results, &files.study, &text)?;
     }
-    print(&summary(&files, &about, &found, stored))?;
+    let mut notices = changes(&files, removals, stored);
+    notices.extend(found.notices.iter().chain(&study.notices).cloned());
+    if is_kept {
+        notices.extend(kept(&study, &files)?);
+    }
+    let import =
+        Import { kind, source: &source, about: &about, files: &files, found: &found, study: &study, stored, is_kept };
+    import.tell(results, notices, args.format)?;
+    Ok(Exit::Done)
+}
+
+/// A finished import.
+struct Import<'a> {
+    kind: Kind,
+    /// The program and the name of the store.
+    source: &'a str,
+    /// The number of runs and the source.
+    about: &'a str,
+    files: &'a Files,
+    found: &'a Runs,
+    study: &'a Study,
+    stored: import::Stored,
+    /// True if the study's recipe is that of an earlier import.
+    is_kept: bool,
+}
+
+impl Import<'_> {
+    /// Configurations of which the table is printed; of more, the best are.
+    const MAX_ROWS: usize = 40;
+
+    /// Prints the numbers of runs, the table, what the runs can decide, and the next commands.
+    fn tell(&self, results: &Path, mut notices: Vec<String>, format: FormatArgs) -> Result<(), Error> {
+        let ends = Ends::of(&self.found.runs);
+        if !format.is_json() {
+            print(&summary(self.files, self.about, &ends, self.stored))?;
+        }
+        tell(self.found, &notices);
+        let reports = self.report(results, format.is_json(), &mut notices)?;
+        let advice = import::advise(&self.found.runs, self.study);
+        if format.is_json() {
+            return self.answer(results, ends, reports, &notices, &advice);
+        }
+        for sentence in advice {
+            print(&format!("{sentence}\n"))?;
+        }
+        say(format_args!("next: sweep report {}", quoted_path(&self.files.study)));
+        Ok(())
+    }
+
+    /// Prints the table of the study, or the best configurations of many; for JSON, returns the report.
+    fn report(&self, results: &Path, is_json: bool, notices: &mut Vec<String>) -> Result<Vec<ReportData>, Error> {
+        let file = &self.files.study;
+        let ranked = self.study.metrics.first().filter(|metric| self.study.better(metric).is_some());
+        let number = self.study.configurations();
+        let result = match ranked {
+            _ if number <= Self::MAX_ROWS => report::of_recipe(results, file, is_json),
+            Some(metric) if !is_json => {
+                say(format_args!("the best of {} by {}:", count(number, "configuration"), clean(metric)));
+                best(results, &BestArgs::of(file, metric)).map(|_| Vec::new())
+            }
+            _ => Ok(Vec::new()),
+        };
+        match result {
+            // The recipe belongs to the user, and may have axes that the runs do not have any more.
+            Err(error) if self.is_kept => {
+                let notice = format!("{} has no report: {}", file.display(), error.parts().0);
+                say(format_args!("note: {}", clean(&notice)));
+                notices.push(notice);
+                Ok(Vec::new())
+            }
+            result => result,
+        }
+    }
+
+    fn answer(
+        &self,
+        results: &Path,
+        runs: Ends,
+        reports: Vec<ReportData>,
+        notices: &[String],
+        advice: &[String],
+    ) -> Result<(), Error> {
+        let Self { kind, files, found, study, stored, .. } = self;
+        let imported = Imported {
+            recipe: &files.study,
+            runs_file: &files.runs,
+            kind: kind.word(),
+            source: self.source,
+            runs,
+            records: *stored,
+            axes: study.axes.iter().map(|(param, axis)| AxisOf { axis, param }).collect(),
+            metrics: &study.metrics,
+            skipped: found.skipped.iter().map(|(reason, runs)| Skipped { reason, runs: *runs }).collect(),
+            notices,
+            advice,
+            reports,
+        };
+        let file = files.study.display().to_string();
+        let mut next = vec![answer::line(results, ["report", &file])];
+        let ranked = study.metrics.first().filter(|metric| study.better(metric).is_some());
+        next.extend(ranked.map(|metric| answer::line(results, ["best", &file, "--by", metric])));
+        answer(&imported, next)
+    }
+}
+
+/// The JSON output of `sweep import`.
+#[derive(Serialize)]
+struct Imported<'a> {
+    recipe: &'a Path,
+    runs_file: &'a Path,
+    /// The kind of the store, as on the command line.
+    kind: &'a str,
+    /// The program and the name of the store.
+    source: &'a str,
+    runs: Ends,
+    records: import::Stored,
+    axes: Vec<AxisOf<'a>>,
+    /// The metrics of the table, the most important one first.
+    metrics: &'a [String],
+    skipped: Vec<Skipped<'a>>,
+    notices: &'a [String],
+    /// Sentences about seeds, and about the comparison of the two best configurations.
+    advice: &'a [String],
+    /// The report, unless the study has many configurations.
+    reports: Vec<ReportData>,
+}
+
+/// An axis of the study, and the parameter at the source.
+#[derive(Serialize)]
+struct AxisOf<'a> {
+    axis: &'a str,
+    param: &'a str,
+}
+
+/// Runs that are left out.
+#[derive(Serialize)]
+struct Skipped<'a> {
+    reason: &'a str,
+    runs: usize,
+}
+
+/// Numbers of runs by their ends.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Ends {
+    finished: usize,
+    failed: usize,
+    running: usize,
+    /// Finished runs with a metric without a finite value.
+    diverged: usize,
+}
+
+impl Ends {
+    fn of(runs: &[Run]) -> Self {
+        let failed = runs.iter().filter(|run| matches!(run.end, End::Failed(_))).count();
+        let running = runs.iter().filter(|run| run.end == End::Running).count();
+        let diverged = runs.iter().filter(|run| is_diverged(run)).count();
+        Self { finished: runs.len() - failed - running, failed, running, diverged }
+    }
+}
+
+/// Sentences about runs of the import before.
+fn changes(files: &Files, removals: usize, stored: import::Stored) -> Vec<String> {
+    let mut sentences = Vec::new();
     if removals > 0 {
         let file = files.runs.display();
-        say(format_args!("note: {} not in the store any more, and {file} leaves them out", of_earlier(removals)));
+        sentences.push(format!("{} not in the store any more, and {file} leaves them out", of_earlier(removals)));
     }
     if stored.again > 0 {
         let runs = count(stored.again, "run");
         let recipe = quoted_path(&files.study);
-        say(format_args!(
-            "note: {runs} that did not change got a second record, because the choice of parameters did; `sweep query {recipe}` has only \
+        sentences.push(format!(
+            "{runs} that did not change got a second record, because the choice of parameters did; `sweep query {recipe}` has only \
              the new ones"
         ));
     }
-    tell(&found, &study, &files, is_kept)?;
-    Ok(Exit::Done)
+    sentences
 }
 
 /// The kind of the store and its path.
@@ -144,11 +315,9 @@ fn of_earlier(number: usize) -> String {
 }
 
 /// The numbers of runs.
-fn summary(files: &Files, about: &str, found: &Runs, stored: import::Stored) -> String {
-    let failed = found.runs.iter().filter(|run| matches!(run.end, End::Failed(_))).count();
-    let running = found.runs.iter().filter(|run| run.end == End::Running).count();
-    let diverged = found.runs.iter().filter(|run| is_diverged(run)).count();
-    let ends = [(found.runs.len() - failed - running, "finished"), (failed, "failed"), (running, "not ended")];
+fn summary(files: &Files, about: &str, ends: &Ends, stored: import::Stored) -> String {
+    let Ends { finished, failed, running, diverged } = *ends;
+    let ends = [(finished, "finished"), (failed, "failed"), (running, "not ended")];
     let ends: Vec<String> =
         ends.iter().filter(|(number, _)| *number > 0).map(|(number, word)| format!("{number} {word}")).collect();
     let diverged = if diverged > 0 { format!(" ({diverged} with values that are not finite)") } else { String::new() };
@@ -161,32 +330,30 @@ fn is_diverged(run: &Run) -> bool {
     run.end == End::Finished && run.series.values().any(|points| points.last.is_some_and(|last| !last.is_finite()))
 }
 
-/// Prints what is left out or has another form, what the runs can decide, and the next command.
-fn tell(found: &Runs, study: &Study, files: &Files, is_kept: bool) -> Result<(), Error> {
+/// Prints the reasons for runs that are left out, and the notices.
+fn tell(found: &Runs, notices: &[String]) {
     let skipped: usize = found.skipped.values().sum();
     if skipped > 0 {
         let reasons: Vec<String> =
             found.skipped.iter().map(|(reason, number)| format!("{number}: {}", clean(reason))).collect();
         say(format_args!("{skipped} of {} skipped: {}", count(found.runs.len() + skipped, "run"), reasons.join("; ")));
     }
-    for notice in found.notices.iter().chain(&study.notices) {
+    for notice in notices {
         say(format_args!("note: {}", clean(notice)));
     }
-    if is_kept {
-        let text = fs::read_to_string(&files.study).map_err(Error::io("cannot read the recipe"))?;
-        let absent: Vec<&str> =
-            study.configuration().map(|(_, axis)| axis.as_str()).filter(|axis| !names(&text, axis)).collect();
-        let file = files.study.display();
-        say(format_args!("note: {file} stays as it is"));
-        if !absent.is_empty() {
-            say(format_args!("note: its tables average over {}, which {file} does not name", absent.join(", ")));
-        }
+}
+
+/// Sentences about a study's recipe that an earlier import has written.
+fn kept(study: &Study, files: &Files) -> Result<Vec<String>, Error> {
+    let text = fs::read_to_string(&files.study).map_err(Error::io("cannot read the recipe"))?;
+    let absent: Vec<&str> =
+        study.configuration().map(|(_, axis)| axis.as_str()).filter(|axis| !names(&text, axis)).collect();
+    let file = files.study.display();
+    let mut sentences = vec![format!("{file} stays as it is")];
+    if !absent.is_empty() {
+        sentences.push(format!("its tables average over {}, which {file} does not name", absent.join(", ")));
     }
-    for sentence in import::advise(&found.runs, study) {
-        print(&format!("{sentence}\n"))?;
-    }
-    say(format_args!("next: sweep report {}", quoted_path(&files.study)));
-    Ok(())
+    Ok(sentences)
 }
 
 /// True if a recipe has a word outside of comments, its name and that of the recipe which it extends.

@@ -5,17 +5,20 @@ use std::{
     path::Path,
 };
 
+use sweep_job::Unit;
+
 use super::{
     Prepared,
-    run::{self, RunArgs},
+    run::{self as command, RunArgs},
     script::{self, Study, Subject},
 };
 use crate::{
     error::{Error, Exit},
-    format::{count, say},
+    format::{count, duration, quantity, say},
     init::{self as recipes, Measurement, Wish},
     plan::{JobId, Plan, Point},
     recipe::Step,
+    run::{self, History},
     store::Store,
 };
 
@@ -35,7 +38,9 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
             count(runs.len(), "job"),
             count(waiting_count, "job")
         ));
-        let outcome = run::run(results, &args)?;
+        let jobs: Vec<JobId> = runs.into_iter().collect();
+        say(format_args!("{}", cost(&plan, &store, &jobs, args.jobs)?));
+        let outcome = command::run(results, &args)?;
         return outcome.exit_after_answer(results, &args);
     }
     let measurement = of_command(&plan, &store, &recipe, std::mem::take(&mut args.command))?;
@@ -43,6 +48,10 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
     let name = format!("{}-{program}", plan.studies.first().map_or("measure", |study| study.recipe.name.as_str()));
     let study = Study::new(results, Subject::Files(measurement), name, Wish { waits: true, ..Wish::default() }, None);
     args.only.only = vec![study.name.clone()];
+    study.write()?;
+    let Prepared { plan, .. } = args.changes.prepare(results, &[study.file.clone()], &args.only.only, false)?;
+    let jobs: Vec<JobId> = plan.selection()?.into_iter().filter(|id| !store.contains(plan.job(*id).key)).collect();
+    say(format_args!("{}", cost(&plan, &store, &jobs, args.jobs)?));
     script::run_study(results, args, study)
 }
 
@@ -54,6 +63,32 @@ pub(super) fn ready(plan: &Plan, store: &Store, selected_jobs: &HashSet<JobId>) 
         !lists.is_empty() && lists.iter().all(|list| plan.list(*list).iter().all(is_done)) && !is_done(id)
     };
     selected_jobs.iter().copied().filter(is_ready).collect()
+}
+
+/// The cost of measuring jobs, before they run: their duration on this machine by that of earlier jobs of their steps, and the bytes of the
+/// files that needed jobs keep. `at_once` is the largest number of jobs at once.
+fn cost(plan: &Plan, store: &Store, jobs: &[JobId], at_once: Option<u16>) -> Result<String, Error> {
+    let (limits, _) = run::allocation::share(None, at_once.map(usize::from));
+    let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
+    let time = match history.duration(plan, jobs, &limits) {
+        _ if jobs.is_empty() => String::new(),
+        Some(seconds) => format!(", about {}", duration(seconds)),
+        None => ", for an unknown time, because no job of their step has a record".to_owned(),
+    };
+    let own: HashSet<JobId> = jobs.iter().copied().collect();
+    let mut bytes = 0;
+    for id in plan.with_needs(jobs.iter().copied()).into_iter().filter(|id| !own.contains(id)) {
+        let key = plan.job(id).key;
+        let Some(record) = store.get(key)? else { continue };
+        let files = record.outcome.artifacts.values().map(|file| store.files(key).join(file));
+        bytes += files
+            .filter_map(|file| file.metadata().ok())
+            .filter(|data| data.is_file())
+            .map(|data| data.len())
+            .sum::<u64>();
+    }
+    let kept = quantity(bytes as f64, Unit::Bytes);
+    Ok(format!("cost: {} to run{time}; kept files that they can read: {kept}", count(jobs.len(), "job")))
 }
 
 /// The measurement of the finished jobs of a step by a command line.

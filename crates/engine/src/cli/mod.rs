@@ -30,6 +30,7 @@ mod nearby;
 mod plan;
 mod propose;
 mod query;
+mod rebuilt;
 mod remote;
 mod report;
 mod rerun;

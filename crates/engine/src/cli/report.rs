@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{
     Prepared, RecipeArgs,
     answer::{self, TableFormat, answer},
+    init::unchanged,
     print,
     run::{Ended, RunArgs},
 };
@@ -104,6 +105,15 @@ pub(super) fn report_again(results: &Path, run: &RunArgs, outcome: &mut Ended) -
     output.print()?;
     outcome.reports = output.data;
     Ok(())
+}
+
+/// Prints the report of a recipe whose jobs are done, and writes its page; for JSON, returns its tables instead.
+pub(super) fn of_recipe(results: &Path, recipe: &Path, is_json: bool) -> Result<Vec<ReportData>, Error> {
+    let Prepared { plan, .. } = unchanged().prepare(results, &[recipe.to_owned()], &[], false)?;
+    let format = if is_json { TableFormat::Json } else { TableFormat::Term };
+    let output = Made::new(results, &plan, &Store::open(results)?, format)?;
+    output.print()?;
+    Ok(output.data)
 }
 
 /// True if a job has no record that a run would make.

@@ -46,7 +46,7 @@ pub(super) struct RunArgs {
     pub(super) only: OnlyArgs,
     /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.
     #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    pub(super) jobs: Option<u16>,
     /// Stop at the first failure, instead of running the jobs that do not need the failed job.
     #[arg(long, overrides_with = "keep_going")]
     fail_fast: bool,

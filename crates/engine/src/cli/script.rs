@@ -130,7 +130,7 @@ impl Study {
     }
 
     /// Writes the recipe.
-    fn write(&self) -> Result<(), Error> {
+    pub(super) fn write(&self) -> Result<(), Error> {
         let text = match &self.subject {
             Subject::Script(script, found) => recipes::text(script, found, &self.name, &self.file, &self.wish)?.0,
             Subject::Command { argv, folder } => recipes::command(argv, folder, &self.name, &self.wish)?,

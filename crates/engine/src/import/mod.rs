@@ -1,7 +1,7 @@
 //! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` makes records of them.
 //!
 //! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file of its own (`csv.rs`, `mlflow.rs`, `wandb.rs`,
-//! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`). `sqlite/` reads databases, `lenient.rs` texts and JSON as Python writes them.
+//! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `neptune.rs`). `sqlite/` reads databases, `lenient.rs` texts and JSON as Python writes them.
 //! `study.rs` decides which parameters are axes and writes the recipe, `outcome.rs` makes the outcome of a record, `records.rs` writes
 //! records to the store, `earlier.rs` reads the runs of the import before, and `advice.rs` says what a comparison of the best two configurations would need.
 //!
@@ -14,6 +14,7 @@ mod earlier;
 mod hydra;
 mod lenient;
 mod mlflow;
+mod neptune;
 mod optuna;
 mod outcome;
 mod records;

@@ -21,7 +21,7 @@ use crate::{
 const WRITERS: usize = 8;
 
 /// Numbers of records.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Stored {
     /// Records that were written.
     pub new: usize,

@@ -3,7 +3,7 @@
 use std::{io::Read as _, path::Path};
 
 use super::{
-    ImportError, Runs, csv, hydra, mlflow, optuna,
+    ImportError, Runs, csv, hydra, mlflow, neptune, optuna,
     sqlite::{Database, SqliteError, State},
     tensorboard, trackio, wandb,
 };
@@ -25,11 +25,13 @@ pub enum Kind {
     Optuna,
     /// Folders of jobs of Hydra.
     Hydra,
+    /// Parquet files of Neptune's exporter.
+    Neptune,
 }
 
 impl Kind {
     /// The words of the command line, and the names of the programs.
-    pub const ALL: [(&'static str, &'static str, Self); 7] = [
+    pub const ALL: [(&'static str, &'static str, Self); 8] = [
         ("wandb", "Weights & Biases", Self::Wandb),
         ("mlflow", "MLflow", Self::Mlflow),
         ("trackio", "trackio", Self::Trackio),
@@ -37,6 +39,7 @@ impl Kind {
         ("csv", "CSV", Self::Csv),
         ("optuna", "Optuna", Self::Optuna),
         ("hydra", "Hydra", Self::Hydra),
+        ("neptune", "Neptune", Self::Neptune),
     ];
 
     /// The kind of a word.
@@ -95,7 +98,8 @@ type Detector = (Kind, fn(&Path) -> bool);
 /// Finds the kind of store that a path has.
 pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
     std::fs::metadata(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
-    let records: [Detector; 2] = [(Kind::Mlflow, mlflow::detects), (Kind::Wandb, wandb::detects)];
+    let records: [Detector; 3] =
+        [(Kind::Mlflow, mlflow::detects), (Kind::Wandb, wandb::detects), (Kind::Neptune, neptune::detects)];
     let mut kinds: Vec<Kind> = records.iter().filter(|(_, detects)| detects(path)).map(|(kind, _)| *kind).collect();
     for database in databases(path)? {
         let kind = settled(&database, &mut || Ok(kind_of_database(&Database::open(&database)?)))?;
@@ -122,13 +126,14 @@ pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
     Err(ImportError::Unknown(path.to_owned()))
 }
 
-/// Reads the runs of a store. `metrics` names the columns of a CSV file that are metrics.
+/// Reads the runs of a store. `metrics` names the columns of a CSV file, and the single values of Neptune, that are metrics.
 pub fn read(kind: Kind, path: &Path, metrics: &[String]) -> Result<Runs, ImportError> {
     std::fs::metadata(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
     let mut runs = match kind {
         Kind::Csv => csv::read(path, metrics)?,
         Kind::Wandb => wandb::read(path)?,
         Kind::Hydra => hydra::read(path)?,
+        Kind::Neptune => neptune::read(path, metrics)?,
         Kind::Tensorboard => tensorboard::read(path)?,
         Kind::Mlflow if mlflow::detects(path) => {
             let mut runs = mlflow::read(path)?;

@@ -100,6 +100,14 @@ impl Study {
         self.axes.iter().filter(|(_, axis)| axis != SEED)
     }
 
+    /// Number of different configurations.
+    pub fn configurations(&self) -> usize {
+        let of_run = |params: &BTreeMap<String, Value>| -> Vec<Option<String>> {
+            self.configuration().map(|(name, _)| params.get(name).map(Value::to_string)).collect()
+        };
+        self.params.iter().map(of_run).collect::<BTreeSet<_>>().len()
+    }
+
     /// The parameter with the seed, if it varies.
     pub fn seed(&self) -> Option<&str> {
         self.axes.iter().find(|(_, axis)| axis == SEED).map(|(name, _)| name.as_str())

@@ -30,7 +30,7 @@ pub type Output<'a> = &'a mut (dyn Write + Send);
 
 impl Heading {
     /// Its name, with the unit if that is no base unit and the name does not say it.
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         let Self { name, unit, .. } = self;
         let is_said = *unit == unit.base() || Unit::implied(name) == Some(*unit);
         if is_said { name.clone() } else { format!("{name} ({unit})") }

@@ -107,7 +107,7 @@ impl SessionError {
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_)) => true,
             Self::NotShared
             | Self::Device(DeviceError::Probe(_))
-            | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
+            | Self::Remote(RemoteError::Broken(..) | RemoteError::Envelope(_) | RemoteError::Local(_))
             | Self::Store(_)
             | Self::Search { .. }
             | Self::Io { .. } => false,

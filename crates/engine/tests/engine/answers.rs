@@ -71,6 +71,7 @@ fn assert_fields(answer: &Value, fields: &str) {
 #[test]
 fn every_command_answers_with_one_object_and_commands_that_exist() {
     let sandbox = study();
+    sandbox.write("runs.csv", "lr,seed,loss\n1,0,3\n1,1,2\n2,0,4\n2,1,5\n");
     let job = "train/variant=1,seed=0";
     let calls: &[(&[&str], i32, &str)] = &[
         (&["plan", "recipe.yaml"], 0, "format recipes request warnings jobs"),
@@ -108,6 +109,7 @@ fn every_command_answers_with_one_object_and_commands_that_exist() {
         (&["devices"], 0, "devices rejected"),
         (&["tasks"], 0, "tasks"),
         (&["tasks", "mock"], 0, "name parameters metrics"),
+        (&["import", "runs.csv"], 0, "recipe kind source runs records axes metrics skipped notices advice"),
         (&["ledger"], 0, "questions rate"),
         (&["ledger", "verify"], 0, "entries defects"),
     ];

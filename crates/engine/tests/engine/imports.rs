@@ -58,7 +58,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_store_becomes_a_table_with_intervals_by_two_commands() {
+fn every_store_becomes_a_table_with_intervals_by_one_command() {
     // The runs that have a value, and all of them.
     let stores = [
         ("mlruns", "MLflow", 8),
@@ -69,6 +69,7 @@ fn every_store_becomes_a_table_with_intervals_by_two_commands() {
         ("trackio", "trackio", 7),
         ("multirun", "Hydra", 6),
         ("runs", "TensorBoard", 6),
+        ("neptune", "Neptune", 8),
     ];
     for (name, program, number) in stores {
         let sandbox = Sandbox::new();
@@ -76,6 +77,8 @@ fn every_store_becomes_a_table_with_intervals_by_two_commands() {
         let begin = format!("study.yaml: {number} runs of {program}, `{name}`: ");
         assert!(ended.stdout.starts_with(&begin), "{}", ended.stdout);
         assert!(ended.stdout.contains("3 seeds in 2 configurations"), "{}", ended.stdout);
+        let shown = if name == "multirun" { "1.110 ± 0.025" } else { "1.277 ± 0.025" };
+        assert!(ended.stdout.contains(shown), "one command shows the table: {}", ended.stdout);
         let records = sandbox.records();
         assert_eq!(records.len(), number, "{name}");
         let all: Vec<&Value> = records.values().collect();
@@ -98,7 +101,6 @@ fn every_store_becomes_a_table_with_intervals_by_two_commands() {
         }
         assert!(rows(&sandbox, "study.yaml") >= 2, "{name}");
         let report = sandbox.sweep(&["report", "study.yaml"]).stdout;
-        let shown = if name == "multirun" { "1.110 ± 0.025" } else { "1.277 ± 0.025" };
         assert!(report.contains(shown), "{name}: {report}");
         assert!(report.contains(&format!("records imported from {program}, `{name}`; `sweep` did not run them")));
         let curves = all.iter().filter(|record| record["outcome"]["curves"].as_object().is_some()).count();
@@ -245,6 +247,91 @@ fn runs_cannot_be_run_and_the_message_names_the_remedy() {
     assert_eq!(run.code, Some(5), "{}", run.stderr);
     let all = format!("{}{}", run.stdout, run.stderr);
     assert!(all.contains("import it again with `sweep import tensorboard`"), "{all}");
+}
+
+#[test]
+fn an_export_of_neptune_has_its_ends_and_says_which_parts_are_left_out() {
+    let sandbox = Sandbox::new();
+    // A project, the folder of the projects, and the folder above, which has files of the runs, too.
+    let projects = Path::new(&store("import/neptune")).to_owned();
+    let project = fs_err::read_dir(&projects).unwrap().next().unwrap().unwrap().path();
+    copied(&projects, &sandbox.path("exports/data"));
+    fs_err::create_dir_all(sandbox.path("exports/files")).unwrap();
+    for (index, path) in [project.display().to_string(), "exports".to_owned()].iter().enumerate() {
+        let found = imported(&sandbox, &["neptune", path, "-o", &format!("{index}.yaml")]);
+        assert!(found.stdout.contains("7 finished, 1 failed (1 with values that are not finite)"), "{}", found.stdout);
+    }
+    let ended = imported(&sandbox, &[&projects.display().to_string(), "-o", "study.yaml"]);
+    for expected in [
+        "2 of 10 runs skipped: 1: in the trash at its source; 1: its export is not finished",
+        "8 attributes of Neptune's own are left out: `sys/`, `monitoring/` and `source_code/`",
+        "steps of `grid/share` are not whole numbers: the points are numbered from 0",
+    ] {
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    }
+    let records = sandbox.records();
+    let first = records.values().find(|record| record["outcome"]["facts"]["run"] == "DIG-1").unwrap();
+    let params = &first["params"]["params"];
+    assert_eq!(params["project"], "team/digits");
+    assert_eq!((&params["lr"], &params["seed"], &params["opt.name"]), (&0.1.into(), &0.into(), &"adam".into()));
+    let outcome = &first["outcome"];
+    assert_eq!(outcome["curves"]["val/loss"]["at"], serde_json::json!([0, 1, 2]), "the parts are in order");
+    assert_eq!(outcome["metrics"]["test/acc"]["value"], 0.89, "a single value with a usual name is a metric");
+    assert!(outcome["curves"].get("monitoring/0/cpu").is_none());
+    assert_eq!(
+        (&first["provenance"]["started"], &first["provenance"]["seconds"]),
+        (&"2026-11-26T12:00:00Z".into(), &2.5.into())
+    );
+}
+
+#[test]
+fn a_file_that_is_none_of_neptune_is_named() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("exports/p");
+    fs_err::create_dir_all(&folder).unwrap();
+    let items = Path::new(&store("items.parquet")).to_owned();
+    fs_err::copy(&items, folder.join("a_part_0.parquet")).unwrap();
+    let ended = sandbox.sweep(&["import", "exports"]);
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stderr.contains("no runs of Neptune are there (1 left out: a file of the run cannot be read)"),
+        "{}",
+        ended.stderr
+    );
+    let ended = sandbox.sweep(&["import", "neptune", &items.display().to_string()]);
+    assert!(ended.stderr.contains("it has no files `RUN_part_0.parquet`"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_answer_as_json_has_the_study_and_all_that_is_said() {
+    let sandbox = Sandbox::new();
+    let ended = imported(&sandbox, &[&store("import/neptune"), "-o", "study.yaml", "--format", "json"]);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&answer["recipe"], &answer["kind"]), (&"study.yaml".into(), &"neptune".into()));
+    assert_eq!(answer["runs"], serde_json::json!({ "finished": 7, "failed": 1, "running": 0, "diverged": 1 }));
+    assert_eq!((&answer["records"]["new"], &answer["records"]["known"]), (&8.into(), &0.into()));
+    assert!(answer["axes"].as_array().unwrap().contains(&serde_json::json!({ "axis": "lr", "param": "lr" })));
+    assert_eq!(answer["skipped"].as_array().unwrap().len(), 2);
+    assert!(answer["reports"][0]["tables"][0]["cells"].as_array().unwrap().len() > 2, "{answer}");
+    assert!(answer["advice"][0].as_str().unwrap().contains("3 seeds in 2 configurations"), "{answer}");
+    assert!(ended.stderr.contains(answer["notices"][0].as_str().unwrap()), "{}", ended.stderr);
+    assert_eq!(answer["next"][0], "sweep report study.yaml");
+}
+
+#[test]
+fn of_many_configurations_the_best_are_shown_and_a_recipe_that_no_longer_fits_is_named() {
+    let sandbox = Sandbox::new();
+    let rows: Vec<String> = (0..41).map(|lr| format!("{lr},0,{}\n{lr},1,{}\n", lr + 2, lr + 3)).collect();
+    sandbox.write("n.csv", &format!("lr,seed,loss\n{}", rows.concat()));
+    let ended = imported(&sandbox, &["n.csv"]);
+    assert!(ended.stderr.contains("the best of 41 configurations by loss:"), "{}", ended.stderr);
+    let ranks = ended.stdout.lines().filter(|line| line.trim_start().starts_with("10 ")).count();
+    assert_eq!((ranks, ended.stdout.contains("2.5")), (1, true), "{}", ended.stdout);
+    let study = sandbox.read("n.yaml");
+    sandbox.write("n.yaml", &study.replace("rows: [lr]", "rows: [width]"));
+    sandbox.write("n.csv", "lr,seed,loss\n0,0,2\n0,1,3\n1,0,3\n1,1,4\n");
+    let ended = imported(&sandbox, &["n.csv"]);
+    assert!(ended.stderr.contains("note: n.yaml has no report: "), "{}", ended.stderr);
 }
 
 #[test]

@@ -78,6 +78,7 @@ mod query;
 #[cfg(feature = "remote")]
 mod ray;
 mod reads;
+mod rebuilds;
 #[cfg(feature = "remote")]
 mod remote;
 mod replication;
@@ -102,6 +103,7 @@ mod skill;
 mod slurm;
 mod spellings;
 mod ssh;
+mod standards;
 mod states;
 mod summaries;
 mod tables;

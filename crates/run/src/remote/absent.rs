@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Options, Pulled, RemoteError};
+use super::{Envelope, Options, Pulled, RemoteError};
 use crate::run::Arriving;
 use crate::{
     record::Key,
@@ -77,5 +77,15 @@ impl Remote {
 
 /// Refused.
 pub fn keygen(_: &Path) -> Result<String, RemoteError> {
+    Err(RemoteError::Absent)
+}
+
+/// Refused.
+pub fn seal_text(_: &str, _: &str, _: &Path) -> Result<String, RemoteError> {
+    Err(RemoteError::Absent)
+}
+
+/// Refused.
+pub fn open_text(_: &str, _: Option<&Path>) -> Result<Envelope, RemoteError> {
     Err(RemoteError::Absent)
 }

@@ -3,7 +3,8 @@
 //! Each record is one object: an archive, as `sweep cache export` makes it, after a line with its digest and its
 //! length. The object's name is the record's key. Objects are trusted no more than any archive: the digest, the key and
 //! the digests of all files are computed again, and an object with any other content is rejected. These checks do not prove
-//! who measured: a record from a remote is marked as such, and signatures (`sign.rs`) identify its author.
+//! who measured: a record from a remote is marked as such, and signatures (`sign.rs`) identify its author. `dsse.rs` signs other
+//! texts with the same keys.
 //!
 //! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow remote delays only
 //! the jobs whose records it has (`puller.rs`). Credentials come from the environment and go nowhere else.
@@ -15,6 +16,8 @@ mod client;
 #[cfg(feature = "remote")]
 mod connect;
 #[cfg(feature = "remote")]
+mod dsse;
+#[cfg(feature = "remote")]
 mod envelope;
 mod exchange;
 mod puller;
@@ -25,9 +28,13 @@ mod sign;
 use std::{path::PathBuf, time::Duration};
 
 #[cfg(not(feature = "remote"))]
-pub use self::absent::{Remote, keygen};
+pub use self::absent::{Remote, keygen, open_text, seal_text};
 #[cfg(feature = "remote")]
-pub use self::{client::Remote, sign::keygen};
+pub use self::{
+    client::Remote,
+    dsse::{open_text, seal_text},
+    sign::keygen,
+};
 pub use self::{
     puller::{Puller, refused},
     pusher::{Pushed, Pusher},
@@ -70,12 +77,35 @@ pub enum RemoteError {
     /// The remote does not answer, or refuses the request.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
-    /// This build supports no remotes.
-    #[error("this build has no remotes: build with the feature `remote`")]
+    /// A signed text is none, or was changed.
+    #[error("the signed statement is invalid: {0}")]
+    Envelope(String),
+    /// This build supports no remotes and no signatures.
+    #[error("this build has no remotes and no signatures: build with the feature `remote`")]
     Absent,
     /// The store here cannot be read or written.
     #[error(transparent)]
     Local(#[from] TransferError),
+}
+
+/// A text that was signed, whose signatures are correct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// The type of the text.
+    pub payload_type: String,
+    /// The text.
+    pub payload: String,
+    /// Those who signed it; never empty.
+    pub signers: Vec<Signer>,
+}
+
+/// Someone who has signed a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signer {
+    /// The public key.
+    pub key: String,
+    /// True if the key is in the list of trusted keys.
+    pub is_trusted: bool,
 }
 
 /// Results of a pull.

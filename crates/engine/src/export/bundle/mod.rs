@@ -2,13 +2,16 @@
 //! records, where they ran, and the report.
 //!
 //! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
-//! is computed from its identity, and every table, figure and verdict from the records.
+//! is computed from its identity, and every table, figure and verdict from the records. `statement.rs` signs an archive, and `rebuild.rs` makes
+//! the environments that its records name.
 
 mod latex;
 mod limits;
 mod places;
+mod rebuild;
 mod rerun;
 mod ro_crate;
+mod statement;
 mod verify;
 mod writer;
 
@@ -20,6 +23,7 @@ use std::{
 };
 
 use fs_err as fs;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sweep_job::Backend;
 use tar::{Builder, EntryType};
@@ -30,7 +34,9 @@ use self::{
     writer::Writer,
 };
 pub use self::{
+    rebuild::{Built, PythonEnvironment, Wanted},
     rerun::{Command, Compared, Differing, Rerun, commands, sample},
+    statement::{Attested, attest, attested, statement_file},
     verify::{Opened, Verified},
 };
 use crate::{
@@ -40,6 +46,7 @@ use crate::{
     plan::{Digests, Plan, hidden, normal, relative},
     recipe::{Request, Step},
     record::{Key, Record},
+    remote::RemoteError,
     store::{Origin, Store, StoreError},
 };
 
@@ -97,6 +104,9 @@ pub struct Contents {
     pub environment: BTreeMap<String, BTreeSet<String>>,
     /// Every other file in the archive.
     files: BTreeMap<String, Sum>,
+    /// The start of the first job with a record and the end of the last one; only of a bundle that is written.
+    #[serde(skip)]
+    span: Option<[Timestamp; 2]>,
 }
 
 fn is_empty(path: &Path) -> bool {
@@ -167,6 +177,9 @@ pub enum BundleError {
     /// The bundle comes from a later version.
     #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
     TooNew(u32),
+    /// A statement cannot be signed, or a key cannot be read.
+    #[error(transparent)]
+    Signature(#[from] RemoteError),
     /// There is nothing to bundle.
     #[error("no job of the study is done; run the study first")]
     NothingDone,
@@ -227,21 +240,7 @@ pub fn write(
         }
     }
     let left_out = bundle.needed(&needed, &mut Digests::open(store.digests()), most)?;
-    let (mut jobs, mut done): (Vec<BundledJob>, Vec<Done>) = (Vec::new(), Vec::new());
-    let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (id, job) in plan.jobs() {
-        let record = store.get(job.key)?;
-        let origin = record.as_ref().and_then(|_| store.origin(job.key));
-        let origin_text = origin.as_ref().map(ToString::to_string);
-        jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some(), origin });
-        let Some(record) = record else { continue };
-        let record = without_paths(&record, &places)?;
-        bundle.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
-        done.push(Done::new(id, &record));
-        for (name, value) in facts(&record).into_iter().chain(origin_text.map(|origin_text| ("from", origin_text))) {
-            environment.entry(name.to_owned()).or_default().insert(value);
-        }
-    }
+    let Recorded { jobs, done, environment } = bundle.records(plan, store)?;
     bundle.items(plan, store)?;
     if jobs.iter().all(|job| !job.done) {
         return Err(BundleError::NothingDone);
@@ -273,6 +272,7 @@ pub fn write(
         variants: plan.variants.clone(),
         jobs,
         environment,
+        span: ro_crate::span(&done),
         files: std::mem::take(&mut bundle.files),
     };
     let mut text = serde_json::to_vec_pretty(&contents).map_err(io::Error::from)?;
@@ -282,7 +282,44 @@ pub fn write(
     Ok(contents)
 }
 
+/// The jobs of a study, and the contents of their records that a bundle summarizes.
+#[derive(Default)]
+struct Recorded {
+    jobs: Vec<BundledJob>,
+    done: Vec<Done>,
+    environment: BTreeMap<String, BTreeSet<String>>,
+}
+
 impl<W: Write> Writer<'_, W> {
+    /// Adds the records of all jobs, and the environments that they name.
+    fn records(&mut self, plan: &Plan, store: &Store) -> Result<Recorded, BundleError> {
+        let (mut recorded, mut environment_ids) = (Recorded::default(), BTreeSet::new());
+        for (id, job) in plan.jobs() {
+            let record = store.get(job.key)?;
+            let origin = record.as_ref().and_then(|_| store.origin(job.key));
+            let origin_text = origin.as_ref().map(ToString::to_string);
+            let label = job.label.to_string();
+            recorded.jobs.push(BundledJob { label, key: job.key, done: record.is_some(), origin });
+            let Some(record) = record else { continue };
+            let record = without_paths(&record, self.places)?;
+            self.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
+            recorded.done.push(Done::new(id, &record));
+            let conditions = record.provenance.conditions.as_ref();
+            environment_ids.extend(conditions.and_then(|conditions| conditions.environment.clone()));
+            let origin = origin_text.map(|origin_text| ("from", origin_text));
+            for (name, value) in facts(&record).into_iter().chain(origin) {
+                recorded.environment.entry(name.to_owned()).or_default().insert(value);
+            }
+        }
+        for (id, environment) in rebuild::of_records(environment_ids.iter(), store, self.places) {
+            self.add(
+                &format!("{}/{id}.json", rebuild::ENVIRONMENTS),
+                &serde_json::to_vec(&environment).map_err(io::Error::from)?,
+            )?;
+        }
+        Ok(recorded)
+    }
+
     /// Adds the files with the items that claims are about.
     fn items(&mut self, plan: &Plan, store: &Store) -> io::Result<()> {
         for (job, items) in plan.studies.iter().flat_map(claimed) {

@@ -75,6 +75,11 @@ impl Done {
     }
 }
 
+/// The start of the first job and the end of the last one.
+pub(super) fn span(done: &[Done]) -> Option<[Timestamp; 2]> {
+    Some([done.iter().map(|done| done.started).min()?, done.iter().map(|done| done.ended).max()?])
+}
+
 /// The contents of a bundle that its description is made of.
 pub(super) struct Described<'a> {
     pub(super) plan: &'a Plan,
@@ -262,6 +267,7 @@ impl Described<'_> {
              | `reports/` | the report: `index.html`, tables, figures, and `setup.md`, the experimental setup |\n\
              | `sources/` | the recipe and the files that its jobs read |\n\
              | `records/` | a record for each job: parameters, metrics, curves, provenance |\n\
+             | `environments/` | the programs, libraries and packages that the jobs' programs used |\n\
              | `bundle.json` | the keys of all jobs, and the BLAKE3 digests of all files |\n\
              | `{METADATA}` | this description for programs: a Workflow Run RO-Crate |\n\
              | `{CITATION}` | the citation |\n\n\

@@ -54,6 +54,11 @@ impl Opened {
         Self { folder, bytes, contents }
     }
 
+    /// The folder with its files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Reads the recipe.
     pub fn draft(&self) -> Result<Draft, RecipeError> {
         let request = &self.contents.request;
