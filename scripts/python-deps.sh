@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
 # clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, its
-# linters, and numba, whose programs are observed; the parsers whose parameters `sweep new` reads; Optuna, whose samplers searches use; the SDK of
-# the Model Context Protocol, as a client of `sweep mcp`; the packages of in-toto and of the Secure Systems Lab, which check signed statements; Ray, of which
+# linters, and numba, whose programs are observed; the parsers whose parameters `sweep new` reads, with the notebooks that reports are
+# shown in, those of Jupyter and of marimo; Optuna, whose samplers searches use; the SDK of the Model Context Protocol, as a client of
+# `sweep mcp`; the packages of in-toto and of the Secure Systems Lab, which check signed statements; Ray, of which
 # scripts/ray-test.sh starts a cluster; PyTorch as the distribution
 # packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
 # accelerate, which its Trainer needs, and Lightning.
@@ -61,12 +62,12 @@ if ! works "$module" "$works"; then
 fi
 
 parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"
-works='import click, hydra, tyro, typer, fire, absl, ml_collections, jsonargparse, docopt, omegaconf, pydantic_settings, simple_parsing, draccus, papermill, ipykernel, dotenv'
+works='import click, hydra, tyro, typer, fire, absl, ml_collections, jsonargparse, docopt, omegaconf, pydantic_settings, simple_parsing, draccus, papermill, ipykernel, dotenv, marimo'
 if ! works "$parsers" "$works"; then
     (what='click, Hydra, tyro, typer and other parsers' options=() && environment "$parsers" "$works" \
         'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2' 'fire==0.7.1' 'absl-py==2.5.1' 'ml_collections==1.1.0' \
         'jsonargparse[signatures]==4.53.0' 'docopt==0.6.2' 'omegaconf==2.3.1' 'pydantic-settings==2.16.3' 'simple-parsing==0.1.9' \
-        'draccus==0.11.6' 'papermill==2.7.0' 'ipykernel==7.4.0' 'python-dotenv==1.2.4')
+        'draccus==0.11.6' 'papermill==2.7.0' 'ipykernel==7.4.0' 'python-dotenv==1.2.4' 'marimo==0.25.2')
 fi
 
 optuna="${SWEEP_PYTHON_OPTUNA:-$HOME/.cache/sweep/optuna}"

@@ -32,6 +32,23 @@ figures: {{ f: {{ title: "{HOSTILE}", from: a, kind: bar, x: name, y: loss }} }}
 claims:
   c: {{ says: "{HOSTILE}", value: {{ metric: loss, of: {{ step: a, lr: 0.1 }} }}, expect: {{ at_most: 9 }} }}
 """
+#: A notebook of marimo, with places for the folder of the module, the recipe and the results.
+NOTEBOOK = """\
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import sys
+
+    sys.path.insert(0, {!r})
+    import sweep
+
+    sweep.show({!r}, {!r})
+    return
+"""
 #: Elements without an end.
 VOID = {"br", "img", "meta", "hr", "input", "link"}
 
@@ -131,6 +148,29 @@ class Show(unittest.TestCase):
         self.assertEqual(len(data), 1, json.dumps(outputs))
         self.assertIn("<svg", data[0]["text/html"])
         self.assertIn("<report of", data[0]["text/plain"])
+
+    @unittest.skipUnless(importlib.util.find_spec("marimo"), "there is no marimo")
+    def test_in_marimo(self) -> None:
+        notebook = self.root / "notebook.py"
+        notebook.write_text(NOTEBOOK.format(str(driver.MODULE), str(self.recipe), str(self.results)))
+        page = self.root / "notebook.html"
+        command = [sys.executable, "-m", "marimo", "--quiet", "export", "html", str(notebook), "--output", str(page)]
+        ended = subprocess.run(
+            [*command, "--no-include-code"],
+            cwd=self.root,
+            env={**os.environ, **environment(self.root), "HOME": str(self.root)},
+            capture_output=True,
+            text=True,
+            timeout=driver.PATIENCE,
+            check=False,
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        text = page.read_text()
+        # The output of a cell is in a text of JSON in the page.
+        self.assertIn("text/html", text)
+        self.assertIn("sweep-report", text)
+        self.assertIn("viewBox", text)
+        self.assertNotIn(HOSTILE, text)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ use crate::{
     run::StopError,
     session::SessionError,
     shipped::CopyError,
-    store::{GcError, StoreError, TransferError},
+    store::{GcError, NoteError, StoreError, TransferError},
     variant::RegionError,
 };
 
@@ -198,6 +198,9 @@ pub enum Error {
     /// A job cannot be stopped.
     #[error(transparent)]
     Stop(#[from] StopError),
+    /// Notes cannot be changed so.
+    #[error(transparent)]
+    Note(#[from] NoteError),
     /// A remote cannot be used.
     #[error(transparent)]
     Remote(#[from] RemoteError),
@@ -317,6 +320,13 @@ impl Error {
             Self::Session(error) if error.is_usage() => Exit::Usage,
             Self::Stop(error) => {
                 if matches!(error, StopError::Io(_)) {
+                    Exit::Failure
+                } else {
+                    Exit::Usage
+                }
+            }
+            Self::Note(error) => {
+                if matches!(error, NoteError::Io(_)) {
                     Exit::Failure
                 } else {
                     Exit::Usage

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use sweep_job::Values;
 
 use super::{
     ChangeArgs, Prepared,
@@ -14,7 +15,11 @@ use crate::{
     error::{Error, Exit},
     format::{clean, count},
     plan::Plan,
-    query::diff::{Difference, MetricChange, Shown, Side},
+    query::{
+        changed::{Change, Lines},
+        diff::{Difference, MetricChange, Shown, Side},
+    },
+    record::ReadFile,
     store::{Measured, Store},
 };
 
@@ -29,8 +34,8 @@ pub(super) struct DiffArgs {
     /// Recipe whose claims are evaluated on the records of both sides.
     #[arg(long, value_name = "RECIPE")]
     claims: Option<PathBuf>,
-    /// Show every metric that differs, not only the headline metrics and significant differences, and every part of the
-    /// environment that differs.
+    /// Show every metric that differs, not only the headline metrics and significant differences, every part of the
+    /// environment that differs, and more changed lines of each file.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -41,6 +46,8 @@ pub(super) struct DiffArgs {
 const MAX_PARTS: usize = 20;
 /// Largest number of names of a kind in the output; JSON has all of them.
 const MAX_NAMES: usize = 10;
+/// Most lines of a file's difference in the output without `--all`.
+const MAX_LINES: usize = 40;
 
 pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
     let claims = match &args.claims {
@@ -70,8 +77,12 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
         let mut side = Side::new(name.to_owned());
         for (_, job) in plan.jobs() {
             let record = store.get(job.key)?;
-            let identity = Some(job.identity.clone());
-            side.add(job.label.to_string(), job.key, identity, record, &store);
+            let planned = (Some(job.identity.clone()), job.values.clone());
+            let label = job.label.to_string();
+            side.add(label.clone(), job.key, planned, record, &store);
+            let files = job.code.iter().flat_map(|code| &code.files);
+            let files = files.map(|file| (file.path.clone(), ReadFile { digest: file.digest.clone(), by: None }));
+            side.add_code(&label, files.collect());
         }
         side.verdicts = verdicts(claims.unwrap_or(&plan), &side);
         return Ok(side);
@@ -84,7 +95,7 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
         entries.sort_by_key(|entry| entry.started);
         for entry in entries {
             let record = store.get(entry.key)?;
-            side.add(entry.label, entry.key, Some(entry.identity), record, &store);
+            side.add(entry.label, entry.key, (Some(entry.identity), Values::new()), record, &store);
         }
     } else {
         let store = Store::open(results)?;
@@ -123,14 +134,10 @@ fn text(difference: &Difference, shows_all: bool) -> String {
     if difference.is_empty() {
         lines.push("nothing differs".to_owned());
     }
-    section(
-        &mut lines,
-        "parameters",
-        params.iter().map(|change| {
-            let [before, after] = &change.values;
-            format!("{}: {before} → {after} in {}", change.what, list(&change.jobs))
-        }),
-    );
+    if !params.is_empty() {
+        lines.push("parameters and code".to_owned());
+        lines.extend(params.iter().flat_map(|change| changed(change, shows_all)));
+    }
     let is_shown = |change: &&MetricChange| shows_all || change.headline || change.significant == Some(true);
     section(&mut lines, "metrics, B − A", metrics.iter().filter(is_shown).map(metric));
     let hidden_count = metrics.iter().filter(|change| !is_shown(change)).count();
@@ -158,6 +165,29 @@ fn text(difference: &Difference, shows_all: bool) -> String {
         lines.push(format!("  {} more; --all shows them", count(environment.len() - MAX_PARTS, "difference")));
     }
     lines.join("\n") + "\n"
+}
+
+/// A change in the words of `sweep explain`, and the lines of a file that differ.
+fn changed(change: &Change, shows_all: bool) -> Vec<String> {
+    let Change { what, values: [before, after], jobs, lines } = change;
+    let (what, jobs) = (clean(what), list(jobs));
+    let head = if change.is_content() {
+        format!("  {what} changed in {}", clean(&jobs))
+    } else {
+        format!("  {what}: {} → {} in {}", clean(before), clean(after), clean(&jobs))
+    };
+    let mut text = vec![head];
+    if let Some(Lines { shown, left_out, unknown }) = lines {
+        let number = if shows_all { shown.len() } else { shown.len().min(MAX_LINES) };
+        text.extend(shown[..number].iter().map(|line| format!("    {line}").trim_end().to_owned()));
+        let hidden = shown.len() - number + left_out;
+        if hidden > 0 {
+            let remedy = if number < shown.len() { "; --all shows more" } else { "" };
+            text.push(format!("    {} more{remedy}", count(hidden, "line")));
+        }
+        text.extend(unknown.iter().map(|reason| format!("    its lines are not known: {reason}")));
+    }
+    text
 }
 
 fn metric(change: &MetricChange) -> String {

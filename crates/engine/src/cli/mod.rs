@@ -27,6 +27,7 @@ mod logs;
 mod mcp;
 mod measure;
 mod nearby;
+mod note;
 mod plan;
 mod propose;
 mod query;
@@ -145,6 +146,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Stop single jobs of a live run; the run continues with the others.
     Stop(stop::StopArgs),
+    /// Add tags and notes to the record of a job, remove them, or print them.
+    Note(note::NoteArgs),
     /// Serve web pages with live runs, comparisons and reports.
     #[cfg(feature = "ui")]
     Ui(ui::UiArgs),
@@ -341,6 +344,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Status(args) => status::status(results, &args),
         Command::Watch(args) => watch::watch(results, &args),
         Command::Stop(args) => stop::stop(results, &args),
+        Command::Note(args) => note::note(results, &args),
         #[cfg(feature = "ui")]
         Command::Ui(args) => ui::ui(results, &args),
         #[cfg(feature = "mcp")]

@@ -9,7 +9,7 @@ use sweep_job::{Failure, Task, TaskSpec as _, tasks::Command};
 
 use super::{
     answer::{self, FormatArgs, answer},
-    print,
+    note, print,
     runs::{self, Unfinished},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     record::Record,
     render::page::tail,
     run::RunEvent,
-    store::{Origin, Store},
+    store::{Notes, Origin, Store},
     variant,
 };
 
@@ -54,16 +54,20 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     }
     let record = result?;
     let origin = store.origin(record.key);
+    let notes = store.notes(record.key).map_err(Error::io("cannot read the notes"))?;
     if args.format.is_json() {
         let log = runs::find_job(results, None, &record.key.to_string()).ok();
         let log = log.map(|_| answer::line(results, ["logs", &record.key.short()]));
-        answer(&Shown { record: &record, origin: origin.as_ref() }, log.into_iter().collect())?;
+        let notes = Some(&notes).filter(|notes| !notes.is_empty());
+        answer(&Shown { record: &record, origin: origin.as_ref(), notes }, log.into_iter().collect())?;
     } else {
         let decisions = store.all_decisions().map_err(Error::io("cannot read the decisions"))?;
         let mut decisions: Vec<String> =
             decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
         decisions.sort();
-        print(&text(&record, origin.as_ref(), &store.folder(record.key), decisions))?;
+        let text = text(&record, origin.as_ref(), &store.folder(record.key), decisions);
+        let notes: String = note::lines(&notes).into_iter().map(|line| line + "\n").collect();
+        print(&(text + &notes))?;
     }
     Ok(Exit::Done)
 }
@@ -144,6 +148,8 @@ struct Shown<'r> {
     record: &'r Record,
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<&'r Origin>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<&'r Notes>,
 }
 
 fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<String>) -> String {

@@ -9,12 +9,13 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::{Name, Task, Unit, Value};
+use sweep_job::{Task, Unit, Values};
 
+use super::changed::{Change, changes};
 use crate::{
     analysis::{State, Verdict, digits_of},
     format::{Scale, count, number},
-    record::{Environment, Identity, Key, Provenance, Record, without_keys},
+    record::{Environment, Identity, Key, Provenance, ReadFile, ReadSet, Record},
     run::Manifest,
     stats::{Estimate, LEVEL, Sample, holm},
     store::{Store, StoreError},
@@ -31,6 +32,8 @@ pub struct Side {
     pub verdicts: Vec<Verdict>,
     /// Environments of its jobs by their identifiers; `None` for those that cannot be read.
     environments: BTreeMap<String, Option<Arc<Environment>>>,
+    /// Sets of files that its jobs have read by their identifiers; `None` for those that cannot be read.
+    sets: BTreeMap<String, Option<Arc<ReadSet>>>,
     /// True for a single record that was named by its key.
     is_record: bool,
 }
@@ -42,8 +45,12 @@ pub struct SideJob {
     pub key: Key,
     /// Identity, as far as it is known.
     pub identity: Option<Identity>,
+    /// Its parameters, as far as they are known, with the paths of its inputs.
+    pub values: Values,
     /// Its record, if it is done.
     pub record: Option<Record>,
+    /// The files that its program has read, if they are known; of a job of a plan without record, as they are now.
+    pub code: Option<Arc<ReadSet>>,
     /// The environment of its program, if it is known.
     pub environment: Option<Arc<Environment>>,
 }
@@ -59,7 +66,7 @@ pub struct Difference {
     pub same: usize,
     /// The names of jobs that only one of them has.
     pub only: [Vec<String>; 2],
-    /// Parameters of jobs of the same name.
+    /// Parameters, inputs and code of jobs of the same name.
     pub params: Vec<Change>,
     /// Their metrics.
     pub metrics: Vec<MetricChange>,
@@ -67,17 +74,6 @@ pub struct Difference {
     pub claims: Vec<ClaimChange>,
     /// Environment of the results: properties, and the different values on each side.
     pub environment: Vec<(String, [Vec<String>; 2])>,
-}
-
-/// A parameter that differs.
-#[derive(Debug, Serialize)]
-pub struct Change {
-    /// The parameter, or `backend`, `task`, `task revision`, or the content of an input.
-    pub what: String,
-    /// Old and new value.
-    pub values: [String; 2],
-    /// The jobs.
-    pub jobs: Vec<String>,
 }
 
 /// A metric that differs.
@@ -168,7 +164,7 @@ impl Side {
         for job in manifest.jobs {
             let record = store.get(job.key)?;
             let identity = record.as_ref().map(|record| record.identity.clone());
-            side.add(job.label, job.key, identity, record, store);
+            side.add(job.label, job.key, (identity, Values::new()), record, store);
         }
         Ok(side)
     }
@@ -176,7 +172,8 @@ impl Side {
     /// Returns the side of a single record.
     pub fn of_record(name: String, record: Record, store: &Store) -> Self {
         let mut side = Self { is_record: true, ..Self::new(name) };
-        side.add(record.label.clone(), record.key, Some(record.identity.clone()), Some(record), store);
+        let identity = Some(record.identity.clone());
+        side.add(record.label.clone(), record.key, (identity, Values::new()), Some(record), store);
         side
     }
 
@@ -190,14 +187,34 @@ impl Side {
         }
     }
 
-    /// Adds a job whose record, if it is done, is in a store.
-    pub fn add(&mut self, label: String, key: Key, identity: Option<Identity>, record: Option<Record>, store: &Store) {
+    /// Adds a job whose record, if it is done, is in a store. The parameters are those of a plan; those of a record take precedence.
+    pub fn add(
+        &mut self,
+        label: String,
+        key: Key,
+        (identity, values): (Option<Identity>, Values),
+        record: Option<Record>,
+        store: &Store,
+    ) {
         let id = record.as_ref().and_then(|record| record.provenance.conditions.as_ref()?.environment.clone());
         let environment = id.and_then(|id| {
             let entry = self.environments.entry(id);
             entry.or_insert_with_key(|id| store.environment(id).map(Arc::new)).clone()
         });
-        self.jobs.insert(label, SideJob { key, identity, record, environment });
+        let set = record.as_ref().and_then(|record| record.read.clone());
+        let code = set.and_then(|set| {
+            let entry = self.sets.entry(set);
+            entry.or_insert_with_key(|set| store.set(set).map(Arc::new)).clone()
+        });
+        let values = record.as_ref().map_or(values, |record| record.params.clone());
+        self.jobs.insert(label, SideJob { key, identity, values, record, code, environment });
+    }
+
+    /// Adds the files that the program of a job without record will find.
+    pub fn add_code(&mut self, label: &str, files: BTreeMap<String, ReadFile>) {
+        if let Some(job) = self.jobs.get_mut(label).filter(|job| job.record.is_none()) {
+            job.code = Some(Arc::new(ReadSet::new(files, BTreeMap::new())));
+        }
     }
 
     /// The environments of its jobs, each once.
@@ -219,7 +236,7 @@ impl Difference {
             shared: common_jobs.len(),
             same: common_jobs.iter().filter(|(_, first_job, second_job)| first_job.key == second_job.key).count(),
             only: [exclusive_labels(first, second), exclusive_labels(second, first)],
-            params: params(&common_jobs),
+            params: changes(&common_jobs),
             metrics: metrics(&common_jobs),
             claims: claims(&first.verdicts, &second.verdicts),
             environment: environment(first, second),
@@ -234,62 +251,6 @@ impl Difference {
             && self.claims.is_empty()
             && self.environment.is_empty()
     }
-}
-
-fn params(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
-    for (label, first_job, second_job) in common_jobs {
-        let (Some(first_identity), Some(second_identity)) = (&first_job.identity, &second_job.identity) else {
-            continue;
-        };
-        for (field, values) in changed(first_identity, second_identity) {
-            match changes.iter_mut().find(|change| change.what == field && change.values == values) {
-                Some(change) => change.jobs.push((*label).clone()),
-                None => changes.push(Change { what: field, values, jobs: vec![(*label).clone()] }),
-            }
-        }
-    }
-    changes
-}
-
-/// The fields of two identities that differ, those of needed jobs aside.
-fn changed(before: &Identity, after: &Identity) -> Vec<(String, [String; 2])> {
-    let mut changes = Vec::new();
-    let mut add = |field: &str, before: String, after: String| {
-        if before != after {
-            changes.push((field.to_owned(), [before, after]));
-        }
-    };
-    add("task", before.task.to_string(), after.task.to_string());
-    add("task revision", before.revision.to_string(), after.revision.to_string());
-    let backend = |identity: &Identity| identity.backend.map_or("none", |backend| backend.name()).to_owned();
-    add("backend", backend(before), backend(after));
-    let names: BTreeSet<&Name> = before.params.keys().chain(after.params.keys()).collect();
-    for name in names {
-        let text = |identity: &Identity| match identity.params.get(name) {
-            Some(value) => without_keys(&value.to_string()),
-            None => {
-                let param = Task::info(&identity.task).and_then(|task| task.param(name));
-                param.map_or_else(|| "–".to_owned(), |param| format!("{} (default)", (param.default)()))
-            }
-        };
-        // A default that is written out is the same value.
-        let value = |identity: &Identity| -> Option<Value> {
-            let default = || Some((Task::info(&identity.task)?.param(name)?.default)());
-            identity.params.get(name).cloned().or_else(default)
-        };
-        if value(before) != value(after) {
-            add(name, text(before), text(after));
-        }
-    }
-    let inputs: BTreeSet<&String> = before.inputs.keys().chain(after.inputs.keys()).collect();
-    for name in inputs {
-        let short_digest = |identity: &Identity| {
-            identity.inputs.get(name).map_or_else(|| "–".to_owned(), |digest| digest.chars().take(12).collect())
-        };
-        add(&format!("content of {name}"), short_digest(before), short_digest(after));
-    }
-    changes
 }
 
 /// A job's name without the seed.

@@ -83,7 +83,7 @@ pub enum Cause {
 }
 
 /// A digest is shown after this word.
-const CONTENT: &str = "content ";
+pub(super) const CONTENT: &str = "content ";
 /// Number of records that a job is compared with, if many jobs are explained at once and no record has its name.
 const MAX_COMPARED: usize = 200;
 
@@ -393,7 +393,7 @@ pub fn news(cached: bool) -> &'static str {
 }
 
 /// The file of an input: the parameter's value, or an item of it, by the input's name: `input`, `inputs.2`, `data.train`.
-fn file_of(values: &Values, name: &str) -> Option<String> {
+pub(super) fn file_of(values: &Values, name: &str) -> Option<String> {
     let (param, part) = name.split_once('.').map_or((name, None), |(param, part)| (param, Some(part)));
     let value = values.get(param)?;
     let item = match (value, part) {

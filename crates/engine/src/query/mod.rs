@@ -3,6 +3,8 @@
 //! A row is a record: its job, the axes of its point if recipes define the points, its parameters and its metrics. Only
 //! the store's derived files are read for it.
 
+pub mod changed;
+mod contents;
 mod curves;
 pub mod diff;
 mod difference;

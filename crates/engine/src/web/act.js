@@ -8,8 +8,8 @@ const TOKEN = (() => {
   return sessionStorage.getItem("token");
 })();
 // Asks the server to act; answers the command with its output, or an error.
-const act = async (path) => {
-  const answer = await fetch(`/act${path}`, { method: "POST", headers: { Authorization: `Bearer ${TOKEN}` } });
+const act = async (path, body) => {
+  const answer = await fetch(`/act${path}`, { method: "POST", headers: { Authorization: `Bearer ${TOKEN}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
   return answer.json().catch(() => ({ error: `the server has refused it (${answer.status})` }));
 };
 // A button that acts after a question and says which command was carried out.

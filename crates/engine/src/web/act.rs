@@ -1,4 +1,5 @@
-//! Actions of the pages: to stop a job of a live run, to run jobs without a result again, and to explain a job.
+//! Actions of the pages: to stop a job of a live run, to run jobs without a result again, to explain a job, to extend a run by further
+//! values of an axis (`extend.rs`), and to write notes.
 //!
 //! They are requests with POST below `/act/`, and `guard.rs` has checked that they have the token of the server and come from one of its pages. They
 //! answer with the command that does the same in a shell.
@@ -15,9 +16,14 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use serde::Deserialize;
 use serde_json::json;
 
-use super::{Site, read, runs};
+use super::{
+    Site,
+    extend::{self, Wish},
+    read, runs,
+};
 use crate::{
     format::{clean, clean_lines, quoted},
     host::program,
@@ -26,6 +32,7 @@ use crate::{
         RunFolder, StopError, request_stop,
         watch::{Snapshot, State as JobState},
     },
+    store::{NoteChange, NoteError, Store},
 };
 
 /// The run that this server has started last.
@@ -33,15 +40,25 @@ use crate::{
 pub(super) struct Started(Mutex<Option<Child>>);
 
 /// A command that was carried out.
-struct Done {
-    command: String,
+pub(super) struct Done {
+    pub(super) command: String,
     /// The command's output; empty if it goes on.
-    text: String,
+    pub(super) text: String,
+}
+
+/// A change of the notes on a record, as a page sends it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NoteForm {
+    Tag(String),
+    Untag(String),
+    Note(String),
+    Remove(usize),
 }
 
 /// Refusal of an action.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+pub(super) enum Refusal {
     #[error("there is no such job in a run of this folder")]
     Unknown,
     #[error(transparent)]
@@ -56,6 +73,20 @@ enum Refusal {
     Busy,
     #[error("the explanation failed: {0}")]
     Explanation(String),
+    #[error("the page has sent something else than was expected: reload it ({0})")]
+    Form(String),
+    #[error("no step of the run has the axis `{0}`")]
+    NoAxis(String),
+    #[error("name the values to add, separated by commas, as in `4,5`; they have at most {max} bytes", max = super::extend::MAX_VALUES)]
+    NoValues,
+    #[error("`{0}` has all these values already")]
+    NothingNew(String),
+    #[error("such a run cannot be planned:\n{0}")]
+    Plan(String),
+    #[error("the job has no result: notes are on results")]
+    NoRecord,
+    #[error(transparent)]
+    Note(#[from] NoteError),
     #[error("the command cannot be started: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -64,7 +95,10 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::NOT_FOUND,
-            Self::Io(_) | Self::Stop(StopError::Io(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Form(_) | Self::NoValues => StatusCode::BAD_REQUEST,
+            Self::Io(_) | Self::Stop(StopError::Io(_)) | Self::Note(NoteError::Io(_)) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
             _ => StatusCode::CONFLICT,
         }
     }
@@ -93,13 +127,27 @@ pub(super) async fn explain(State(site): State<Arc<Site>>, UrlPath((run, key)): 
     answer(read(move || explain_job(&site, &run, &key)).await)
 }
 
+/// Extends a run by further values of an axis, or shows the plan of such a run.
+pub(super) async fn extend(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>, body: String) -> Response {
+    answer(read(move || extend_run(&site, &run, &body)).await)
+}
+
+/// Adds or removes a tag or a note of a job's record.
+pub(super) async fn note(
+    State(site): State<Arc<Site>>,
+    UrlPath((run, key)): UrlPath<(String, String)>,
+    body: String,
+) -> Response {
+    answer(read(move || note_job(&site, &run, &key, &body)).await)
+}
+
 /// The command that was carried out and its output, as JSON, or the reason why none was.
 fn answer(result: Result<Result<Done, Refusal>, Response>) -> Response {
     let (status, body) = match result {
         Ok(Ok(Done { command, text })) => {
             (StatusCode::OK, json!({ "command": clean(&command), "text": clean_lines(&text) }))
         }
-        Ok(Err(refusal)) => (refusal.status(), json!({ "error": clean(&refusal.to_string()) })),
+        Ok(Err(refusal)) => (refusal.status(), json!({ "error": clean_lines(&refusal.to_string()) })),
         Err(response) => return response,
     };
     let headers = [(header::CACHE_CONTROL, "no-store"), (header::CONTENT_TYPE, "application/json")];
@@ -157,11 +205,56 @@ fn explain_job(site: &Site, run: &str, key: &str) -> Result<Done, Refusal> {
     let label = &snapshot.manifest.jobs[index(&snapshot, key)?].label;
     let words = plan::explanation_words(&snapshot.manifest.typed, label).ok_or(Refusal::NoArguments)?;
     let output = command(&site.results)?.args(&words).stdin(Stdio::null()).output()?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if !output.status.success() {
         return Err(Refusal::Explanation(text(&output.stderr)));
     }
     Ok(Done { command: line(&words), text: text(&output.stdout) })
+}
+
+fn extend_run(site: &Site, run: &str, body: &str) -> Result<Done, Refusal> {
+    let wish: Wish = serde_json::from_str(body).map_err(|error| Refusal::Form(error.to_string()))?;
+    let (_, snapshot) = snapshot(site, run)?;
+    if snapshot.live || snapshot.elsewhere {
+        return Err(Refusal::Live);
+    }
+    if snapshot.manifest.typed.is_empty() {
+        return Err(Refusal::NoArguments);
+    }
+    let arguments = extend::arguments(&snapshot, &wish)?;
+    let words = |verb: &str| [vec![verb.to_owned()], arguments.clone()].concat();
+    if wish.go {
+        site.started.start(&site.results, &words("run"))?;
+        return Ok(Done { command: line(&words("run")), text: String::new() });
+    }
+    let output = command(&site.results)?.args(words("plan")).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(Refusal::Plan(text(&output.stderr)));
+    }
+    Ok(Done { command: line(&words("run")), text: text(&output.stdout) })
+}
+
+fn note_job(site: &Site, run: &str, key: &str, body: &str) -> Result<Done, Refusal> {
+    let form: NoteForm = serde_json::from_str(body).map_err(|error| Refusal::Form(error.to_string()))?;
+    let (_, snapshot) = snapshot(site, run)?;
+    let key = snapshot.manifest.jobs[index(&snapshot, key)?].key;
+    let store = Store::new(&site.results);
+    if !store.contains(key) {
+        return Err(Refusal::NoRecord);
+    }
+    let (change, words) = match form {
+        NoteForm::Tag(tag) => (NoteChange::Tag(tag.clone()), vec![format!("--tag={tag}")]),
+        NoteForm::Untag(tag) => (NoteChange::Untag(tag.clone()), vec![format!("--untag={tag}")]),
+        NoteForm::Note(text) => (NoteChange::Add(text.clone()), vec!["--".to_owned(), text]),
+        NoteForm::Remove(number) => (NoteChange::Remove(number), vec![format!("--remove={number}")]),
+    };
+    store.note(key, &[change])?;
+    let words = [vec!["note".to_owned(), key.short()], words].concat();
+    Ok(Done { command: line(&words), text: String::new() })
+}
+
+/// The output of a command.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
 }
 
 /// The command line of this program with these words, for a shell.

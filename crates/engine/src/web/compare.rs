@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::{Script, Site, crumbs, not_found, page as site_page, read, runs};
 use crate::{
     format::{clean, count, duration},
-    query::diff::{self, Change, Difference, MetricChange, Shown},
+    query::{
+        changed::{Change, Lines},
+        diff::{self, Difference, MetricChange, Shown},
+    },
     run::watch::Snapshot,
     store::Store,
 };
@@ -125,12 +128,12 @@ fn open(first: &diff::Side, other: &diff::Side) -> usize {
     open_jobs.count()
 }
 
-/// Two of the runs, as their sections name them.
+/// Two of the compared runs or jobs, as their sections name them.
 #[derive(Debug, Clone, Copy)]
-struct Pair {
-    letters: [&'static str; 2],
+pub(super) struct Pair {
+    pub(super) letters: [&'static str; 2],
     /// True if there are no other runs.
-    alone: bool,
+    pub(super) alone: bool,
 }
 
 impl Pair {
@@ -188,16 +191,14 @@ fn environment(sides: &[Side]) -> Markup {
     }
 }
 
-fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> Markup {
+pub(super) fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> Markup {
     let Difference { same, only, params, environment, .. } = difference;
     html! {
         section id=(pair.id("params")) {
-            h2 { (pair.heading("Parameters")) }
-            @if params.is_empty() { p { "No parameter differs in the jobs that both have." } }
+            h2 { (pair.heading("Parameters and code")) }
+            @if params.is_empty() { p { "No parameter and no file that programs have read differs in the jobs that both have." } }
             @else {
-                ul { @for Change { what, values: [before, after], jobs } in params.iter().take(MAX_NAMES) {
-                    li { code { (clean(what)) } ": " (clean(before)) " → " (clean(after)) " in " (count(jobs.len(), "job")) }
-                } }
+                ul { @for change in params.iter().take(MAX_NAMES) { li { (changed(change)) } } }
                 @if params.len() > MAX_NAMES { p .note { "and " (params.len() - MAX_NAMES) " more" } }
             }
             @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
@@ -213,8 +214,38 @@ fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> Markup {
     }
 }
 
+/// A change in the words of `sweep explain`, and the lines of a file that differ.
+fn changed(change: &Change) -> Markup {
+    let Change { what, values: [before, after], jobs, lines } = change;
+    let label = format!("Changed lines of {}", clean(what));
+    html! {
+        code { (clean(what)) }
+        @if change.is_content() { " changed" } @else { ": " (clean(before)) " → " (clean(after)) }
+        " in " (count(jobs.len(), "job"))
+        @if let Some(Lines { shown, left_out, unknown }) = lines {
+            @if !shown.is_empty() {
+                pre .lines tabindex="0" role="region" aria-label=(label) {
+                    @for line in shown { span class=[class_of(line)] { (line) "\n" } }
+                }
+            }
+            @if *left_out > 0 { p .note { (count(*left_out, "more line")) } }
+            @if let Some(reason) = unknown { p .note { "Its lines are not known: " (reason) "." } }
+        }
+    }
+}
+
+/// The class of a line of a difference. Its first character says the same.
+fn class_of(line: &str) -> Option<&'static str> {
+    match line.as_bytes().first() {
+        Some(b'-') => Some("removed"),
+        Some(b'+') => Some("added"),
+        Some(b'@') => Some("place"),
+        _ => None,
+    }
+}
+
 /// Important differences, and significant ones among the others.
-fn metrics(difference: &Difference, pair: Pair) -> Markup {
+pub(super) fn metrics(difference: &Difference, pair: Pair) -> Markup {
     let is_shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
     let changes: Vec<&MetricChange> = difference.metrics.iter().filter(is_shown).collect();
     let hidden = difference.metrics.len() - changes.len();

@@ -9,8 +9,10 @@ pub(crate) mod clients;
 mod compare;
 pub(crate) mod connections;
 mod curves;
+mod extend;
 mod files;
 mod guard;
+mod pair;
 mod patient;
 mod runs;
 mod stream;
@@ -26,6 +28,7 @@ use std::{
 
 use axum::{
     Router,
+    extract::DefaultBodyLimit,
     http::{StatusCode, header},
     middleware,
     response::{Html, IntoResponse as _, Response},
@@ -44,6 +47,9 @@ use crate::render::page::Layout;
 
 /// Maximum number of requests that read files at once; others wait, so that their contents are never in memory together.
 const READERS: usize = 4;
+
+/// Longest body of a request, in bytes.
+const MAX_BODY: usize = 16 << 10;
 
 /// Time for connections to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
@@ -106,13 +112,17 @@ fn router(site: Arc<Site>, guard: Guard) -> Router {
         .route("/runs/{run}/jobs/{key}", get(view::job))
         .route("/runs/{run}/jobs/{key}/log", get(view::log))
         .route("/act/runs/{run}", post(act::run_again))
+        .route("/act/runs/{run}/extend", post(act::extend))
+        .route("/act/runs/{run}/jobs/{key}/note", post(act::note))
         .route("/act/runs/{run}/jobs/{key}", post(act::run_job_again))
         .route("/act/runs/{run}/jobs/{key}/stop", post(act::stop))
         .route("/act/runs/{run}/jobs/{key}/explain", post(act::explain))
         .route("/compare", get(compare::page))
+        .route("/compare/jobs", get(pair::page))
         .route("/reports/{*path}", get(files::report))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .fallback(|| async { not_found("The page does not exist.") })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
         .with_state(site)
 }

@@ -12,6 +12,40 @@ const acts = (row) => {
   if (data.live) return ["running", "retrying", "waiting"].includes(row.state) ? [actButton("Stop", `Stop ${row.label}? The run continues.`, `${base}/jobs/${row.key}/stop`, say)] : [];
   return AGAIN.includes(row.state) ? [actButton("Run again", `Run ${row.label} again, with the jobs that it needs?`, `${base}/jobs/${row.key}`, say)] : [];
 };
+// A form that adds a tag or a note to a job's record, and buttons that remove them.
+const noting = (row, { tags = [], notes = [] }) => {
+  const part = make("section", undefined, "command");
+  const change = async (body) => {
+    const { command, error } = await act(`${base}/jobs/${row.key}/note`, body);
+    say(command ? `Carried out: ${command}` : `Not carried out: ${error}`);
+    if (!command) return;
+    const line = data.jobs[row.index];
+    line[7] ??= null;
+    line[8] = (await (await fetch(`${base}/jobs/${row.key}`)).json()).tags ?? [];
+    list.reload(row.key);
+  };
+  const form = make("form", undefined, "choices");
+  const field = (label, name) => {
+    const box = make("label", `${label} `);
+    const input = Object.assign(make("input"), { autocomplete: "off", name });
+    box.append(input);
+    form.append(box);
+    return input;
+  };
+  const [tag, note] = [field("Tag", "tag"), field("Note", "note")];
+  const add = make("button", "Add", "plain");
+  add.type = "submit";
+  form.append(add);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (tag.value.trim()) await change({ tag: tag.value.trim() });
+    if (note.value.trim()) await change({ note: note.value });
+  });
+  const buttons = [...tags.map((name) => plainButton(`Remove #${name}`, () => change({ untag: name }))),
+    ...notes.map(([at], index) => plainButton(`Remove note ${index + 1}`, () => change({ remove: index + 1 }), `Remove the note of ${at}`))];
+  part.append(form, ...buttons.flatMap((button) => [button, " "]));
+  return part;
+};
 const load = async (row) => {
   const answer = await fetch(`${base}/jobs/${row.key}`);
   const detail = answer.ok ? await answer.json() : {};
@@ -19,9 +53,10 @@ const load = async (row) => {
     const { text, error } = await act(`${base}/jobs/${row.key}/explain`);
     return text ?? error;
   } : null;
-  return { ...detail, acts: acts(row), explain, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
+  return { ...detail, acts: [...acts(row), ...(TOKEN && ["done", "cached"].includes(row.state) ? [noting(row, detail)] : [])], explain, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
 };
 data.pickable = true;
+data.compare = ([first, second]) => ({ href: `/compare/jobs?${new URLSearchParams({ jobs: `${first.key},${second.key}`, run: data.run })}` });
 const list = jobList(of("jobs"), data, load);
 // Curves come as binary columns, of at most so many jobs at once.
 const MOST_AT_ONCE = 128;
@@ -82,6 +117,48 @@ const card = (job) => {
   return [job.label, known];
 };
 const again = TOKEN ? [actButton("Run what has no result", "Run the jobs of this run that have no result again?", base, say)] : [];
+// The axes by which an ended run is extended, and the next seed as a proposal.
+const extension = () => {
+  const [axis, values, run, plan] = ["extend-axis", "extend-values", "extend-run", "extend-plan"].map(of);
+  const found = new Map();
+  list.rows().forEach((row) => row.axes.forEach((value, name) => {
+    const id = JSON.stringify([row.step.replace(/^.*:/, ""), name]);
+    found.set(id, [...(found.get(id) ?? []), value]);
+  }));
+  const show = (text, ready) => {
+    plan.textContent = text;
+    plan.hidden = !text;
+    run.hidden = !ready;
+  };
+  const propose = () => {
+    const numbers = (found.get(axis.value) ?? []).map(Number);
+    const isSeed = axis.value && data.seeds.includes(JSON.parse(axis.value)[1]) && numbers.every(Number.isInteger);
+    values.value = isSeed ? String(Math.max(...numbers) + 1) : "";
+    show("", false);
+  };
+  const send = (go) => {
+    const [step, name] = JSON.parse(axis.value);
+    return act(`${base}/extend`, { step, axis: name, values: values.value, go });
+  };
+  const names = [...found.keys()].map(JSON.parse);
+  const several = new Set(names.map(([step]) => step)).size > 1;
+  fill(axis, names.map(([step, name]) => [JSON.stringify([step, name]), several ? `${name} of ${step}` : name]));
+  axis.addEventListener("input", propose);
+  values.addEventListener("input", () => show("", false));
+  axis.form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { command, text, error } = await send(false);
+    show(command ? `$ ${command}\n\n${text}` : error, Boolean(command));
+  });
+  run.addEventListener("click", async () => {
+    const { command, error } = await send(true);
+    say(command ? `Carried out: ${command}` : `Not carried out: ${error}`);
+    show("", false);
+  });
+  propose();
+  return found.size > 0;
+};
+const extensible = TOKEN ? extension() : false;
 let steps = "";
 const showRest = (rest) => {
   const [kind, mark] = RUN[rest.state];
@@ -95,6 +172,7 @@ const showRest = (rest) => {
   const bar = draw("svg", { viewBox: "0 0 1000 8", preserveAspectRatio: "none", class: "bar", role: "img", "aria-label": rest.words });
   bar.append(...rest.bar.map(([name, from, to]) => draw("rect", { class: name, x: from, y: 0, width: to - from, height: 8 })));
   of("bar").replaceChildren(bar);
+  of("extend").hidden = !extensible || ["live", "stopping"].includes(rest.state);
   refill(of("again"), ["failed", "interrupted", "killed"].includes(rest.state) ? again : []);
   // Drawn by the server, every text in it escaped.
   if (rest.steps !== steps) {
@@ -116,6 +194,10 @@ showRest(data.rest);
 const overlay = curveOverlay(of("overlay"), data, list, source);
 linkedPlots(of("plots"), data, list);
 document.addEventListener("job", ({ detail }) => list.find(detail));
+if (data.jobs.some((job) => job[3] === location.hash.slice(1))) {
+  list.open(location.hash.slice(1));
+  of("jobs").scrollIntoView();
+}
 const events = new EventSource(`${base}/events`);
 // What has ended stays as it is: there is nothing to ask again for.
 events.addEventListener("end", () => events.close());

@@ -231,7 +231,19 @@ fn render(site: &Site, run: &str) -> Option<Response> {
         }
         div .status { p .summary #words {} span .note #left {} }
         div #bar {}
-        p #acts hidden { span #again {} " " span .note #acted role="status" {} }
+        div #acts hidden {
+            p { span #again {} " " span .note #acted role="status" {} }
+            details #extend hidden {
+                summary { "Extend by seeds or values" }
+                form .choices {
+                    label { "Axis " select id="extend-axis" autocomplete="off" {} }
+                    label { "Further values " input id="extend-values" autocomplete="off" spellcheck="false" placeholder="4,5"; }
+                    button .plain type="submit" { "Show the plan" }
+                    button .plain type="button" id="extend-run" hidden { "Run it" }
+                }
+                pre #extend-plan hidden tabindex="0" role="region" aria-label="Plan" {}
+            }
+        }
         nav aria-label="Sections" {
             @for report in reports {
                 @if site.results.join("reports").join(report).join("index.html").is_file() {
@@ -262,7 +274,9 @@ pub(super) async fn events(
     Extension(client): Extension<Client>,
     UrlPath(run): UrlPath<String>,
 ) -> Response {
-    let (opened, name) = (Arc::clone(&site), run.clone());
+    // A run that has ended changes by notes only: pages get its state as of the last one.
+    let noted = Store::new(&site.results).noted();
+    let (opened, name) = (Arc::clone(&site), format!("{run} {noted:?}"));
     let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok());
     stream::stream(site, &client, name, open).await
 }
@@ -282,8 +296,15 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     let (folder, key) = job_of(site, run, key)?;
     let manifest = folder.manifest().ok()?;
     let label = &manifest.jobs.iter().find(|job| job.key == key)?.label;
-    let detail = match Store::new(&site.results).get(key).ok().flatten() {
-        Some(record) => Detail::default().params(record.identity.params.iter()).record(&record),
+    let store = Store::new(&site.results);
+    let detail = match store.get(key).ok().flatten() {
+        Some(record) => {
+            let detail = Detail::default().params(record.identity.params.iter()).record(&record);
+            match store.notes(key) {
+                Ok(notes) => detail.notes(Some(&notes)),
+                Err(error) => detail.fact("notes", &error.to_string()),
+            }
+        }
         None => Detail::default().fact("key", &key.to_string()),
     };
     let detail = detail.log(folder.latest_log(key).as_deref());

@@ -134,7 +134,7 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     ] {
         type_filter(&mut browser, filter);
         let note = browser.text("#filter-note");
-        assert!(note.starts_with(remark) && note.contains("Names: state, step, lr, note, seed, loss"), "{note}");
+        assert!(note.starts_with(remark) && note.contains("Names: state, step, tag, lr, note, seed, loss"), "{note}");
     }
 
     // A group is a row with the mean over seeds and its interval: of 0.11, 0.12 and 0.13, 4.30265 * 0.01 / sqrt(3) (Student's t).

@@ -5,6 +5,7 @@
 mod dashboard;
 mod driver;
 mod figures;
+mod pairs;
 mod report;
 #[expect(dead_code, reason = "the engine's tests use more of it")]
 #[path = "../engine/sandbox.rs"]

@@ -60,6 +60,7 @@ mod mistakes;
 mod moments;
 mod no_effect;
 mod nodes;
+mod notes;
 mod notify;
 mod observation;
 mod page;

@@ -275,12 +275,46 @@ fn open_streams_of_one_client_keep_no_page_from_others() {
     assert_eq!(server.code(), Some(0));
 }
 
+#[test]
+fn six_hundred_idle_clients_do_not_keep_one_from_its_pages() {
+    let sandbox = study();
+    let run = sandbox.runs().remove(0);
+    let (server, port) = serve(&sandbox);
+    let connect = |request: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    // More than the server's connections in each way: without a request, after an answer, with an open stream of events.
+    let events = format!("GET /runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for request in ["", "GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n", &events] {
+        let mut idle: Vec<TcpStream> = (0..600).map(|_| connect(request)).collect();
+        if !request.is_empty() {
+            let mut first = [0; 12];
+            idle[0].read_exact(&mut first).unwrap();
+            assert_eq!(&first, if request == events { b"HTTP/1.1 200" } else { b"HTTP/1.1 204" });
+        }
+        for path in ["/".to_owned(), format!("/runs/{run}")] {
+            assert_eq!(code(&ask(port, "GET", &path, "localhost")), 200, "{path} beside 600 of {request:?}");
+        }
+    }
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code, Some(0));
+}
+
 /// Sends a request with these header lines, and returns the answer.
 fn post(port: u16, path: &str, headers: &[&str]) -> String {
+    post_body(port, path, headers, "")
+}
+
+/// The same with a body.
+fn post_body(port: u16, path: &str, headers: &[&str], body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let headers: Vec<String> = headers.iter().map(|header| (*header).to_owned() + "\r\n").collect();
-    let headers = headers.concat();
-    write!(stream, "POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n{headers}\r\n").unwrap();
+    let (headers, length) = (headers.concat(), body.len());
+    write!(stream, "POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+        .unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     String::from_utf8_lossy(&answer).into_owned()
@@ -426,6 +460,92 @@ fn a_job_is_stopped_and_run_again_by_requests_with_the_token() {
     assert_eq!(run.wait().code, Some(5));
     server.signal(Signal::INT);
     assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn a_run_is_extended_and_records_get_notes_by_requests_with_the_token() {
+    let sandbox = Sandbox::with(
+        "name: grown\nsteps: { a: { uses: mock, matrix: { value: [1, 2], seed: [0, 1] } } }\ntables: { t: { from: a, rows: [value], cells: [value] } }\n",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let name = sandbox.runs().remove(0);
+    let (_server, port, token) = serve_acting(&sandbox, &[]);
+    let host = format!("Host: 127.0.0.1:{port}");
+    let token = format!("Authorization: Bearer {}", token.unwrap());
+    let act = |path: &str, body: &str| {
+        let answer = post_body(port, path, &[&host, &token], body);
+        let text = answer.split("\r\n\r\n").nth(1).unwrap();
+        (code(&answer), serde_json::from_str::<serde_json::Value>(text).unwrap_or_default())
+    };
+    let extend = format!("/act/runs/{name}/extend");
+    let body = |axis: &str, values: &str, go: bool| {
+        serde_json::json!({ "step": "a", "axis": axis, "values": values, "go": go }).to_string()
+    };
+    assert_eq!(code(&post_body(port, &extend, &[&host], &body("seed", "2", true))), 401);
+    for (body, expected, reason) in [
+        ("{}".to_owned(), 400, "reload it"),
+        (body("seed", " ", false), 400, "name the values"),
+        (body("seed", "1", false), 409, "has all these values already"),
+        (body("lr", "1", false), 409, "no step of the run has the axis `lr`"),
+        (body("value", "<b>x", false), 409, "cannot be planned"),
+    ] {
+        let (status, answer) = act(&extend, &body);
+        assert_eq!(status, expected, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains(reason), "{answer}");
+    }
+    assert_eq!(act(&extend, &"x".repeat(20_000)).0, 413);
+    // First the plan, then the run.
+    let (status, answer) = act(&extend, &body("seed", "2,3", false));
+    let command = "sweep run recipe.yaml --axis seed=0,1,2,3";
+    assert_eq!((status, answer["command"].as_str()), (200, Some(command)), "{answer}");
+    let planned = sandbox.sweep(&["plan", "recipe.yaml", "--axis", "seed=0,1,2,3"]).stdout;
+    assert_eq!(answer["text"].as_str(), Some(planned.trim_end()));
+    assert_eq!(sandbox.runs().len(), 1);
+    assert_eq!(act(&extend, &body("seed", "2,3", true)).1["command"].as_str(), Some(command));
+    crate::sandbox::until("the further seeds are done", || sandbox.records().len() == 8);
+
+    // Tags and notes.
+    let record = sandbox.records().remove("a/value=1,seed=0").unwrap();
+    let key = record["key"].as_str().unwrap()[..12].to_owned();
+    let path = format!("/act/runs/{name}/jobs/{key}/note");
+    assert_eq!(code(&post_body(port, &path, &[&host], r#"{"tag":"best"}"#)), 401);
+    let hostile = "<img src=x onerror=alert(1)>\u{1b}[2J";
+    let (status, answer) = act(&path, r#"{"tag":"best"}"#);
+    assert_eq!((status, answer["command"].as_str()), (200, Some(format!("sweep note {key} --tag=best").as_str())));
+    assert_eq!(act(&path, &serde_json::json!({ "note": hostile }).to_string()).0, 200);
+    assert_eq!(act(&path, r#"{"tag":"a b"}"#).0, 409);
+    assert_eq!(act(&path, r#"{"remove":7}"#).0, 409);
+    let shown = sandbox.sweep(&["show", &key]).stdout;
+    assert!(shown.contains("tags: best") && shown.contains("<img src=x onerror=alert(1)>\\u{1b}[2J"), "{shown}");
+    let detail = ask(port, "GET", &format!("/runs/{name}/jobs/{key}"), "localhost");
+    assert!(detail.contains("\"tags\":[\"best\"]") && !detail.contains('\u{1b}'), "{detail}");
+    assert_eq!(act(&path, r#"{"untag":"best"}"#).0, 200);
+    assert_eq!(act(&path, r#"{"remove":1}"#).0, 200);
+    assert!(!sandbox.sweep(&["show", &key]).stdout.contains("tags"));
+}
+
+#[test]
+fn two_jobs_are_compared_and_nonsense_is_refused() {
+    let sandbox = study();
+    let (_server, port) = serve(&sandbox);
+    let keys: Vec<String> =
+        sandbox.records().values().map(|record| record["key"].as_str().unwrap()[..12].to_owned()).collect();
+    let page = ask(port, "GET", &format!("/compare/jobs?jobs={},{}&run=%3Cimg%3E", keys[0], keys[1]), "localhost");
+    assert!(
+        code(&page) == 200 && page.contains("a/seed=0") && page.contains("<code>seed</code>: 0 (default) → 1"),
+        "{page}"
+    );
+    assert!(!page.contains("<img>"));
+    for asked in [
+        "",
+        "?jobs=",
+        "?jobs=x,y",
+        "?jobs=../..,....",
+        &format!("?jobs={0},{0}", keys[0]),
+        "?jobs=000000000000,111111111111",
+    ] {
+        assert_eq!(code(&ask(port, "GET", &format!("/compare/jobs{asked}"), "localhost")), 404, "{asked}");
+    }
 }
 
 #[test]

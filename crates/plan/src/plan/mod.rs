@@ -78,7 +78,7 @@ pub use self::{
     effects::{Layout, LayoutError},
     environment::ENVIRONMENTS,
     made::Made,
-    select::means,
+    select::{axes_of, means},
     selection::{resolved, selected},
     site::Site,
 };

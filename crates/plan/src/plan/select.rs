@@ -122,6 +122,13 @@ pub fn means(label: &str, typed: &str) -> bool {
     step == typed_step && values.len() == typed_values.len() && values.iter().zip(&typed_values).all(is_same)
 }
 
+/// The step of a label, without the recipe in front of it, and its axes with their values.
+pub fn axes_of(label: &str) -> (&str, Vec<(&str, &str)>) {
+    let (step, values) = label.split_once('/').unwrap_or((label, ""));
+    let step = step.rsplit_once(':').map_or(step, |(_, step)| step);
+    (step, parts(values).into_iter().filter_map(|part| part.split_once('=')).collect())
+}
+
 /// `train/a=1,b=2` for `train a=1 b=2`.
 fn spaced(text: &str) -> String {
     let mut words = text.split(' ');
@@ -197,5 +204,7 @@ mod tests {
         ] {
             assert_eq!(parts(values), expected, "{values}");
         }
+        assert_eq!(axes_of("r:train/betas=0.9,0.95,seed=0"), ("train", vec![("betas", "0.9,0.95"), ("seed", "0")]));
+        assert_eq!(axes_of("train"), ("train", vec![]));
     }
 }

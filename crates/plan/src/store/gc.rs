@@ -155,6 +155,7 @@ impl Store {
             remove_if_there(&staging)?;
         }
         self.remove_manifests()?;
+        self.remove_notes()?;
         Ok(())
     }
 }

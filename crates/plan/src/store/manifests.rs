@@ -84,9 +84,14 @@ impl Store {
         self.root.join("manifests").join("sets")
     }
 
+    /// The set with this identifier; `None` if it cannot be read.
+    pub fn set(&self, id: &str) -> Option<ReadSet> {
+        ReadSet::parse(&fs::read(set_file(&self.sets(), id)?).ok()?, id)
+    }
+
     /// Digest of the files and packages in a set; `None` if the set cannot be read.
     pub fn files_of_set(&self, id: &str) -> Option<String> {
-        let set = ReadSet::parse(&fs::read(set_file(&self.sets(), id)?).ok()?, id)?;
+        let set = self.set(id)?;
         let files = set.files.iter().map(|(path, file)| (path.as_str(), file.digest.as_str()));
         let packages = set.packages.iter().map(|(name, package)| (name.as_str(), package.version.as_str()));
         Some(code_digest(files, packages, std::iter::empty()))

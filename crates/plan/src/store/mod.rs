@@ -6,7 +6,7 @@
 //!
 //! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` the files that
 //! jobs were observed to read and their environments; `states.rs` states that jobs leave for longer ones; `decisions.rs` the
-//! decisions of searches; `adopt.rs` records that follow from others; `origin.rs` where records came from. `lock.rs` locks by the
+//! decisions of searches; `adopt.rs` records that follow from others; `origin.rs` where records came from, `notes.rs` tags and notes of people. `lock.rs` locks by the
 //! operating system, `lease.rs` in a store that several machines use, and `own.rs` has the file that a process's locks are
 //! links to. Commits that overlap share their syncs (`syncs.rs`). `gc.rs`, `verify.rs` and `transfer.rs` implement `sweep
 //! cache`.
@@ -19,6 +19,7 @@
 //! results/store/digests.json          digests of inputs by path, size, times and inode; derived
 //! results/store/reports.json          the recipe of each folder of reports
 //! results/store/manifests/            list.jsonl, sets/, environments/
+//! results/store/notes/<key>.json      tags and notes on a record
 //! results/store/decisions/            decisions of searches
 //! results/store/states/<step>/<key>/  state.json, files/
 //! results/store/staging/, locks/      records that are being written, and their writers
@@ -40,6 +41,7 @@ mod index;
 mod lease;
 mod lock;
 mod manifests;
+mod notes;
 mod origin;
 mod own;
 mod pending;
@@ -74,6 +76,7 @@ pub use self::{
     gc::{Garbage, GcError},
     index::{Entry, Looked, Measured, Stamp},
     lock::{Held, InUse},
+    notes::{Note, NoteChange, NoteError, Notes},
     origin::Origin,
     pending::Pending,
     states::State,

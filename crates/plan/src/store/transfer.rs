@@ -12,7 +12,9 @@ use std::{
 use fs_err as fs;
 use tar::{Builder, EntryType, Header};
 
-use super::{Claim, Origin, Pending, Record, Store, StoreError, lease::unique, remove_if_there, verify::wrong_key};
+use super::{
+    Claim, Notes, Origin, Pending, Record, Store, StoreError, lease::unique, remove_if_there, verify::wrong_key,
+};
 use crate::{
     host::archive::{self, Item, Unreadable},
     record::{self, Digest, Key, Observation, ReadSet},
@@ -24,6 +26,8 @@ const TOP: &str = "sweep-records";
 pub(super) const IMPORT: &str = "import-";
 /// The file in a record's folder of the archive that lists the files that its job was observed to read.
 const OBSERVATION: &str = "observation.json";
+/// The file in a record's folder of the archive that has the tags and notes on the record.
+const NOTES: &str = "notes.json";
 /// A record is never larger.
 const MAX_RECORD: u64 = 1 << 30;
 
@@ -87,6 +91,10 @@ impl Store {
                 let observation = Observation { manifest, set: ReadSet::clone(&set), environment };
                 let text = serde_json::to_vec(&observation).map_err(io::Error::from)?;
                 append(&mut archive, &format!("{top}/{OBSERVATION}"), &text)?;
+            }
+            let notes = self.notes(*key)?;
+            if !notes.is_empty() {
+                append(&mut archive, &format!("{top}/{NOTES}"), &notes.to_text().map_err(io::Error::from)?)?;
             }
             let files = self.files(*key);
             let actual_files = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
@@ -167,15 +175,36 @@ impl Store {
         let mut report = Imported::default();
         for key in keys {
             match self.claim(key)? {
-                Claim::Hit(_) => report.known += 1,
+                Claim::Hit(_) => {
+                    report.known += 1;
+                    self.bring_notes(&staging.join(key.to_string()), key, &mut report)?;
+                }
                 Claim::Busy => report.refused.push((key, "a sweep is running this job here".into())),
                 Claim::Miss(pending) => match self.put(&staging.join(key.to_string()), pending, Some(origin))? {
-                    Ok(()) => report.added += 1,
+                    Ok(()) => {
+                        report.added += 1;
+                        self.bring_notes(&staging.join(key.to_string()), key, &mut report)?;
+                    }
                     Err(reason) => report.refused.push((key, reason)),
                 },
             }
         }
         Ok(report)
+    }
+
+    /// Adds the notes that came with a record. Unusable notes are reported, and do not keep the record out.
+    fn bring_notes(&self, folder: &Path, key: Key, report: &mut Imported) -> io::Result<()> {
+        let text = match fs::read(folder.join(NOTES)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            text => text?,
+        };
+        match Notes::parse(&text) {
+            Ok(notes) => self.merge_notes(key, notes),
+            Err(reason) => {
+                report.refused.push((key, format!("its notes cannot be used: {reason}")));
+                Ok(())
+            }
+        }
     }
 
     /// Stores an unpacked record, if it matches its key; else returns the reason.
@@ -324,8 +353,8 @@ fn place(path: &Path) -> Option<(Key, PathBuf)> {
     let key: Key = parts.next()?.as_os_str().to_str()?.parse().ok()?;
     let file_path: PathBuf = parts.collect();
     let is_normal = file_path.components().all(|part| matches!(part, Component::Normal(_)));
-    let is_known =
-        ["record.json", OBSERVATION].iter().any(|name| file_path == Path::new(name)) || file_path.starts_with("files");
+    let is_known = ["record.json", OBSERVATION, NOTES].iter().any(|name| file_path == Path::new(name))
+        || file_path.starts_with("files");
     (is_normal && is_known).then_some((key, file_path))
 }
 

@@ -8,6 +8,7 @@
 mod against;
 mod choices;
 mod items;
+mod jobs;
 mod judge;
 mod rates;
 pub(super) mod scale;
@@ -20,9 +21,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use sweep_job::Unit;
 
-pub use self::choices::Choice;
 pub(super) use self::choices::{add_choices, curves_of_claims};
 use self::judge::Judge;
+pub use self::{
+    choices::Choice,
+    jobs::{ClaimJobs, jobs_of},
+};
 use super::{adopted, evidence::Source};
 use crate::{
     format::{clean, count},

@@ -50,7 +50,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
-    claim::{Choice, Lack, State, Verdict, chance_of_error, tally},
+    claim::{Choice, ClaimJobs, Lack, State, Verdict, chance_of_error, jobs_of, tally},
     results::Results,
     table::{Column, Table, TableRow},
 };

@@ -195,7 +195,7 @@ impl Report<'_> {
     fn write_drawn(&self, folder: &Path, page: Page) -> io::Result<()> {
         let Self { plan, study, results, store, tables, verdicts, .. } = self;
         let (index, figures_folder) = (folder.join("index.html"), folder.join("figures"));
-        let mark = page::mark(plan, study, results);
+        let mark = page::mark(plan, study, results, store);
         if let (Page::IfStale, Some(mark)) = (page, &mark)
             && page::has_mark(&index, mark)
             && setup::is_there(folder)

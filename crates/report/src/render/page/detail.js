@@ -135,6 +135,8 @@ const describe = (detail, row, rows) => {
   if (failure) box.append(make("h3", "Failure"), region(make("pre", failure, "failure"), "Failure"));
   box.append(...(detail.acts ?? []));
   const parts = make("div", undefined, "parts");
+  if (detail.tags?.length) box.append(make("p", `Tags: ${detail.tags.join(", ")}`));
+  (detail.notes ?? []).forEach(([at, text]) => box.append(make("h3", `Note of ${at}`), region(make("pre", text, "written"), `Note of ${at}`)));
   [["Metrics", detail.metrics], ["Among the jobs of its step", differences(row, rows)], ["Parameters", detail.params], ["Facts", detail.facts], ["How it came about", detail.made]]
     .filter(([, pairs]) => pairs?.length)
     .forEach(([title, pairs]) => parts.append(facts(title, pairs)));

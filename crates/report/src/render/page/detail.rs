@@ -9,9 +9,11 @@ use std::{
 use serde::Serialize;
 use sweep_job::{Curve, Name, Value};
 
+use super::list::tags;
 use crate::{
     format::{clean, clean_lines, duration, measured},
     record::{Record, without_keys},
+    store::{Note, Notes},
     variant,
 };
 
@@ -30,6 +32,11 @@ pub struct Detail {
     /// Provenance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     made: Pairs,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+    /// Notes, each with its time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Pairs,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     curves: Vec<Drawn>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,6 +129,15 @@ impl Detail {
     /// Adds a line to how it came about.
     pub fn fact(mut self, name: &str, value: &str) -> Self {
         self.made.push((name.to_owned(), clean(value).into_owned()));
+        self
+    }
+
+    /// Adds the tags and notes on its record.
+    pub fn notes(mut self, notes: Option<&Notes>) -> Self {
+        let Some(notes) = notes else { return self };
+        self.tags = tags(notes);
+        let text = |note: &Note| (note.at.strftime("%Y-%m-%d %H:%M UTC").to_string(), clean_lines(&note.text));
+        self.notes = notes.notes().map(text).collect();
         self
     }
 

@@ -4,16 +4,18 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
+    time::SystemTime,
 };
 
 use jiff::Timestamp;
 use serde::Serialize;
 use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 
-use super::list::{Columns, Headings, Line, ended, state};
+use super::list::{Columns, Headings, Line, ended, state, tags};
 use crate::{
     format::{clean, latest},
     progress::describe,
+    record::Key,
     run::{
         Manifest, RunEvent, RunFolder,
         watch::{Snapshot, State, Watch},
@@ -44,6 +46,8 @@ pub struct FollowedRun {
     found: (usize, Columns),
     /// The results' values in these columns.
     cells: HashMap<usize, Vec<Option<f64>>>,
+    /// The tags on records, and the time of the last change of them.
+    tags: (Option<SystemTime>, HashMap<Key, Vec<String>>),
     /// The names of the finished jobs' series, with their units.
     pub series: BTreeMap<String, &'static str>,
 }
@@ -129,6 +133,7 @@ impl FollowedRun {
             curves: HashMap::new(),
             found: (0, Columns::default()),
             cells: HashMap::new(),
+            tags: (None, HashMap::new()),
             series: BTreeMap::new(),
         })
     }
@@ -155,6 +160,11 @@ impl FollowedRun {
                     self.results.insert(job, (task, record.outcome.metrics));
                 }
             }
+        }
+        let noted = self.store.noted();
+        if noted != self.tags.0 {
+            let all = self.store.all_notes();
+            self.tags = (noted, all.iter().map(|(key, notes)| (*key, tags(notes))).collect());
         }
         Ok(snapshot)
     }
@@ -195,7 +205,8 @@ impl FollowedRun {
         let cells = self.cells.get(&index).cloned().unwrap_or_default();
         let (step, point) = &self.jobs[index];
         let ended = self.took.get(&index).map(|(_, ended)| *ended);
-        Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended)
+        let tags = ended.and_then(|_| self.tags.1.get(&job.key)).cloned().unwrap_or_default();
+        Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended, tags)
     }
 
     /// The series of a running job.

@@ -147,6 +147,7 @@ const jobList = (section, data, load, kept = {}) => {
     });
     about.append(button);
     if (row.says) about.append(make("span", row.says, "why"));
+    if (row.tags.length) about.append(make("span", row.tags.map((tag) => `#${tag}`).join(" "), "why tags"));
     const status = make("td");
     if (data.pickable) status.append(picker([row], row.label), " ");
     status.append(pill(row.state));
@@ -235,10 +236,19 @@ const jobList = (section, data, load, kept = {}) => {
     const [attribute, value] = key ? ["key", key] : name ? ["group", name] : sort ? ["sort", sort] : pick ? ["pick", pick] : [];
     return attribute && section.contains(document.activeElement) ? `[data-${attribute}="${CSS.escape(value)}"]` : null;
   };
+  // Two chosen jobs with results can be compared: on a page of the server, else by a command.
+  const showPair = (chosen) => {
+    const both = chosen.length === 2 && chosen.every(({ state }) => ["done", "cached"].includes(state)) ? data.compare(chosen) : null;
+    const place = of("pair");
+    place.hidden = !both;
+    if (!both) place.replaceChildren();
+    else if (both.command) place.replaceChildren(" The two are compared by ", make("code", both.command));
+    else if (place.firstChild?.getAttribute?.("href") !== both.href) place.replaceChildren(Object.assign(make("a", "Compare the two jobs"), { href: both.href }));
+  };
   const matching = () => {
     const { fits, remarks } = compileFilter(text.value, columns);
     const note = of("filter-note");
-    note.textContent = remarks.length ? `${[...new Set(remarks)].join("; ")}. Names: ${["state", "step", ...columns.map(({ name }) => name)].slice(0, 12).join(", ")}${columns.length > 10 ? ", …" : ""}.` : "";
+    note.textContent = remarks.length ? `${[...new Set(remarks)].join("; ")}. Names: ${["state", "step", "tag", ...columns.map(({ name }) => name)].slice(0, 12).join(", ")}${columns.length > 9 ? ", …" : ""}.` : "";
     note.hidden = !remarks.length;
     return rows.filter((row) => (!step.value || row.step === step.value) && (!state.value || row.state === state.value) && fits(row));
   };
@@ -259,6 +269,7 @@ const jobList = (section, data, load, kept = {}) => {
     const range = page.length < lines.length ? `, ${(from + 1).toLocaleString("en")} to ${(from + page.length).toLocaleString("en")} shown` : "";
     of("shown").textContent = `${groups ? `${plural(groups.length, "group")} of ` : ""}${plural(found.length, "job")}${range}`;
     of("unpick").hidden = !view.picks.size;
+    showPair(rows.filter((row) => view.picks.has(row.key)));
     of("pages").hidden = lines.length <= PAGE;
     of("earlier").disabled = first === 0;
     of("later").disabled = first + PAGE >= lines.length;
@@ -327,6 +338,12 @@ const jobList = (section, data, load, kept = {}) => {
     },
     // Opens a job.
     open: (key) => { open = key; place(key); show(); },
+    // Reads the lines, and a job if it is open, again.
+    reload: (key) => {
+      if (before?.key === key) before = null;
+      read();
+      show();
+    },
     update: (next) => { data = next; read(); show(); },
     // Calls `seen` with the jobs that pass the filter, those whose curves are drawn, and true if these were chosen one by one.
     watch: (seen) => { watchers.push(seen); show(); },

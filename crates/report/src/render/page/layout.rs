@@ -99,7 +99,7 @@ pub fn list_section(more: &Markup) -> Markup {
             p .hidden #filter-help { "Words of names, values as seed=0 or lr=0.1|0.2, ranges as lr=0.001..0.1, and comparisons as loss<2.5; all of them must hold." }
             p .note #filter-note role="status" hidden {}
             details .columns #columns { summary { "Columns" } div #columns-body {} }
-            p .note { span #shown role="status" {} " " button .plain type="button" id="unpick" hidden { "Choose no jobs" } }
+            p .note { span #shown role="status" {} " " button .plain type="button" id="unpick" hidden { "Choose no jobs" } " " span #pair hidden {} }
             p .hidden #keys { "Arrow keys lead from job to job, Page Up and Page Down to other pages; Enter opens a job, Escape closes it." }
             div .panel {
                 div .scroll tabindex="0" role="region" aria-label="Jobs" aria-describedby="keys" {

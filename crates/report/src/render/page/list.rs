@@ -22,6 +22,7 @@ use crate::{
         watch::{Snapshot, State},
     },
     stats,
+    store::Notes,
 };
 
 /// The words for states, in the order in which a list is sorted by them.
@@ -73,6 +74,9 @@ pub struct Line(
     /// End of the job that has the result, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub Option<i64>,
+    /// Tags of the record, which has an end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub Vec<String>,
 );
 
 /// Data that a script needs to show a list.
@@ -206,6 +210,7 @@ impl Jobs {
         let max_columns = LIMIT / 2 / (CELL * jobs.max(1));
         let names: Vec<&str> = study.recipe.metrics().collect();
         let columns = Columns::new(task_metrics, &names, max_columns.clamp(SHOWN, MAX_COLUMNS));
+        let notes = store.all_notes();
         let (mut lines, mut tallies) = (Vec::new(), Vec::new());
         for (step, points) in study.steps.iter().enumerate() {
             let mut tally = Tally::default();
@@ -217,7 +222,12 @@ impl Jobs {
                     None => doing.of(job.key),
                 };
                 tally.add(word);
-                lines.push(line(step, point, job.key, (word, details), records.get(id).map(AsRef::as_ref), &columns));
+                let record = records.get(id).map(AsRef::as_ref);
+                let mut line = line(step, point, job.key, (word, details), record, &columns);
+                if record.is_some() {
+                    line.8 = notes.get(&job.key).map(tags).unwrap_or_default();
+                }
+                lines.push(line);
             }
             tallies.push(tally);
         }
@@ -263,7 +273,13 @@ fn line(
     let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
     let seconds = record.map(|record| (record.provenance.seconds * 10.0).round() / 10.0);
     let ended = record.map(ended);
-    Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, details, ended)
+    let point = clean(&point.to_string()).into_owned();
+    Line(step, point, state(word), key.short(), seconds, cells, details, ended, Vec::new())
+}
+
+/// Tags, safe to print.
+pub(super) fn tags(notes: &Notes) -> Vec<String> {
+    notes.tags().map(|tag| clean(tag).into_owned()).collect()
 }
 
 impl Columns {
@@ -352,7 +368,7 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
 /// Details of every job, as JSON, in the order of the lines.
 pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
     let Contents { plan, study, store, .. } = contents;
-    let logs = logs(store.results());
+    let (logs, notes) = (logs(store.results()), store.all_notes());
     let mut text_of_job: BTreeMap<Key, String> = BTreeMap::new();
     let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
         let mut names_in_recipe: BTreeSet<&str> = step.axes().into_iter().collect();
@@ -369,7 +385,7 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
             let is_telling = |name: &str| names_in_recipe.contains(name) || job.identity.params.contains_key(name);
             let detail = Detail::default().params(job.values.iter().filter(|(name, _)| is_telling(name)));
             let detail = match records.get(id) {
-                Some(record) => detail.record(record),
+                Some(record) => detail.record(record).notes(notes.get(&job.key)),
                 None => detail.fact("key", &job.key.to_string()),
             };
             serde_json::to_string(&detail.log(log).commands(&plan.command(*id), plan.explanation(*id).as_deref()))

@@ -9,6 +9,7 @@
 //! jobs, `linked.js` plots that restrict the list, and `page.js` the report itself. They share one scope.
 
 mod detail;
+mod evidence;
 mod followed;
 mod graph;
 mod header;
@@ -38,7 +39,7 @@ pub use self::{
     report::notebook,
     tally::Tally,
 };
-use self::{list::Jobs, report::Medium};
+use self::{evidence::Places, list::Jobs, report::Medium};
 use super::{
     Figure,
     setup::{Byline, Setup},
@@ -48,7 +49,7 @@ use crate::{
     format::{clean, clean_lines, count},
     host,
     plan::{JobId, Plan, Study},
-    record::Record,
+    record::{Key, Record},
     store::Store,
 };
 
@@ -89,8 +90,10 @@ pub(super) struct Pages {
 /// The pages, which bear `mark`.
 pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     let Contents { plan, study, results, store, tables, figures, verdicts, decisions, .. } = contents;
+    let places = Places::new(contents);
+    let evidence = |verdict: &Verdict| places.evidence(verdict);
     let report = html! {
-        @if !verdicts.is_empty() { (report::claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref(), Medium::Page)) }
+        @if !verdicts.is_empty() { (report::claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref(), Medium::Page, evidence)) }
         @if !tables.is_empty() { (report::tables(tables, Medium::Page)) }
         @if !figures.is_empty() { (report::figures(figures, Medium::Page)) }
         @if !decisions.is_empty() { (search::section(decisions)) }
@@ -106,9 +109,9 @@ pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     Laid { contents, jobs: &jobs, lines, details, report, byline, setup: setup.as_ref(), asked, mark }.pages()
 }
 
-/// A text that changes with the inputs of the page: the recipe, its changes, the records, this program. `None` while a
+/// A text that changes with the inputs of the page: the recipe, its changes, the records with their notes, this program. `None` while a
 /// job is not done, because then a run may change its state.
-pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<String> {
+pub(super) fn mark(plan: &Plan, study: &Study, results: &Results, store: &Store) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     for text in study.recipe.sources.texts().chain([env!("CARGO_PKG_VERSION"), &study.recipe.name]) {
         hasher.update(text.as_bytes()).update(&[0]);
@@ -116,6 +119,10 @@ pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<Stri
     for (point, id) in study.steps.iter().flatten() {
         let (key, stamp) = (plan.job(*id).key, results.stamp(*id)?);
         hasher.update(format!("{key} {stamp} {point}\0").as_bytes());
+    }
+    let keys: HashSet<Key> = study.steps.iter().flatten().map(|(_, id)| plan.job(*id).key).collect();
+    for (key, notes) in store.all_notes().iter().filter(|(key, _)| keys.contains(key)) {
+        hasher.update(format!("{key} {}\0", serde_json::to_string(notes).ok()?).as_bytes());
     }
     Some(hasher.finalize().to_hex()[..32].to_owned())
 }

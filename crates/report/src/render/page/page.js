@@ -19,6 +19,7 @@ const section = document.getElementById("jobs");
 const named = new Map();
 Object.values(data.details).forEach(({ curves }) => curves?.forEach(({ name, unit }) => named.set(name, unit)));
 data.pickable = named.size > 0;
+data.compare = ([first, second]) => ({ command: `sweep diff ${first.key} ${second.key}` });
 const list = jobList(section, data, load, remembered);
 linkSteps(list);
 if (data.pickable) {
@@ -44,6 +45,16 @@ if (data.pickable) {
   overlay.append(make("p", "This page has no room for the curves of its jobs. They are in the pages with all that is known of the jobs; sweep ui draws those of many jobs together.", "note"));
 }
 if (typeof linkedPlots === "function" && data.columns.length) linkedPlots(document.getElementById("plots"), data, list);
+// A job of a claim's card opens in the list, or is in one of the pages beside this one.
+document.querySelectorAll("a[data-job]").forEach((link) => link.addEventListener("click", (event) => {
+  const { job, place } = link.dataset;
+  const row = list.rows().find(({ key }) => key === job);
+  const part = data.parts.findLast(([begin]) => begin <= Number(place));
+  if (!row && !part) return;
+  event.preventDefault();
+  if (row) list.find(row.label);
+  else location.href = `${part[1]}#${job}`;
+}));
 // A dot of a figure leads to its job.
 document.addEventListener("job", ({ detail }) => list.find(detail));
 if (location.hash.length > 8 && data.jobs.some((job) => job[3] === location.hash.slice(1))) {

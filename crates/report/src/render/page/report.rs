@@ -52,7 +52,7 @@ pub fn notebook(
         div .sweep-report {
             style { (PreEscaped(include_str!("notebook.css"))) }
             @if let Some(part) = part { p .note { (part) } }
-            @if !verdicts.is_empty() { (claims(verdicts, note, medium)) }
+            @if !verdicts.is_empty() { (claims(verdicts, note, medium, |_| html! {})) }
             @if !tables.is_empty() { (self::tables(tables, medium)) }
             @if !figures.is_empty() { (self::figures(figures, medium)) }
         }
@@ -60,8 +60,13 @@ pub fn notebook(
     report.into_string() + "\n"
 }
 
-/// The verdicts on claims; `note` is about all of them.
-pub(super) fn claims(verdicts: &[Verdict], note: Option<&str>, medium: Medium) -> Markup {
+/// The verdicts on claims, each with its jobs as `evidence` shows them; `note` is about all of them.
+pub(super) fn claims(
+    verdicts: &[Verdict],
+    note: Option<&str>,
+    medium: Medium,
+    evidence: impl Fn(&Verdict) -> Markup,
+) -> Markup {
     html! {
         section id=[medium.id("claims")] {
             h2 { "Claims" }
@@ -86,6 +91,7 @@ pub(super) fn claims(verdicts: &[Verdict], note: Option<&str>, medium: Medium) -
                         }
                     }
                     @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
+                    (evidence(verdict))
                 }
             }
             }

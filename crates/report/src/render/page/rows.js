@@ -6,8 +6,8 @@ const axesOf = (point) => new Map(point.split(/,(?=[\w.-]+=)/).filter((part) => 
   const at = part.indexOf("=");
   return [part.slice(0, at), part.slice(at + 1)];
 }));
-const readRows = (data) => data.jobs.map(([step, point, state, key, seconds, cells, says, ended], index) => ({
-  index, step: data.steps[step], point, axes: axesOf(point), state: data.states[state], key, seconds, cells: cells ?? [], says: says ?? "", ended,
+const readRows = (data) => data.jobs.map(([step, point, state, key, seconds, cells, says, ended, tags], index) => ({
+  index, step: data.steps[step], point, axes: axesOf(point), state: data.states[state], key, seconds, cells: cells ?? [], says: says ?? "", ended, tags: tags ?? [],
   label: point ? `${data.steps[step]}/${point}` : data.steps[step],
 }));
 // All columns: the axes, the metrics and the time, each with its identifier, heading and value.
@@ -54,7 +54,7 @@ const CONDITION = /^:?(<=|>=|!=|<|>|=)(.*)$/s;
 const WORDS = /(?:"[^"]*"|[^\s"])+/g;
 const compileFilter = (text, columns) => {
   const [tests, remarks] = [[], []];
-  const known = [{ name: "state", of: (row) => row.state }, { name: "step", of: (row) => row.step }, ...columns];
+  const known = [{ name: "state", of: (row) => row.state }, { name: "step", of: (row) => row.step }, { name: "tag", all: (row) => row.tags }, ...columns];
   for (const raw of text.match(WORDS) ?? []) {
     const word = raw.replaceAll('"', "");
     const part = word.toLowerCase();
@@ -70,10 +70,12 @@ const compileFilter = (text, columns) => {
     } else if (wanted === "") {
       remarks.push(`a value is missing after ${word}`);
     } else if (operator === "=" || operator === "!=") {
-      const fits = oneOf(wanted);
-      tests.push(operator === "=" ? (row) => fits(column.of(row)) : (row) => !fits(column.of(row)));
-    } else if (numeric(wanted) === null) {
-      remarks.push(`${word} needs a number after ${operator}`);
+      const fits = column.all ? null : oneOf(wanted);
+      const has = (row) => column.all(row).some((value) => wanted.split("|").some((part) => part.toLowerCase() === value.toLowerCase()));
+      if (column.all) tests.push(operator === "=" ? has : (row) => !has(row));
+      else tests.push(operator === "=" ? (row) => fits(column.of(row)) : (row) => !fits(column.of(row)));
+    } else if (column.all || numeric(wanted) === null) {
+      remarks.push(column.all ? `${column.name} is compared with = or !=` : `${word} needs a number after ${operator}`);
     } else {
       const [compare, limit] = [COMPARISONS[operator], numeric(wanted)];
       tests.push((row) => {
