@@ -264,7 +264,7 @@ fn an_export_of_neptune_has_its_ends_and_says_which_parts_are_left_out() {
     let ended = imported(&sandbox, &[&projects.display().to_string(), "-o", "study.yaml"]);
     for expected in [
         "2 of 10 runs skipped: 1: in the trash at its source; 1: its export is not finished",
-        "8 attributes of Neptune's own are left out: `sys/`, `monitoring/` and `source_code/`",
+        "6 attributes of Neptune's own are left out: `sys/`, `monitoring/` and `source_code/`",
         "steps of `grid/share` are not whole numbers: the points are numbered from 0",
     ] {
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);

@@ -52,7 +52,7 @@ fn a_command_line_measures_the_files_of_finished_jobs() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("measures 2 of 4 jobs of `train`; nothing is trained"), "{}", ended.stderr);
     // The files `0.1` and `1.1` have three bytes each.
-    let unknown = "cost: 2 jobs to run, for an unknown time, because no job of their step has a record; kept files that they can read: 6 B\n";
+    let unknown = "cost: 2 jobs to run, for an unknown time, because no job of their step has a record; kept files that they can read: 6.00 B\n";
     assert!(ended.stderr.contains(unknown), "{}", ended.stderr);
     let [cost, first] = ["cost: ", "eval/lr"].map(|text| ended.stderr.find(text));
     assert!(first.is_none_or(|first| cost.is_some_and(|cost| cost < first)), "the cost is first: {}", ended.stderr);

@@ -118,8 +118,9 @@ fn a_signed_statement_is_about_one_bundle_and_by_one_key() {
     assert_eq!(changed.code, Some(1));
     assert!(changed.stdout.contains("line 1: its signature is not that of ed25519:"), "{}", changed.stdout);
     sandbox.write("study.sweep.tar.intoto.jsonl", &statement);
-    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--set", "steps.first.seeds=1"]).code, Some(0));
-    let created = sandbox.sweep(&["bundle", "create", "recipe.yaml", "--set", "steps.first.seeds=1"]);
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--axis", "first.value=1"]).code, Some(0));
+    let created =
+        sandbox.sweep(&["bundle", "create", "recipe.yaml", "--axis", "first.value=1", "-o", "study.sweep.tar"]);
     assert!(created.stderr.contains("is about an earlier bundle; `--sign` writes it anew"), "{}", created.stderr);
     let other = verify(&[]);
     assert_eq!(other.code, Some(1));
