@@ -42,7 +42,7 @@ const noting = (row, { tags = [], notes = [] }) => {
     if (note.value.trim()) await change({ note: note.value });
   });
   const buttons = [...tags.map((name) => plainButton(`Remove #${name}`, () => change({ untag: name }))),
-    ...notes.map(([at], index) => plainButton(`Remove note ${index + 1}`, () => change({ remove: index + 1 }), `Remove the note of ${at}`))];
+    ...notes.map(([at], index) => plainButton(`Remove note ${index + 1}`, () => change({ remove: index + 1 }), `Remove note ${index + 1}, of ${at}`))];
   part.append(form, ...buttons.flatMap((button) => [button, " "]));
   return part;
 };
