@@ -197,38 +197,10 @@ impl GptDims {
 
     fn add_block(&self, list: &mut Parameters) {
         let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
-        let width = d / heads;
         let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _, parts } =
             &self.block;
         list.norm("ln_1", d);
-        match attention {
-            AttentionKind::Standard => {
-                list.linear("attn.c_attn", d, d + 2 * parts.kv_heads(heads) * width);
-                list.linear("attn.c_proj", d, d);
-                if parts.qk_norm {
-                    list.add("attn.q_norm.weight", &[width]);
-                    list.add("attn.k_norm.weight", &[width]);
-                }
-            }
-            AttentionKind::Latent { dim } => {
-                list.add("attn.q.weight", &[d, d]);
-                list.add("attn.k_down.weight", &[d, *dim]);
-                list.add("attn.v_down.weight", &[d, *dim]);
-                list.add("attn.q_latent", &[heads, width, *dim]);
-                list.add("attn.v_up", &[heads, *dim, width]);
-                list.add("attn.c_proj.weight", &[d, d]);
-            }
-            AttentionKind::Folded { per_head, restart, .. } => {
-                list.add("attn.c_attn.weight", &[d, 3 * d]);
-                list.add("attn.c_proj.weight", &[d, d]);
-                let weights = if *per_head { heads } else { 1 };
-                list.add("attn.w_std", &[weights]);
-                list.add("attn.w_rec", &[weights]);
-                if *restart {
-                    list.add("attn.restart", &[heads]);
-                }
-            }
-        }
+        self.add_attention(list);
         list.norm("ln_2", d);
         match r_mlp {
             None => {
@@ -281,6 +253,39 @@ impl GptDims {
         if ra_ct.is_some() {
             list.add("ra_ct.scale", &[heads]);
             list.add("ra_ct.bias", &[heads]);
+        }
+    }
+
+    fn add_attention(&self, list: &mut Parameters) {
+        let (d, heads, parts) = (self.d_model, self.n_head, &self.block.parts);
+        let width = d / heads;
+        match &self.block.attention {
+            AttentionKind::Standard => {
+                list.linear("attn.c_attn", d, d + 2 * parts.kv_heads(heads) * width);
+                list.linear("attn.c_proj", d, d);
+                if parts.qk_norm {
+                    list.add("attn.q_norm.weight", &[width]);
+                    list.add("attn.k_norm.weight", &[width]);
+                }
+            }
+            AttentionKind::Latent { dim } => {
+                list.add("attn.q.weight", &[d, d]);
+                list.add("attn.k_down.weight", &[d, *dim]);
+                list.add("attn.v_down.weight", &[d, *dim]);
+                list.add("attn.q_latent", &[heads, width, *dim]);
+                list.add("attn.v_up", &[heads, *dim, width]);
+                list.add("attn.c_proj.weight", &[d, d]);
+            }
+            AttentionKind::Folded { per_head, restart, .. } => {
+                list.add("attn.c_attn.weight", &[d, 3 * d]);
+                list.add("attn.c_proj.weight", &[d, d]);
+                let weights = if *per_head { heads } else { 1 };
+                list.add("attn.w_std", &[weights]);
+                list.add("attn.w_rec", &[weights]);
+                if *restart {
+                    list.add("attn.restart", &[heads]);
+                }
+            }
         }
     }
 

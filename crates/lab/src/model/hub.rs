@@ -406,7 +406,7 @@ pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), L
             [inputs, outputs] if transposed => tensor.reshape([inputs, outputs]).transpose().reshape([info.len()]),
             _ => tensor,
         };
-        parts(rows, tensors).into_iter().map(|stored| Stored { name: full_name(stored.name), ..stored })
+        parts(&rows, tensors).into_iter().map(|stored| Stored { name: full_name(stored.name), ..stored })
     });
     // The Hub's own reader refuses files that do not name their format.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
@@ -414,7 +414,7 @@ pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), L
 }
 
 /// The tensors `infos`, whose numbers stand one after the other in `numbers`.
-fn parts<B: Backend>(numbers: Tensor<B, 1>, infos: Vec<ParamInfo>) -> Vec<Stored<B>> {
+fn parts<B: Backend>(numbers: &Tensor<B, 1>, infos: Vec<ParamInfo>) -> Vec<Stored<B>> {
     let mut start = 0;
     let cut = |info: ParamInfo| {
         let length = info.len();

@@ -1,5 +1,7 @@
 //! The layers of decoders, with nanoGPT's names.
 
+#![expect(clippy::struct_field_names, reason = "fields have the names of the tensors in published networks")]
+
 use burn::{
     module::{Module, Param},
     tensor::{Int, Tensor, backend::Backend},
@@ -123,7 +125,7 @@ impl<B: Ops> Attention<B> {
     ) -> Tensor<B, 2> {
         let qkv = self.c_attn.forward(x);
         let is_plain = rope.is_none() && self.q_norm.is_none() && self.kv_heads == self.n_head;
-        let qkv = if is_plain { qkv } else { self.joined(qkv, batch, rope) };
+        let qkv = if is_plain { qkv } else { self.joined(&qkv, batch, rope) };
         let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
             // Scores and probabilities are the largest tensors of a block, so they stay short as well.
@@ -141,7 +143,7 @@ impl<B: Ops> Attention<B> {
     pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 4>; 3] {
         let [rows, d_model] = x.dims();
         let (length, width) = (rows / batch, d_model / self.n_head);
-        let [queries, keys, values] = self.rotated(self.c_attn.forward(x), batch, rope);
+        let [queries, keys, values] = self.rotated(&self.c_attn.forward(x), batch, rope);
         let split = |part: Tensor<B, 2>, heads: usize| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
         // Scaling the queries touches fewer numbers than scaling the scores.
         let queries = split(queries * (width as f64).sqrt().recip(), self.n_head);
@@ -149,7 +151,7 @@ impl<B: Ops> Attention<B> {
     }
 
     /// The queries `[rows, d_model]`, keys and values `[rows, kv_heads width]` in `qkv`, normalized and rotated.
-    fn rotated(&self, qkv: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 2>; 3] {
+    fn rotated(&self, qkv: &Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 2>; 3] {
         let [rows, _] = qkv.dims();
         let d_model = self.c_attn.weight.dims()[0];
         let shared = d_model / self.n_head * self.kv_heads;
@@ -164,7 +166,10 @@ impl<B: Ops> Attention<B> {
                 }
                 None => part,
             };
-            rope.map_or(part.clone(), |rope| rope.rotate(part, batch))
+            match rope {
+                Some(rope) => rope.rotate(&part, batch),
+                None => part,
+            }
         };
         let queries = prepare(part(0, d_model), &self.q_norm);
         let keys = prepare(part(d_model, shared), &self.k_norm);
@@ -172,7 +177,7 @@ impl<B: Ops> Attention<B> {
     }
 
     /// `qkv` after [`rotated`](Self::rotated), `[rows, 3 d_model]`, with a copy of shared keys and values for each head.
-    fn joined(&self, qkv: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> Tensor<B, 2> {
+    fn joined(&self, qkv: &Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> Tensor<B, 2> {
         let [queries, keys, values] = self.rotated(qkv, batch, rope);
         let [rows, d_model] = queries.dims();
         let (width, copies) = (d_model / self.n_head, self.n_head / self.kv_heads);

@@ -60,7 +60,7 @@ impl<B: Backend> Rope<B> {
     }
 
     /// Rotates the heads, which stand side by side in `x` `[batch * n, columns]`, by the positions of their tokens.
-    pub(crate) fn rotate(&self, x: Tensor<B, 2>, batch: usize) -> Tensor<B, 2> {
+    pub(crate) fn rotate(&self, x: &Tensor<B, 2>, batch: usize) -> Tensor<B, 2> {
         let [rows, columns] = x.dims();
         let (length, half) = (rows / batch, self.width / 2);
         // A sequence as one row, so that a broadcast repeats a row.

@@ -123,7 +123,6 @@ impl<B: Ops> Rules<B> {
 fn rule(settings: &Optimizer, info: &ParamInfo) -> Option<Rule> {
     let (momentum, nesterov) = (settings.momentum(), settings.uses_nesterov());
     match (settings.optimizer, &info.shape[..]) {
-        (OptimizerKind::AdamW | OptimizerKind::AdamWSpam, _) => None,
         (OptimizerKind::Lion, _) => Some(Rule::Lion { beta_1: settings.beta_1, beta_2: settings.beta_2 }),
         (OptimizerKind::Sgd, _) => Some(Rule::Sgd { momentum, nesterov }),
         (OptimizerKind::Muon, [inputs, outputs]) if info.role() == Role::Linear => {
@@ -136,7 +135,7 @@ fn rule(settings: &Optimizer, info: &ParamInfo) -> Option<Rule> {
             };
             Some(Rule::Muon { momentum, nesterov, scale: settings.muon_scale, inputs: *inputs, widths })
         }
-        (OptimizerKind::Muon, _) => None,
+        (OptimizerKind::AdamW | OptimizerKind::AdamWSpam | OptimizerKind::Muon, _) => None,
     }
 }
 

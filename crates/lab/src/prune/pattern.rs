@@ -35,7 +35,7 @@ pub(super) fn select<B: Backend>(
             return Err(layers.not_a_number(layer));
         }
         let [weights] = scores.dims();
-        let mask = mask(scores.reshape([inputs / size, size, weights / inputs]), kept).reshape([weights]);
+        let mask = mask(&scores.reshape([inputs / size, size, weights / inputs]), kept).reshape([weights]);
         let pruned = weights / size * (size - kept);
         choices.push(Some(Choice { threshold: f32::NAN, mask, pruned: Some(pruned) }));
     }
@@ -43,13 +43,13 @@ pub(super) fn select<B: Backend>(
 }
 
 /// 1 for the `kept` highest of `scores` `[groups, size, outputs]` in each group, else 0.
-fn mask<B: Backend>(scores: Tensor<B, 3>, kept: usize) -> Tensor<B, 3> {
+fn mask<B: Backend>(scores: &Tensor<B, 3>, kept: usize) -> Tensor<B, 3> {
     let [_, size, _] = scores.dims();
     let one = |index: usize| scores.clone().narrow(1, index, 1);
     let parts = (0..size).map(|index| {
         let before = (0..index).map(|other| one(other).greater_equal(one(index)));
         let after = (index + 1..size).map(|other| one(other).greater(one(index)));
-        let rank: Option<Tensor<B, 3, Int>> = before.chain(after).map(|is_ahead| is_ahead.int()).reduce(|a, b| a + b);
+        let rank: Option<Tensor<B, 3, Int>> = before.chain(after).map(Tensor::int).reduce(|a, b| a + b);
         match rank {
             Some(rank) => rank.lower_elem(i64::try_from(kept).unwrap_or(i64::MAX)).float(),
             None => one(index).ones_like(),
@@ -74,7 +74,7 @@ mod tests {
             [[3.0_f32, 1.0], [1.0, 1.0], [2.0, 1.0], [4.0, 1.0], [0.0, -1e30], [0.0, 5.0], [-1.0, -1e30], [0.0, -2.0]];
         let data = TensorData::new(scores.concat(), [2, 4, 2]);
         let kept = |kept| {
-            let mask = mask(Tensor::<Flex, 3>::from_data(data.clone(), &FlexDevice), kept);
+            let mask = mask(&Tensor::<Flex, 3>::from_data(data.clone(), &FlexDevice), kept);
             let mask: Vec<f32> = mask.into_data().to_vec().unwrap();
             let column =
                 |output: usize| mask.iter().skip(output).step_by(2).map(|keep| *keep as u8).collect::<Vec<_>>();

@@ -36,10 +36,10 @@ pub(super) struct Config {
     #[serde(default = "default_theta")]
     rope_theta: f64,
     #[serde(default)]
-    rope_scaling: Option<Rope>,
+    rope_scaling: Option<Scaling>,
     /// Base and scaling of RoPE in files of transformers 5.
     #[serde(default, skip_serializing)]
-    rope_parameters: Option<Rope>,
+    rope_parameters: Option<Scaling>,
     #[serde(default)]
     tie_word_embeddings: bool,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub(super) struct Config {
 
 /// A scaling of RoPE's frequencies.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Rope {
+struct Scaling {
     #[serde(alias = "type")]
     rope_type: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ impl Config {
             vocab_size: dims.vocab_size,
             rms_norm_eps: parts.norm_epsilon,
             rope_theta,
-            rope_scaling: scaling.map(Rope::new),
+            rope_scaling: scaling.map(Scaling::new),
             rope_parameters: None,
             tie_word_embeddings: parts.tie,
             attention_bias: parts.bias,
@@ -119,7 +119,7 @@ impl Config {
         let rope = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
         let theta = rope.and_then(|rope| rope.rope_theta).unwrap_or(self.rope_theta);
         check("rope_theta", theta, "rope_theta")?;
-        let scaling = rope.map(Rope::scaling).transpose()?.flatten();
+        let scaling = rope.map(Scaling::checked).transpose()?.flatten();
         scaling.map_or(Ok(()), check_scaling)?;
         let n_head = self.num_attention_heads;
         let parts = Parts {
@@ -157,7 +157,7 @@ impl Config {
     }
 }
 
-impl Rope {
+impl Scaling {
     fn new(scaling: RopeScaling) -> Self {
         let empty = Self {
             rope_type: "linear".into(),
@@ -180,7 +180,7 @@ impl Rope {
         }
     }
 
-    fn scaling(&self) -> Result<Option<RopeScaling>, String> {
+    fn checked(&self) -> Result<Option<RopeScaling>, String> {
         let required = |name: &str, value: Option<f64>| value.ok_or_else(|| format!("rope_scaling has no `{name}`"));
         let factor = || required("factor", self.factor);
         Ok(match self.rope_type.as_str() {
