@@ -1,6 +1,6 @@
 //! Masks of N:M sparsity: of each M neighboring inputs of an output, the N highest scores stay.
 
-use burn::tensor::{Int, Tensor, backend::Backend};
+use burn::tensor::{Bool, Int, Tensor, backend::Backend};
 
 use super::{Choice, Layers};
 use crate::{LabError, device::read::integers};
@@ -49,7 +49,7 @@ fn mask<B: Backend>(scores: &Tensor<B, 3>, kept: usize) -> Tensor<B, 3> {
     let parts = (0..size).map(|index| {
         let before = (0..index).map(|other| one(other).greater_equal(one(index)));
         let after = (index + 1..size).map(|other| one(other).greater(one(index)));
-        let rank: Option<Tensor<B, 3, Int>> = before.chain(after).map(Tensor::int).reduce(|a, b| a + b);
+        let rank: Option<Tensor<B, 3, Int>> = before.chain(after).map(Tensor::<B, 3, Bool>::int).reduce(|a, b| a + b);
         match rank {
             Some(rank) => rank.lower_elem(i64::try_from(kept).unwrap_or(i64::MAX)).float(),
             None => one(index).ones_like(),

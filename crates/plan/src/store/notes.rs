@@ -36,8 +36,8 @@ pub struct Notes {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     tags: BTreeSet<String>,
     /// Notes in the order in which they were written.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    notes: BTreeSet<Note>,
+    #[serde(default, rename = "notes", skip_serializing_if = "BTreeSet::is_empty")]
+    texts: BTreeSet<Note>,
 }
 
 /// A note.
@@ -93,12 +93,12 @@ impl Notes {
 
     /// The notes, the first one first.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter()
+        self.texts.iter()
     }
 
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
-        self.tags.is_empty() && self.notes.is_empty()
+        self.tags.is_empty() && self.texts.is_empty()
     }
 
     /// Makes a change, on which no other has to follow.
@@ -118,15 +118,15 @@ impl Notes {
                 }
             }
             NoteChange::Add(text) => {
-                self.notes.insert(Note { at: crate::host::clock::now(), text: text.trim().to_owned() });
+                self.texts.insert(Note { at: crate::host::clock::now(), text: text.trim().to_owned() });
             }
             NoteChange::Remove(number) => {
-                let note = number.checked_sub(1).and_then(|index| self.notes.iter().nth(index)).cloned();
+                let note = number.checked_sub(1).and_then(|index| self.texts.iter().nth(index)).cloned();
                 let note = note.ok_or(NoteError::NoNote(*number))?;
-                self.notes.remove(&note);
+                self.texts.remove(&note);
             }
         }
-        if self.tags.len() > MAX_TAGS || self.notes.len() > MAX_NOTES { Err(NoteError::Full) } else { Ok(()) }
+        if self.tags.len() > MAX_TAGS || self.texts.len() > MAX_NOTES { Err(NoteError::Full) } else { Ok(()) }
     }
 
     /// Adds those of another copy of the record, as far as there is room.
@@ -136,9 +136,9 @@ impl Notes {
                 self.tags.insert(tag);
             }
         }
-        for note in other.notes.into_iter().filter(|note| is_note(&note.text)) {
-            if self.notes.len() < MAX_NOTES {
-                self.notes.insert(note);
+        for note in other.texts.into_iter().filter(|note| is_note(&note.text)) {
+            if self.texts.len() < MAX_NOTES {
+                self.texts.insert(note);
             }
         }
     }
