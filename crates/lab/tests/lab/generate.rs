@@ -22,8 +22,8 @@ const DIMS: GptDims = GptDims {
 };
 
 /// A network in a folder.
-fn saved(dims: GptDims, dir: &Path) -> Gpt<Train> {
-    let network = Gpt::random(dims, 5, &FlexDevice).unwrap();
+fn saved(dims: &GptDims, dir: &Path) -> Gpt<Train> {
+    let network = Gpt::random(*dims, 5, &FlexDevice).unwrap();
     hub::save(&network, &dir.join("network")).unwrap();
     network
 }
@@ -39,7 +39,7 @@ fn greedy_text_is_that_of_whole_passes_also_where_the_window_is_full() {
     let dir = tempfile::tempdir().unwrap();
     // Tokens that are no bytes are written as numbers, which can be compared one by one.
     let dims = GptDims { vocab_size: 300, ..DIMS };
-    let network = saved(dims, dir.path());
+    let network = saved(&dims, dir.path());
     let (written, outcome) = text(&json!({"prompt": "7 250 3", "max_new_tokens": 30, "temperature": 0.0}), dir.path());
 
     // Whole passes over the same windows: they fill up, then lose their older half.
@@ -72,7 +72,7 @@ fn greedy_text_is_that_of_whole_passes_also_where_the_window_is_full() {
 #[test]
 fn the_same_seed_writes_the_same_and_another_one_does_not() {
     let dir = tempfile::tempdir().unwrap();
-    saved(DIMS, dir.path());
+    saved(&DIMS, dir.path());
     let write =
         |seed: u64| text(&json!({"prompt": "ab", "seed": seed, "top_k": 50, "max_new_tokens": 40}), dir.path()).0;
     assert_eq!(write(0), write(0));
@@ -83,7 +83,7 @@ fn the_same_seed_writes_the_same_and_another_one_does_not() {
 #[test]
 fn a_prompt_longer_than_the_window_counts_by_its_end() {
     let dir = tempfile::tempdir().unwrap();
-    saved(DIMS, dir.path());
+    saved(&DIMS, dir.path());
     let greedy = |prompt: &str| {
         let (written, _) = text(&json!({"prompt": prompt, "max_new_tokens": 1, "temperature": 0.0}), dir.path());
         written[prompt.len()..].to_owned()
@@ -94,7 +94,7 @@ fn a_prompt_longer_than_the_window_counts_by_its_end() {
 #[test]
 fn a_prompt_that_is_no_tokens_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    saved(GptDims { vocab_size: 300, ..DIMS }, dir.path());
+    saved(&GptDims { vocab_size: 300, ..DIMS }, dir.path());
     let failure =
         run("generate", json!({"init": dir.path().join("network"), "prompt": "hello"}), dir.path()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Input);

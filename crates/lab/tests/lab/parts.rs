@@ -261,7 +261,7 @@ fn saved_and_loaded(with: &Value) -> (Gpt<Train>, Value) {
     let folder = tempfile::tempdir().unwrap();
     hub::save(&network, folder.path()).unwrap();
     let loaded: Gpt<Train> = hub::load(folder.path(), &FlexDevice).unwrap();
-    let mut expected = network.dims().clone();
+    let mut expected = *network.dims();
     // A folder of GPT-2's shape does not say its usual width.
     if loaded.dims().block.mlp_hidden.is_none() && expected.block.mlp_hidden == Some(4 * expected.d_model) {
         expected.block.mlp_hidden = None;
@@ -355,7 +355,7 @@ fn an_index_that_is_wrong() {
     let wanted = "DIR/model.safetensors.index.json: `../secret.safetensors` is not the name of a file in the folder";
     assert_eq!(refusal(outside.path()), wanted);
     let missing = changed(index, |index| {
-        index["weight_map"]["model.layers.7.mlp.up_proj.weight"] = json!("model-00001-of-00004.safetensors")
+        index["weight_map"]["model.layers.7.mlp.up_proj.weight"] = json!("model-00001-of-00004.safetensors");
     });
     let wanted = "DIR/model.safetensors.index.json: tensor `model.layers.7.mlp.up_proj.weight` is not in \
                   `model-00001-of-00004.safetensors`";
