@@ -87,10 +87,6 @@ fn a_run_is_extended_and_its_jobs_get_tags_and_notes() {
         "document.getElementById('acted').textContent === 'Carried out: sweep run recipe.yaml --axis seed=0,1,2,3'",
     );
     until("the further seed is done", || sandbox.records().len() == 8);
-    browser.eval("{ const values = document.getElementById('extend-values'); values.value = '0'; values.focus(); }");
-    browser.press("Enter");
-    browser.until("document.getElementById('extend-plan').textContent.includes('has all these values already')");
-    assert_eq!(browser.eval("document.getElementById('extend-run').hidden"), true);
 
     browser.click("#jobs-body tr:first-child th button");
     browser.until("document.querySelector('.detail input[name=tag]') !== null");
