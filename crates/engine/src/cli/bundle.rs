@@ -358,7 +358,9 @@ fn confirm(plan: &Plan, rebuild: Option<&Rebuild>, yes: bool) -> Result<(), Erro
         say(format_args!(
             "these packages are installed into new environments, from the registries that are configured here:"
         ));
-        installed.iter().for_each(|line| say(format_args!("  {}", clean(line))));
+        for line in &installed {
+            say(format_args!("  {}", clean(line)));
+        }
     }
     say(format_args!("the bundle's jobs run these commands, as you, with your files and your network:"));
     for Command { jobs, run, env } in &commands {

@@ -49,7 +49,8 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
     let study = Study::new(results, Subject::Files(measurement), name, Wish { waits: true, ..Wish::default() }, None);
     args.only.only = vec![study.name.clone()];
     study.write()?;
-    let Prepared { plan, .. } = args.changes.prepare(results, &[study.file.clone()], &args.only.only, false)?;
+    let Prepared { plan, .. } =
+        args.changes.prepare(results, std::slice::from_ref(&study.file), &args.only.only, false)?;
     let jobs: Vec<JobId> = plan.selection()?.into_iter().filter(|id| !store.contains(plan.job(*id).key)).collect();
     say(format_args!("{}", cost(&plan, &store, &jobs, args.jobs)?));
     script::run_study(results, args, study)
@@ -83,7 +84,7 @@ fn cost(plan: &Plan, store: &Store, jobs: &[JobId], at_once: Option<u16>) -> Res
         let files = record.outcome.artifacts.values().map(|file| store.files(key).join(file));
         bytes += files
             .filter_map(|file| file.metadata().ok())
-            .filter(|data| data.is_file())
+            .filter(std::fs::Metadata::is_file)
             .map(|data| data.len())
             .sum::<u64>();
     }

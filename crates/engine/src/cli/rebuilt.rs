@@ -66,7 +66,7 @@ impl Rebuild {
                     environments.extend(result.map(|result| (*id, result)));
                 }
                 Wanted::Present(reason) => {
-                    present.entry(reason).or_default().push(rerun.plan.job(*id).label.to_string())
+                    present.entry(reason).or_default().push(rerun.plan.job(*id).label.to_string());
                 }
                 Wanted::Unknown(reason) => {
                     environments.insert(*id, Err(format!("its environment cannot be made: {reason}")));

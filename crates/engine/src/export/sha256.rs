@@ -1,6 +1,9 @@
 //! SHA-256 digests, by which standards name files.
 
-use std::io::{self, Read};
+use std::{
+    fmt::Write as _,
+    io::{self, Read},
+};
 
 use sha2::{Digest as _, Sha256};
 
@@ -17,7 +20,12 @@ pub(super) fn sha256(mut content: impl Read) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut hex = String::new();
+    for byte in hasher.finalize() {
+        // Writing to a text cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Ok(hex)
 }
 
 #[cfg(test)]

@@ -67,12 +67,15 @@ struct Field {
     what: String,
     values: [String; 2],
     /// The path and the digests of a file.
-    file: Option<(String, [String; 2])>,
+    file: Option<ChangedFile>,
 }
+
+/// The path and the digests of a file.
+type ChangedFile = (String, [String; 2]);
 
 /// The differences between jobs of the same name.
 pub(super) fn changes(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<Change> {
-    let mut found: Vec<(Change, Option<(String, [String; 2])>)> = Vec::new();
+    let mut found: Vec<(Change, Option<ChangedFile>)> = Vec::new();
     let mut contents = Contents::new();
     for (label, first_job, second_job) in common_jobs {
         let (Some(first_identity), Some(second_identity)) = (&first_job.identity, &second_job.identity) else {
@@ -226,7 +229,7 @@ mod tests {
     fn lines_of_a_difference_are_safe_to_print_and_bounded() {
         let lines = of_texts("a\nb\nc\n", "a\n\u{1b}[2Jx\nc\n");
         assert_eq!(lines.shown, ["@@ -1,3 +1,3 @@", " a", "-b", "+\\u{1b}[2Jx", " c"]);
-        let long = (0..1000).map(|line| format!("{line}\n")).collect::<String>();
+        let long = "line\n".repeat(1000);
         let lines = of_texts("", &long);
         assert_eq!((lines.shown.len(), lines.left_out), (MAX_LINES, 601));
     }

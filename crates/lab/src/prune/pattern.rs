@@ -76,8 +76,9 @@ mod tests {
         let kept = |kept| {
             let mask = mask(&Tensor::<Flex, 3>::from_data(data.clone(), &FlexDevice), kept);
             let mask: Vec<f32> = mask.into_data().to_vec().unwrap();
-            let column =
-                |output: usize| mask.iter().skip(output).step_by(2).map(|keep| *keep as u8).collect::<Vec<_>>();
+            let column = |output: usize| {
+                mask.iter().skip(output).step_by(2).map(|keep| u8::from(*keep > 0.5)).collect::<Vec<_>>()
+            };
             [column(0), column(1)]
         };
         assert_eq!(kept(2), [[1, 0, 0, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 1, 0, 1]]);

@@ -62,14 +62,14 @@ fn step(ablation: Ablation) -> Architecture {
     Architecture { ablation, ..Architecture::default() }
 }
 
-fn random(dims: GptDims) -> Gpt<Train> {
-    Gpt::random(dims, 7, &FlexDevice).unwrap()
+fn random(dims: &GptDims) -> Gpt<Train> {
+    Gpt::random(*dims, 7, &FlexDevice).unwrap()
 }
 
 /// Names of the assertions that fail for a network of this architecture that computes wrongly.
 fn failures_with(fault: Mutant, architecture: &Architecture) -> (Vec<&'static str>, String) {
     let expected = expected_of(architecture);
-    with_fault(fault, || failures(random(expected.dims), &expected))
+    with_fault(fault, || failures(random(&expected.dims), &expected))
 }
 
 struct Silent;
@@ -302,7 +302,7 @@ fn every_step_passes() {
     for ablation in Ablation::ALL {
         let expected = expected_of(&step(*ablation));
         let (assertions, _) =
-            assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
+            assertions::<Flex, _>(random(&expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
         let failures: Vec<String> = assertions.iter().filter_map(Assertion::failure).collect();
         assert!(failures.is_empty(), "step {ablation}: {failures:#?}");
         let expected_count = 13
@@ -342,7 +342,7 @@ fn every_option_passes() {
     for architecture in options {
         let expected = expected_of(&architecture);
         let (assertions, _) =
-            assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
+            assertions::<Flex, _>(random(&expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
         let failures: Vec<String> = assertions.iter().filter_map(Assertion::failure).collect();
         assert!(failures.is_empty(), "{:?}: {failures:#?}", expected.dims.block);
     }
@@ -380,7 +380,7 @@ fn with_the_gate_of_the_same_block_from_the_call_before() {
 fn with_a_gate_pooled_over_the_sequence() {
     let architecture = Architecture { gate_pool: Some(GatePool::SequenceMean), ..step(Ablation::Step3) };
     let expected = expected_of(&architecture);
-    let (names, _) = failures(random(expected.dims), &expected);
+    let (names, _) = failures(random(&expected.dims), &expected);
     assert_eq!(names, ["causality", "prefix", "cached-decoding"]);
 }
 
@@ -424,7 +424,7 @@ fn with_keys_pruned_by_what_later_queries_look_at() {
 fn with_a_width_that_is_ignored() {
     let claimed = expected_of(&step(Ablation::Step2));
     let built = expected_of(&step(Ablation::Step0));
-    assert_eq!(failures(random(built.dims), &claimed).0, ["parameter-count"]);
+    assert_eq!(failures(random(&built.dims), &claimed).0, ["parameter-count"]);
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn with_another_number_of_heads() {
     // The same number of weights, in other shapes.
     let claimed = expected_of(&step(Ablation::Step8));
     let built = GptDims { n_head: 2, ..claimed.dims };
-    let (names, message) = failures(random(built), &claimed);
+    let (names, message) = failures(random(&built), &claimed);
     assert_eq!(names, ["parameter-count"]);
     assert!(message.contains("h.0.attn.q_latent has shape [2, 16, 5] instead of [4, 8, 5]"), "{message}");
 }
@@ -442,7 +442,7 @@ fn with_a_gradient_where_there_can_be_none() {
     // In a network of two blocks the second one's gate would have no receiver.
     let built = expected_of(&step(Ablation::Step3));
     let claimed = GptDims { n_layer: 2, ..built.dims };
-    let (names, message) = failures(random(built.dims), &Expected { dims: claimed, ..built });
+    let (names, message) = failures(random(&built.dims), &Expected { dims: claimed, ..built });
     assert_eq!(names[..2], ["parameter-count", "nonzero-gradients"]);
     assert!(message.contains("no gradient in h.2.gate.pool.weight"), "{message}");
 }
