@@ -137,7 +137,7 @@ fn a_signed_statement_is_about_one_bundle_and_by_one_key() {
     assert!(absent["defects"][0].as_str().unwrap().contains("there is no signed statement"), "{absent}");
 }
 
-/// Reads a data set with the package of MLCommons, and all of its records.
+/// Reads a data set and all of its records with `mlcroissant`.
 const CROISSANT: &str = "
 import json, logging, os, sys, warnings
 warnings.simplefilter('ignore')
