@@ -42,8 +42,8 @@ fn another(param: &Param) -> Option<Value> {
     let default = (param.default)();
     let candidates = match param.kind {
         Kind::Bool => vec![Value::Bool(true), Value::Bool(false)],
-        Kind::Int => vec![Value::Int(7), Value::Int(1), Value::Int(0)],
-        Kind::Float => vec![Value::Float(0.25), Value::Float(0.0)],
+        Kind::Int => vec![Value::Int(7), Value::Int(1), Value::Int(0), Value::Int(300)],
+        Kind::Float => vec![Value::Float(0.25), Value::Float(0.0), Value::Float(2.0)],
         Kind::Choice(words) => words.iter().map(|word| Value::Text((*word).to_owned())).collect(),
         Kind::Text
         | Kind::Path(_)
