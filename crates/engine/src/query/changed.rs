@@ -92,7 +92,7 @@ pub(super) fn changes(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<Chan
             }
         }
     }
-    let with_lines = |(change, file): (Change, Option<(String, [String; 2])>)| {
+    let with_lines = |(change, file): (Change, Option<ChangedFile>)| {
         let lines = file.map(|(path, digests)| lines(&path, digests, &mut contents));
         Change { lines, ..change }
     };

@@ -1,9 +1,6 @@
-//! What leads from a result to its jobs, and what people add to it: pairs of claims, two jobs side by side, tags, notes, further seeds.
+//! Pairs of a claim's jobs, the comparison of two jobs, tags and notes, and further seeds of a run.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::Command,
-};
+use std::process::Command;
 
 use serde_json::json;
 
@@ -11,7 +8,7 @@ use crate::{
     alone,
     driver::Browser,
     sandbox::{Sandbox, until},
-    server::{address_of, serve},
+    server::{serve, serve_with_token},
 };
 
 const STUDY: &str = "\
@@ -58,10 +55,7 @@ fn a_run_is_extended_and_its_jobs_get_tags_and_notes() {
     let _alone = alone();
     let Some(mut browser) = Browser::start() else { return };
     let sandbox = study();
-    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let acting = stderr.find_map(|line| Some(line.split_once("open ")?.1.to_owned())).unwrap();
-    let (_server, address) = address_of(child);
+    let (_server, address, acting) = serve_with_token(&sandbox);
     let page = format!("{address}/runs/{}", sandbox.runs()[0]);
     browser.look(1280, false);
     browser.open(&page);

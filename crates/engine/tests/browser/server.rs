@@ -34,6 +34,15 @@ pub(crate) fn serve(sandbox: &Sandbox) -> (Running, String) {
     address_of(sandbox.command(&["ui", "--port", "0"]).spawn().unwrap())
 }
 
+/// Starts `sweep ui` on the results of the sandbox: the server, its address, and the address with the token.
+pub(crate) fn serve_with_token(sandbox: &Sandbox) -> (Running, String, String) {
+    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let acting = stderr.find_map(|line| Some(line.split_once("open ")?.1.to_owned())).unwrap();
+    let (server, address) = address_of(child);
+    (server, address, acting)
+}
+
 /// A started server and the address that it prints.
 pub(crate) fn address_of(mut child: Child) -> (Running, String) {
     let mut line = String::new();
@@ -284,10 +293,7 @@ fn jobs_are_stopped_run_again_and_explained_in_pages_with_the_token() {
     until("a job runs and one has failed", || {
         !sandbox.journal("progress").is_empty() && !sandbox.journal("failed").is_empty()
     });
-    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let acting = stderr.find_map(|line| Some(line.split_once("open ")?.1.to_owned())).unwrap();
-    let (_server, address) = address_of(child);
+    let (_server, address, acting) = serve_with_token(&sandbox);
     let page = format!("{address}/runs/{}", sandbox.runs()[0]);
     browser.look(1280, false);
     // Without the token the page only shows.

@@ -74,8 +74,16 @@ impl TaskSpec for Tokenize {
 impl Tokenize {
     /// The name of the artifact: a folder with `train.bin`, `val.bin`, `tokenizer.json` and `meta.json`.
     pub const FOLDER: &'static str = "tokens";
-    /// Default of [`Tokenizing::vocab_size`].
-    pub const VOCAB_SIZE: usize = 4096;
-    /// Default of [`Tokenizing::min_frequency`].
-    pub const MIN_FREQUENCY: usize = 2;
+}
+
+impl Tokenizing {
+    /// Number of tokens of a trained tokenizer.
+    pub fn vocab_size(&self) -> usize {
+        self.vocab_size.unwrap_or(4096)
+    }
+
+    /// Smallest number of occurrences of a pair that training merges.
+    pub fn min_frequency(&self) -> usize {
+        self.min_frequency.unwrap_or(2)
+    }
 }

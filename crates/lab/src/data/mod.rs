@@ -10,7 +10,6 @@ mod words;
 pub use prefetch::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
 pub use stories::VOCAB_STORIES;
-pub(crate) use tokenizer::training;
 pub use tokenizer::{PartSize, Tokenizer, TokensMeta};
 pub use windows::{Batch, CoveringBatch};
 pub use words::words;

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sweep_job::tasks::Tokenize;
 use tokenizers::{
     decoders::byte_level::ByteLevel,
     models::{
@@ -15,7 +14,7 @@ use tokenizers::{
 use super::DataError;
 
 /// The file of a tokenizer in a folder.
-pub(super) const TOKENIZER_FILE: &str = "tokenizer.json";
+const TOKENIZER_FILE: &str = "tokenizer.json";
 /// The file that describes a folder of tokens.
 const META_FILE: &str = "meta.json";
 /// Texts are held in pieces of this length, so that training counts words without a copy of the whole text.
@@ -186,11 +185,6 @@ impl TokensMeta {
         let problem = format!("`vocab_size` is {}, but token files have 1 to 65536 tokens", meta.vocab_size);
         Err(DataError::Meta { path, problem })
     }
-}
-
-/// Number of tokens and frequency of pairs with which the task `tokenize` trains.
-pub(crate) fn training(vocab_size: Option<usize>, min_frequency: Option<usize>) -> [usize; 2] {
-    [vocab_size.unwrap_or(Tokenize::VOCAB_SIZE), min_frequency.unwrap_or(Tokenize::MIN_FREQUENCY)]
 }
 
 /// `text` in pieces that end with a line.

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use sweep_job::{
     Outcome, Progress, Report,
-    tasks::{Coverage, Eval, LossMetrics, NetworkMetrics, WorkerMetrics},
+    tasks::{Coverage, Eval, Evaluation, LossMetrics, NetworkMetrics, WorkerMetrics},
 };
 
 use super::{Context, Mean, Run, batch_loss, network};
 use crate::{
     LabError,
     backend::{BackendTask, Compute, dispatch_eager, sync},
-    data::Dataset,
+    data::{Dataset, Tokens},
     device::read::number,
     measure,
     model::{self, Gpt, Network, cross_entropy},
@@ -45,11 +45,11 @@ impl BackendTask for Job<'_> {
         let Self { eval, report } = self;
         let data = Dataset::open(&eval.data)?;
         let network = network::<B>(&eval.model, &eval.architecture, data.vocab_size, eval.evaluation.seed, device)?;
-        let evaluated = match eval.evaluation.coverage {
-            Coverage::Sampled => sampled(eval, &data, &network, report, device)?,
-            Coverage::Whole => whole(eval, &data, &network, report, device)?,
+        let pass = Pass { settings: &eval.evaluation, tokens: &data.validation, network: &network, device };
+        let Evaluated { loss, tokens, timed } = match eval.evaluation.coverage {
+            Coverage::Sampled => pass.sampled(report)?,
+            Coverage::Whole => pass.whole(report)?,
         };
-        let Evaluated { loss, tokens, timed } = evaluated;
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, "on these tokens".into()));
         }
@@ -62,7 +62,9 @@ impl BackendTask for Job<'_> {
         }
         match timed {
             Some((tokens, seconds)) => outcome.set(&Eval::TOKENS_PER_S, tokens as f64 / seconds),
-            None => report.note("throughput is not measured with one batch: raise `eval_batches`"),
+            None => {
+                report.note("throughput is not measured with one batch: lower `batch_size`, or raise `eval_batches`");
+            }
         }
         if let Some(bytes) = measure::peak_memory() {
             outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
@@ -73,54 +75,53 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// Evaluates windows that are spread over the held-out tokens.
-fn sampled<B: Compute>(
-    eval: &Eval,
-    data: &Dataset,
-    network: &Gpt<B>,
-    report: &mut dyn Report,
-    device: &B::Device,
-) -> Result<Evaluated, LabError> {
-    let shape = [eval.evaluation.batch_size, network.dims().block_size];
-    let batches = data.validation.spread_batches(eval.evaluation.eval_batches, shape, network.dims().vocab_size)?;
-    let tokens = shape[0] * shape[1];
-    let mut clock = Clock::new(batches.len());
-    let mut loss = Mean::default();
-    for batch in &batches {
-        loss.add(batch_loss(network, batch, device));
-        clock.lap::<B>(tokens, report, device)?;
-    }
-    let loss = loss.read()?;
-    Ok(clock.evaluated(loss))
+/// An evaluation of held-out tokens.
+struct Pass<'a, B: Compute> {
+    settings: &'a Evaluation,
+    tokens: &'a Tokens,
+    network: &'a Gpt<B>,
+    device: &'a B::Device,
 }
 
-/// Evaluates all held-out tokens but the first, each once.
-fn whole<B: Compute>(
-    eval: &Eval,
-    data: &Dataset,
-    network: &Gpt<B>,
-    report: &mut dyn Report,
-    device: &B::Device,
-) -> Result<Evaluated, LabError> {
-    let length = network.dims().block_size;
-    let stride = eval.evaluation.stride.unwrap_or(length);
-    if stride > length {
-        let message = format!("`stride: {stride}` is longer than the network's context of {length} tokens");
-        return Err(LabError::Dimensions(message));
+impl<B: Compute> Pass<'_, B> {
+    /// Evaluates windows that are spread over the tokens.
+    fn sampled(&self, report: &mut dyn Report) -> Result<Evaluated, LabError> {
+        let Self { settings, tokens, network, device } = *self;
+        let shape = [settings.batch_size, network.dims().block_size];
+        let batches = tokens.spread_batches(settings.eval_batches, shape, network.dims().vocab_size)?;
+        let mut clock = Clock::new(batches.len());
+        let mut loss = Mean::default();
+        for batch in &batches {
+            loss.add(batch_loss(network, batch, device));
+            clock.lap::<B>(shape[0] * shape[1], report, device)?;
+        }
+        let loss = loss.read()?;
+        Ok(clock.evaluated(loss))
     }
-    let batches = data.validation.covering_batches([eval.evaluation.batch_size, length], stride)?;
-    let mut clock = Clock::new(batches.len());
-    let mut nats = 0.0;
-    for covering in &batches {
-        let batch = data.validation.covering_batch(covering, network.dims().vocab_size)?;
-        let (inputs, targets) = batch.to_tensors(device);
-        let (first, new) = (batch.length - covering.new, covering.new);
-        let logits = network.logits(inputs, 0.0).narrow(1, first, new);
-        nats += number(cross_entropy(logits, targets.narrow(1, first, new)))? * covering.predicted() as f64;
-        clock.lap::<B>(covering.predicted(), report, device)?;
+
+    /// Evaluates all tokens but the first, each once.
+    fn whole(&self, report: &mut dyn Report) -> Result<Evaluated, LabError> {
+        let Self { settings, tokens, network, device } = *self;
+        let length = network.dims().block_size;
+        let stride = settings.stride.unwrap_or(length);
+        if stride > length {
+            let message = format!("`stride: {stride}` is longer than the network's context of {length} tokens");
+            return Err(LabError::Dimensions(message));
+        }
+        let batches = tokens.covering_batches([settings.batch_size, length], stride)?;
+        let mut clock = Clock::new(batches.len());
+        let mut nats = 0.0;
+        for covering in &batches {
+            let batch = tokens.covering_batch(covering, network.dims().vocab_size)?;
+            let (inputs, targets) = batch.to_tensors(device);
+            let (first, new) = (batch.length - covering.new, covering.new);
+            let logits = network.logits(inputs, 0.0).narrow(1, first, new);
+            nats += number(cross_entropy(logits, targets.narrow(1, first, new)))? * covering.predicted() as f64;
+            clock.lap::<B>(covering.predicted(), report, device)?;
+        }
+        let predicted = clock.tokens as f64;
+        Ok(clock.evaluated(nats / predicted))
     }
-    let tokens = clock.tokens as f64;
-    Ok(clock.evaluated(nats / tokens))
 }
 
 /// Counts tokens, and times all batches but the first, which compiles kernels and fills caches.

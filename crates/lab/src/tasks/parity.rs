@@ -170,7 +170,7 @@ impl BackendTask for Observe<'_> {
         }
         let mut pruned = Vec::new();
         if prune.prune != PruneMethod::None {
-            pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.sparsity)?;
+            pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.target())?;
             network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);
             let values = infos.iter().zip(model::values(&network));
             for (_, values) in values.filter(|(info, _)| info.prunable(prune.prune_tied_head)) {

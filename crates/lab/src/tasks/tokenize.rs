@@ -5,14 +5,14 @@ use sweep_job::{Outcome, tasks::Tokenize};
 use super::{Context, Run};
 use crate::{
     LabError,
-    data::{Dataset, Tokenizer, training},
+    data::{Dataset, Tokenizer},
 };
 
 impl Run for Tokenize {
     fn run(&self, Context { folders, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
         let settings = &self.tokenizing;
         let (text, held_out) = Dataset::text(&settings.data)?;
-        let [vocab_size, min_frequency] = training(settings.vocab_size, settings.min_frequency);
+        let (vocab_size, min_frequency) = (settings.vocab_size(), settings.min_frequency());
         let tokenizer = match &settings.tokenizer {
             Some(path) => Tokenizer::open(&path.0)?,
             None => Tokenizer::train(&text[..held_out], vocab_size, min_frequency)?,

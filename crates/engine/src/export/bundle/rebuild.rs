@@ -63,9 +63,10 @@ impl Opened {
     pub fn environment(&self, record: &Record) -> Option<Environment> {
         let id = record.provenance.conditions.as_ref()?.environment.as_ref()?;
         // An identifier is no path.
-        let is_plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let text = fs::read(self.folder().join(ENVIRONMENTS).join(format!("{id}.json"))).ok().filter(|_| is_plain)?;
-        parsed(&text)
+        if !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return None;
+        }
+        parsed(&fs::read(self.folder().join(ENVIRONMENTS).join(format!("{id}.json"))).ok()?)
     }
 
     /// The environments in which the jobs of a plan ran, by the bundle's records in `store`.
