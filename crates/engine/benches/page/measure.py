@@ -1,15 +1,14 @@
-"""The pages of `sweep ui` in a real Chromium, beside those of MLflow and trackio with the same runs.
+"""The pages of `sweep ui` in a real Chromium.
 
-    python3 crates/engine/benches/page/measure.py PROGRAM [--quick] [--only NAME,…]
+    python3 crates/engine/benches/page/measure.py PROGRAM [--quick]
 
 PROGRAM is an optimized `sweep` or `sweep-engine`. Three stores are measured: 2,000 jobs with 50 metrics, 1,000 jobs with curves of
-10,000 points, and a live run with 200 jobs at once; `--quick` takes small ones, to see that it works. MLflow and trackio are installed
-from PyPI into `target/bench-page/python`, unless SWEEP_BENCH_PYTHON names a Python that has them.
+10,000 points, and a live run with 200 jobs at once; `--quick` takes small ones, to see that it works.
 
 All times are milliseconds. *Paint* is the first paint with content, *list* the first line of the list of runs, *filter*, *sort*,
 *brush* and *zoom* the last change of the page that follows the action; after it nothing changes for a second. Memory is resident, in
-megabytes: the most of the server's processes, and that of the tab after all actions. A dash is an action that a program does not have,
-or that cannot be carried out; the reasons are below the table. Run it on an otherwise idle machine.
+megabytes: the most of the server's processes, and that of the tab after all actions. A dash is an action that a page does not have, or
+that cannot be carried out; the reasons are below the table. Run it on an otherwise idle machine.
 """
 
 import argparse
@@ -25,11 +24,9 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional
 
 from browser import Browser, resident
-from stores import Size, mlflow, sweep, trackio
+from stores import Size, sweep
 
 COLUMNS = ["paint", "list", "filter", "sort", "brush", "zoom", "server MB", "tab MB"]
-ROOT = Path(__file__).resolve().parents[4]
-PACKAGES = ["mlflow==3.17.2", "trackio==0.43.0"]
 #: Seconds in which a server must answer.
 START = 120
 
@@ -82,10 +79,10 @@ class Server:
 
 
 class Row:
-    """The measurements of a program, and the reasons of those that are missing."""
+    """The measurements of a store, and the reasons of those that are missing."""
 
-    def __init__(self, name: str, size: str) -> None:
-        self.name, self.size = name, size
+    def __init__(self, size: str) -> None:
+        self.size = size
         self.values: Dict[str, Optional[float]] = {}
         self.reasons: List[str] = []
 
@@ -95,11 +92,11 @@ class Row:
             self.values[column] = measure()
         except (RuntimeError, KeyError, TypeError) as error:
             self.values[column] = None
-            self.reasons.append(f"{self.name}, {self.size}, {column}: {str(error)[:200]}")
+            self.reasons.append(f"{self.size}, {column}: {str(error)[:200]}")
 
     def cells(self) -> List[str]:
         numbers = [self.values.get(column) for column in COLUMNS]
-        return [self.name, self.size, *("–" if number is None else f"{number:,.0f}" for number in numbers)]
+        return [self.size, *("–" if number is None else f"{number:,.0f}" for number in numbers)]
 
 
 def set_value(selector: str, value: str) -> str:
@@ -199,90 +196,9 @@ def measure_live(program: str, jobs: int, row: Row) -> None:
             run.end()
 
 
-def measure_mlflow(python: str, size: Size, row: Row) -> None:
-    """Measures MLflow's table of runs, and its comparison of them."""
-    with tempfile.TemporaryDirectory(prefix="sweep-page-") as name:
-        folder = Path(name)
-        mlflow(python, folder, size)
-        port = "18788"
-        command = [python, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--host", "127.0.0.1", "--port", port]
-        server = Server(command, folder, {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"})
-        address = f"http://127.0.0.1:{port}"
-
-        def measure(browser: Browser) -> None:
-            browser.open(f"{address}/#/experiments/1/runs?compareRunsMode=TABLE")
-            row.take("paint", browser.painted)
-            line = "document.querySelector('.ag-center-cols-container .ag-row, [role=row] a[href*=\"/runs/\"]')"
-            row.take("list", lambda: (browser.until(line), float(browser.eval("performance.now()")))[1])
-            box = "input[data-testid=\"search-box\"], input[placeholder*=\"metrics.\"]"
-
-            def filtered() -> float:
-                browser.settled()
-                browser.eval(f"document.querySelector({box!r}).focus()")
-                begun = float(browser.eval("performance.now()"))
-                browser.eval(set_value(box, "params.seed = \"1\""))
-                browser.press("Enter", 13)
-                return browser.settled(since=begun)
-
-            row.take("filter", filtered)
-            row.take("sort", lambda: browser.timed("[...document.querySelectorAll('.ag-header-cell, [role=columnheader]')].find((cell) => /loss|Created/.test(cell.textContent)).querySelector('[role=button], button, .ag-header-cell-label, span').click()"))
-            browser.open(f"{address}/#/experiments/1/runs?compareRunsMode=CHART")
-            row.take("zoom", lambda: (browser.until("document.querySelector('.plotly .nsewdrag')"), browser.drag(".plotly .nsewdrag", [0.3, 0.5], [0.5, 0.6]))[1])
-
-        try:
-            server.wait(address)
-            finish(server, row, measure)
-        finally:
-            server.end()
-
-
-def measure_trackio(python: str, size: Size, row: Row) -> None:
-    """Measures trackio's dashboard."""
-    with tempfile.TemporaryDirectory(prefix="sweep-page-") as name:
-        folder = Path(name)
-        trackio(python, folder, size)
-        port = "18789"
-        variables = {"TRACKIO_DIR": str(folder / "trackio"), "GRADIO_SERVER_PORT": port, "GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "BROWSER": "true"}
-        server = Server([python, "-c", "import trackio; trackio.show(project='page', open_browser=False)"], folder, variables)
-        address = f"http://127.0.0.1:{port}"
-
-        def measure(browser: Browser) -> None:
-            browser.open(f"{address}/?project=page")
-            row.take("paint", browser.painted)
-            row.take("list", lambda: (browser.until("/run-\\d/.test(document.body.innerText)"), float(browser.eval("performance.now()")))[1])
-            box = "input[placeholder*=\"ilter\"], textarea[placeholder*=\"ilter\"], input[placeholder*=\"regex\"]"
-            row.take("filter", lambda: browser.timed(set_value(box, "run-1")))
-            plot = "canvas.marks, .vega-embed canvas, .plotly .nsewdrag, canvas"
-            row.take("zoom", lambda: (browser.until(f"document.querySelector({plot!r})"), browser.drag(plot, [0.3, 0.3], [0.5, 0.6]))[1])
-
-        try:
-            server.wait(address)
-            finish(server, row, measure)
-        finally:
-            server.end()
-
-
-def peers() -> Optional[str]:
-    """A Python with MLflow and trackio, installed if need be; None, with the reason, where there is none."""
-    named = os.environ.get("SWEEP_BENCH_PYTHON")
-    if named:
-        return named
-    folder = ROOT / "target" / "bench-page" / "python"
-    python = folder / "bin" / "python"
-    if not (folder / "works").exists():
-        try:
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-            subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], check=True)
-            (folder / "works").touch()
-        except (subprocess.CalledProcessError, OSError) as error:
-            print(f"MLflow and trackio are left out: {error}", file=sys.stderr)
-            return None
-    return str(python)
-
-
 def table(rows: List[Row]) -> str:
     """The rows in Markdown."""
-    lines = [["program", "store", *COLUMNS], ["---", "---", *("---:" for _ in COLUMNS)], *(row.cells() for row in rows)]
+    lines = [["store", *COLUMNS], ["---", *("---:" for _ in COLUMNS)], *(row.cells() for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -290,31 +206,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="an optimized `sweep` or `sweep-engine`")
     parser.add_argument("--quick", action="store_true", help="small stores, to see that it works")
-    parser.add_argument("--only", default="sweep,mlflow,trackio", help="the programs to measure, separated by commas")
     asked = parser.parse_args()
-    program, only = str(Path(asked.program).resolve()), asked.only.split(",")
+    program = str(Path(asked.program).resolve())
     sizes = [Size(60, 10, 0), Size(20, 2, 500)] if asked.quick else [Size(2000, 50, 0), Size(1000, 2, 10_000)]
-    python = peers() if {"mlflow", "trackio"} & set(only) else None
     rows: List[Row] = []
 
-    def measured(name: str, size: str, measure: Callable[[Row], None]) -> None:
-        if name not in only:
-            return
-        print(f"{name}: {size} …", file=sys.stderr)
-        row = Row(name, size)
+    def measured(size: str, measure: Callable[[Row], None]) -> None:
+        print(f"{size} …", file=sys.stderr)
+        row = Row(size)
         rows.append(row)
         try:
             measure(row)
         except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-            row.reasons.append(f"{name}, {size}: {str(error)[:300]}")
+            row.reasons.append(f"{size}: {str(error)[:300]}")
 
     for size in sizes:
-        measured("sweep", size.words(), lambda row, size=size: measure_sweep(program, size, row))
-        if python is not None:
-            measured("mlflow", size.words(), lambda row, size=size: measure_mlflow(python, size, row))
-            measured("trackio", size.words(), lambda row, size=size: measure_trackio(python, size, row))
+        measured(size.words(), lambda row, size=size: measure_sweep(program, size, row))
     live = 20 if asked.quick else 200
-    measured("sweep", f"{live} live jobs", lambda row: measure_live(program, live, row))
+    measured(f"{live} live jobs", lambda row: measure_live(program, live, row))
     print(table(rows))
     for reason in [reason for row in rows for reason in row.reasons]:
         print(f"- {reason}")
