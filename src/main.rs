@@ -2,13 +2,6 @@
 
 use std::process::ExitCode;
 
-#[cfg(feature = "cpu")]
-mod lab;
-
 fn main() -> ExitCode {
-    #[cfg(feature = "cpu")]
-    let lab = Some(lab::LAB);
-    #[cfg(not(feature = "cpu"))]
-    let lab = None;
-    sweep_engine::cli::main(lab)
+    sweep::main(&[])
 }

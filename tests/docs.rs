@@ -298,7 +298,7 @@ fn rows(params: impl IntoIterator<Item = &'static Param>) -> String {
 }
 
 fn listed() -> impl Iterator<Item = &'static TaskInfo> {
-    Task::ALL.iter().filter(|task| !task.hidden)
+    Task::all().iter().filter(|task| !task.hidden)
 }
 
 fn names(group: &[Param]) -> Vec<&'static str> {

@@ -24,6 +24,7 @@ use crate::{
     store::{GcError, NoteError, StoreError, TransferError},
     variant::RegionError,
 };
+use sweep_job::TasksError;
 
 /// Exit status of the program. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,9 @@ pub enum Exit {
 /// Failure that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The program adds tasks that cannot be added.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
     /// The filter of the log makes no sense.
     #[error(transparent)]
     Log(#[from] FilterError),
@@ -286,7 +290,8 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
-            Self::Log(_)
+            Self::Tasks(_)
+            | Self::Log(_)
             | Self::Read { .. }
             | Self::NoRecipe { .. }
             | Self::NotFound { .. }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sweep_engine::cli::main(None)
+    sweep_engine::cli::main(None, &[])
 }

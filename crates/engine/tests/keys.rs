@@ -68,7 +68,7 @@ fn identity(task: &'static TaskInfo, given: Values) -> Identity {
 
 #[test]
 fn every_parameter_changes_the_key_unless_it_is_cosmetic() {
-    for task in Task::ALL {
+    for task in Task::all() {
         let mut seen = BTreeSet::from([identity(task, Values::new()).key().unwrap()]);
         // A parameter that has one value today, such as `ablation`, has no other.
         for param in task.params().filter(|param| param.bounds.is_none_or(|bounds| bounds.min < bounds.max)) {

@@ -34,7 +34,15 @@ pub use outcome::{Curve, Metric, Outcome};
 pub use params::{Bounds, Folder, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
 pub use reported::{Aggregates, Reported, ReportedSource};
-pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec};
+pub use task::{AddedTask, Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec, TasksError};
 pub use unit::Unit;
 pub use value::{Spelling, Value};
 pub use values::{Name, Values};
+
+/// Paths that the macros of this crate write into other crates.
+#[doc(hidden)]
+pub mod declared {
+    pub use serde;
+
+    pub use crate::params::first;
+}

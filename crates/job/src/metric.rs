@@ -67,6 +67,7 @@ impl Precision {
 
 /// Declares metrics as constants of a type, and the list `DECLARED` of them. A precision may follow the name:
 /// `SPARSITY: Fraction = "sparsity", Deterministic;`.
+#[macro_export]
 macro_rules! metrics {
     (
         impl $group:ident {
@@ -80,7 +81,7 @@ macro_rules! metrics {
                     name: $name,
                     unit: $crate::Unit::$unit,
                     doc: concat!($($doc),+).trim_ascii(),
-                    precision: $crate::metric::precision!($unit $($word $(($number))?)?),
+                    precision: $crate::metrics!(@precision $unit $($word $(($number))?)?),
                 };
             )+
 
@@ -88,16 +89,12 @@ macro_rules! metrics {
             pub(crate) const DECLARED: &'static [$crate::MetricInfo] = &[$(Self::$metric),+];
         }
     };
-}
-
-/// The declared precision of a metric, or that of its unit.
-macro_rules! precision {
-    ($unit:ident) => {
+    (@precision $unit:ident) => {
         $crate::Precision::of($crate::Unit::$unit)
     };
-    ($unit:ident $word:ident $(($number:literal))?) => {
+    (@precision $unit:ident $word:ident $(($number:literal))?) => {
         $crate::Precision::$word $(($number))?
     };
 }
 
-pub(crate) use {metrics, precision};
+pub(crate) use metrics;

@@ -104,10 +104,10 @@ mod tests {
         for (old, new) in RENAMED {
             let metrics: Metrics = [((*new).to_owned(), Metric { value: 1.0, unit: Unit::One })].into_iter().collect();
             assert_eq!((metrics[*old].value, metrics[*new].value), (1.0, 1.0));
-            let declared = Task::ALL.iter().filter(|task| task.metrics().any(|metric| metric.name == *new));
+            let declared = Task::all().iter().filter(|task| task.metrics().any(|metric| metric.name == *new));
             let found: Vec<_> = declared.map(|task| task.metric(old).map(|metric| metric.name)).collect();
             assert!(!found.is_empty() && found.iter().all(|name| *name == Some(*new)), "{old}: {found:?}");
-            assert!(Task::ALL.iter().all(|task| task.metrics().all(|metric| metric.name != *old)), "{old}");
+            assert!(Task::all().iter().all(|task| task.metrics().all(|metric| metric.name != *old)), "{old}");
         }
     }
 

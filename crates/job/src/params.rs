@@ -10,8 +10,8 @@ use crate::{
     value::{self, Spelling, Value},
 };
 
-pub use typed::{Folder, Group, Inside, ParamType, Path, Scalar, Variable};
-pub(crate) use typed::{choice, first, params};
+pub use typed::{Folder, Group, Inside, ParamType, Path, Scalar, Variable, first};
+pub(crate) use typed::{choice, params};
 
 /// One declared parameter.
 #[derive(Debug, Clone, Copy)]

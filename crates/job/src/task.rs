@@ -1,11 +1,15 @@
 //! The tasks: what a recipe's `uses` may name.
 
+mod added;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::LazyLock,
 };
 
-use crate::{Backend, MetricInfo, Name, Param, Value, Values, current_name, tasks};
+pub use added::{AddedTask, TasksError};
+
+use crate::{Backend, Failure, Job, MetricInfo, Name, Outcome, Param, Report, Value, Values, current_name, tasks};
 
 /// The list of tasks as a type, and as declarations.
 macro_rules! declare {
@@ -60,7 +64,11 @@ pub struct TaskInfo {
     reach: fn(&Values) -> Option<Reach>,
     acts_from: fn(&Values) -> BTreeMap<String, u64>,
     prefix: fn(&Values, u64) -> Option<Values>,
+    run: Option<RunAdded>,
 }
+
+/// Runs a job of an added task.
+type RunAdded = fn(&Job, &mut dyn Report) -> Result<Outcome, Failure>;
 
 /// The end of a job, in steps of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,12 +172,22 @@ where
 }
 
 impl Task {
-    /// Every task, in the order in which documentation lists them.
-    pub const ALL: &'static [TaskInfo] = &joined::<{ count(LISTS) }>(LISTS);
+    /// The tasks of this crate, in the order in which documentation lists them.
+    pub const BUILT_IN: &'static [TaskInfo] = &joined::<{ count(LISTS) }>(LISTS);
+
+    /// Every task: those of this crate, and those that the program [adds](Self::add).
+    pub fn all() -> &'static [TaskInfo] {
+        added::all()
+    }
+
+    /// Adds tasks to those of this crate, for the whole process. It is called once, before any other function of this crate.
+    pub fn add(tasks: &[TaskInfo]) -> Result<(), TasksError> {
+        added::add(tasks)
+    }
 
     /// The declaration of the task with this name.
     pub fn info(name: &str) -> Option<&'static TaskInfo> {
-        Self::ALL.iter().find(|info| info.name == name)
+        Self::all().iter().find(|info| info.name == name)
     }
 }
 
@@ -219,7 +237,23 @@ impl TaskInfo {
             reach: T::reach,
             acts_from: T::acts_from,
             prefix: T::prefix,
+            run: None,
         }
+    }
+
+    /// The declaration of a task that the program adds.
+    pub const fn added<T: AddedTask>() -> Self {
+        Self { run: Some(added::run::<T>), ..Self::new::<T>(|_| None) }
+    }
+
+    /// Returns true for a task that the program adds. Its computation is known to this program only.
+    pub fn is_added(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Runs a job of an added task; `None` for tasks of this crate.
+    pub fn run(&self, job: &Job, report: &mut dyn Report) -> Option<Result<Outcome, Failure>> {
+        self.run.map(|run| run(job, report))
     }
 
     /// Every parameter.
@@ -256,7 +290,7 @@ impl TaskInfo {
         self.revision + (self.raised)(values) + u32::from(has_later && self.param("precision").is_some())
     }
 
-    /// Returns the typed task, if every parameter is present and has passed [`Param::check`].
+    /// Returns the typed task, if every parameter is present and has passed [`Param::check`]; `None` for an added task.
     pub fn build(&self, values: &Values) -> Option<Task> {
         (self.build)(values)
     }
@@ -292,7 +326,7 @@ impl TaskInfo {
     pub fn complete(&self, given: Values) -> Values {
         static DEFAULTS: LazyLock<HashMap<&str, Values>> = LazyLock::new(|| {
             let defaults = |info: &TaskInfo| info.params().map(|param| (param.name, (param.default)())).collect();
-            Task::ALL.iter().map(|info| (info.name, defaults(info))).collect()
+            Task::all().iter().map(|info| (info.name, defaults(info))).collect()
         });
         match DEFAULTS.get(self.name) {
             Some(defaults) => given.or(defaults),
@@ -316,32 +350,12 @@ impl TaskInfo {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::Kind;
 
     #[test]
     fn declarations_are_sound() {
-        for info in Task::ALL {
-            let mut names = BTreeSet::new();
-            for param in info.params() {
-                assert!(names.insert(param.name), "{}: `{}` is declared twice", info.name, param.name);
-                assert!(!param.doc.is_empty(), "{}: `{}` is not documented", info.name, param.name);
-                let default = (param.default)();
-                if let (Kind::Path(built_in), Value::Text(name)) = (param.kind, &default) {
-                    assert!(
-                        built_in.contains(&name.as_str()),
-                        "{}: the default of `{}` is a file",
-                        info.name,
-                        param.name
-                    );
-                }
-                assert_eq!(param.check(&default), Ok(default), "{}: default of `{}`", info.name, param.name);
-            }
-            for name in info.headline {
-                assert!(info.metric(name).is_some(), "{}: headline `{name}` is not measured", info.name);
-            }
+        for info in Task::BUILT_IN {
+            assert_eq!(info.faults(), Vec::<String>::new(), "{}", info.name);
             let defaults = info.complete(Values::new());
             assert!(info.build(&defaults).is_some(), "{}: the defaults do not build", info.name);
             // A `command` without a program is nothing.

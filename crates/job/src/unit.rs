@@ -253,7 +253,7 @@ impl Unit {
     /// for metrics that a task declares; those of programs are shown in the unit in which they are reported.
     pub fn is_fitted(self, name: &str) -> bool {
         let is_curve = |task: &TaskInfo| Self::implied(name).is_none() && task.curves.contains(&name);
-        self == self.base() && Task::ALL.iter().any(|task| task.metric(name).is_some() || is_curve(task))
+        self == self.base() && Task::all().iter().any(|task| task.metric(name).is_some() || is_curve(task))
     }
 
     /// The symbol as printed behind a number; empty for pure numbers.
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn declared_metrics_have_the_units_that_their_names_say() {
-        for metric in Task::ALL.iter().flat_map(TaskInfo::metrics) {
+        for metric in Task::all().iter().flat_map(TaskInfo::metrics) {
             assert_eq!(metric.unit.named(metric.name), metric.unit, "{}", metric.name);
         }
     }

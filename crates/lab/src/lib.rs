@@ -38,6 +38,7 @@ pub use backend::probe::probe;
 pub use error::{DataError, HubError, LabError, StateError};
 pub use files::Folders;
 pub use papers::pairs::ranks::main as rank;
+pub use burn;
 pub use sweep_cpu_kernels::{rng, selection};
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
 

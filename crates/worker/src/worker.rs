@@ -85,9 +85,12 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         let message = format!("engine and worker speak protocols {} and {PROTOCOL}", job.protocol);
         return Err(broken(format!("{message}: the program was replaced during the sweep")));
     }
-    let task = Task::info(&job.task)
-        .and_then(|info| info.build(&job.params))
-        .ok_or_else(|| broken(format!("the engine sent a `{}` that this worker does not understand", job.task)))?;
+    let unknown = || broken(format!("the engine sent a `{}` that this worker does not understand", job.task));
+    let info = Task::info(&job.task).ok_or_else(unknown)?;
+    if let Some(outcome) = info.run(job, channel) {
+        return outcome;
+    }
+    let task = info.build(&job.params).ok_or_else(unknown)?;
     macro_rules! dispatch {
         ($($place:ident $task:ident;)+) => {
             match &task { $(Task::$task(params) => dispatch!(@$place params),)+ }

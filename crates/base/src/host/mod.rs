@@ -42,7 +42,7 @@ pub mod threads;
 pub use self::{
     ask::{Answer, Children, Limits, ask, converse},
     git::git,
-    program::program,
+    program::{program, program_digest},
     project::project_of,
 };
 

@@ -25,6 +25,8 @@ struct Computation<'a> {
     /// The arguments, if `params` are among them.
     arguments: Option<Vec<String>>,
     inputs: &'a std::collections::BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
     needs: BTreeSet<Key>,
 }
 
@@ -67,6 +69,7 @@ impl Identity {
             params,
             arguments,
             inputs: &self.inputs,
+            program: self.program.as_deref(),
             needs: self.needs.iter().map(|key| needs.stand_in(key)).collect(),
         };
         Key::of_json(&computation)

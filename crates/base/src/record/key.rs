@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sweep_job::{Backend, Kind, Name, Part, TaskInfo, Value, Values, tasks::input_name};
 
-use crate::{record::deferred, record::needed::Needed};
+use crate::{
+    host,
+    record::{deferred, needed::Needed},
+};
 
 /// A job's name in the store: the BLAKE3 digest of its [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,7 +18,8 @@ pub struct Key([u8; 32]);
 /// omitted.
 ///
 /// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the
-/// program's version. A task that computes something else from the same parameters raises its revision.
+/// program's version. A task that computes something else from the same parameters raises its revision; that of a task that the
+/// program adds changes with the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Version of this form; raised when the same job would give another JSON.
@@ -36,6 +40,9 @@ pub struct Identity {
     /// Digest of the code that an earlier run of the job was observed to read, as it is now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<String>,
+    /// Digest of the program, for tasks that it [adds](TaskInfo::is_added).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub program: Option<String>,
     /// The keys of the jobs that it needs, sorted. Last, see [`Identity::key`].
     #[serde(skip_serializing_if = "Needed::is_empty", default)]
     pub needs: Needed,
@@ -79,8 +86,14 @@ impl Identity {
             params,
             inputs,
             code: None,
+            program: program_of(task),
             needs,
         }
+    }
+
+    /// Returns true unless `task`, which is the identity's, was added by another program than this.
+    pub fn has_this_program(&self, task: &TaskInfo) -> bool {
+        self.program == program_of(task)
     }
 
     /// The key without code, under which the store keeps the manifests of the job's runs.
@@ -105,6 +118,11 @@ impl Identity {
         hasher.update(b"]}");
         Ok(Key(*hasher.finalize().as_bytes()))
     }
+}
+
+/// The digest of this program, if it adds `task`.
+fn program_of(task: &TaskInfo) -> Option<String> {
+    task.is_added().then(|| host::program_digest().to_owned())
 }
 
 impl Key {
@@ -251,6 +269,7 @@ mod tests {
             Identity { backend: Some(Backend::Cuda), ..base.clone() },
             Identity { inputs: BTreeMap::from([("data".into(), "00".into())]), ..base.clone() },
             Identity { code: Some("00".into()), ..base.clone() },
+            Identity { program: Some("00".into()), ..base.clone() },
             identity(&[("seed", Value::Int(1))], vec![]),
             identity(&[], vec![key]),
         ];

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{Error, Exit},
     format::{clean, count, quoted, say},
-    init::{self, Found, InitError, Language, Script, Source, Start, Wish},
+    init::{self, Engine, Found, InitError, Language, OwnLab, Script, Source, Start, Wish},
 };
 
 /// The skill's place, where agents of several vendors look.
@@ -36,6 +36,16 @@ pub(super) struct NewArgs {
     /// `--output .claude/skills/sweep/SKILL.md` and similar paths put it where an agent looks for it.
     #[arg(long, conflicts_with_all = ["script", "template", "arguments", "python", "timeout"])]
     agent: bool,
+    /// Write a Cargo project with networks of your own to this folder: a program that is `sweep` with further tasks. Its two tasks, a
+    /// ResNet and a small Llama, and its study are there to be replaced.
+    #[arg(
+        long, value_name = "FOLDER", requires = "engine",
+        conflicts_with_all = ["script", "template", "agent", "arguments", "output", "python", "timeout"]
+    )]
+    lab: Option<PathBuf>,
+    /// With `--lab`: the folder of a clone of the sources of `sweep`, or the URL of a Git repository with them.
+    #[arg(long, value_name = "FOLDER|URL", requires = "lab")]
+    engine: Option<String>,
     /// Arguments that every job gets, for example a command of the script.
     #[arg(value_name = "ARGUMENT", last = true)]
     arguments: Vec<String>,
@@ -81,10 +91,13 @@ impl Template {
     }
 }
 
-/// Writes a recipe: an example, or one for a script; or the skill for agents.
+/// Writes a recipe: an example, or one for a script; or the skill for agents; or a project with tasks of its own.
 pub(super) fn new(results: &Path, args: &NewArgs) -> Result<Exit, Error> {
     if args.agent {
         return skill(args.output.as_deref().unwrap_or(Path::new(SKILL_FILE)));
+    }
+    if let (Some(folder), Some(engine)) = (&args.lab, &args.engine) {
+        return own_lab(folder, engine);
     }
     let (name, default) = match &args.script {
         Some(script) => (init::name(script)?, None),
@@ -247,6 +260,19 @@ fn persist(file: NamedTempFile, output: &Path) -> Result<(), Error> {
         io::ErrorKind::AlreadyExists => InitError::Exists(output.to_owned()).into(),
         _ => write_error()(error.error),
     })
+}
+
+/// Writes a project with tasks of its own.
+fn own_lab(folder: &Path, engine: &str) -> Result<Exit, Error> {
+    let project = OwnLab::new(folder, Engine::new(engine)?)?;
+    if folder.symlink_metadata().is_ok() {
+        return Err(InitError::Exists(folder.to_owned()).into());
+    }
+    let names = project.write(folder).map_err(Error::io("cannot write the project"))?;
+    let lines: String = names.iter().map(|name| format!("{}\n", folder.join(name).display())).collect();
+    print(&lines)?;
+    say(format_args!("next: cd {} && cargo run --release -- run study.yaml", folder.display()));
+    Ok(Exit::Done)
 }
 
 /// Writes the skill for agents.

@@ -58,7 +58,7 @@ use std::{
 
 use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, BackendChoice, Lab};
+use sweep_job::{Backend, BackendChoice, Lab, Task, TaskInfo};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
@@ -271,11 +271,12 @@ enum BackendArg {
     Cpu,
 }
 
-/// Runs the program, which can compute the tasks of `lab`.
-pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
+/// Runs the program, which can compute the tasks of `lab` and those that it adds.
+pub fn main(lab: Option<&'static dyn Lab>, added: &[TaskInfo]) -> ExitCode {
     if let Some(lab) = lab {
         host::lab::install(lab);
     }
+    let tasks = Task::add(added);
     batches::install_measurer(worker::measure_again);
     crate::run::install_earlier_results(batches::earlier_results);
     let cli = usage::parse().unwrap_or_else(|error| {
@@ -288,8 +289,9 @@ pub fn main(lab: Option<&'static dyn Lab>) -> ExitCode {
     if let Some(most) = cli.max_starts {
         bound_starts(most);
     }
-    let exit = match (log::start(cli.verbose), cli.command) {
-        (Err(error), _) => Err(error.into()),
+    let ready = tasks.map_err(Error::from).and_then(|()| Ok(log::start(cli.verbose)?));
+    let exit = match (ready, cli.command) {
+        (Err(error), _) => Err(error),
         (Ok(()), Some(Command::Worker { engine, rank: true, .. })) => return worker::rank(engine),
         (Ok(()), Some(Command::Worker { engine, probe: Some(backend), .. })) => {
             return match backend.choice() {

@@ -27,7 +27,7 @@ pub(super) struct TasksArgs {
 const WIDTH: u16 = 100;
 
 pub(super) fn tasks(args: &TasksArgs) -> Result<Exit, Error> {
-    let listed_tasks = || Task::ALL.iter().filter(|task| !task.hidden);
+    let listed_tasks = || Task::all().iter().filter(|task| !task.hidden);
     let is_json = args.format.is_json();
     let Some(name) = &args.name else {
         if is_json {

@@ -9,6 +9,7 @@ mod command;
 mod forms;
 mod languages;
 mod measure;
+mod own_lab;
 mod printed;
 mod probe;
 pub(crate) mod scalar;
@@ -31,6 +32,7 @@ pub(crate) use self::forms::seed_rank;
 pub use self::{
     command::{command, started_by},
     measure::Measurement,
+    own_lab::{Engine, OwnLab},
     printed::{Printed, printed},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
@@ -188,6 +190,12 @@ pub enum InitError {
         /// The first of them.
         first: String,
     },
+    /// The name of a project is no name of a package.
+    #[error("`{0}` is no name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
+    PackageName(String),
+    /// The folder that should have the sources of `sweep` has none.
+    #[error("{} has no sources of sweep: name the folder of a clone, or the URL of a Git repository", .0.display())]
+    NoEngine(PathBuf),
     /// An axis names no parameter.
     #[error("{} has no parameter `{name}`; {help}", .script.display())]
     NoParameter {

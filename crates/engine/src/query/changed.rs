@@ -9,7 +9,7 @@ use super::{
     contents::Contents,
     diff::SideJob,
     difference::{Difference, differences},
-    explain::{CONTENT, file_of, is_content},
+    explain::{CONTENT, file_of, is_content, program},
 };
 use crate::{
     format::clean_lines,
@@ -109,6 +109,7 @@ fn changed(before: &Identity, after: &Identity, values: [&Values; 2]) -> Vec<Fie
     };
     add("task", before.task.to_string(), after.task.to_string());
     add("task revision", before.revision.to_string(), after.revision.to_string());
+    add("program", program(before), program(after));
     let backend = |identity: &Identity| identity.backend.map_or("none", |backend| backend.name()).to_owned();
     add("backend", backend(before), backend(after));
     let names: BTreeSet<&Name> = before.params.keys().chain(after.params.keys()).collect();

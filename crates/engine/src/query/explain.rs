@@ -16,7 +16,7 @@ use crate::{
     format::{clean, count},
     plan::{Code, JobId, Manifests, Plan},
     recipe::Span,
-    record::{ABSENT, Key, fact, shown_id, without_keys},
+    record::{ABSENT, Identity, Key, fact, shown_id, without_keys},
     store::Entry,
 };
 
@@ -84,6 +84,12 @@ pub enum Cause {
 
 /// A digest is shown after this word.
 pub(super) const CONTENT: &str = "content ";
+
+/// The digest of the program, for people, where it is part of the key.
+pub(super) fn program(identity: &Identity) -> String {
+    let digest = |digest: &String| format!("{CONTENT}{}", digest.chars().take(12).collect::<String>());
+    identity.program.as_ref().map_or_else(|| "–".to_owned(), digest)
+}
 /// Number of records that a job is compared with, if many jobs are explained at once and no record has its name.
 const MAX_COMPARED: usize = 200;
 
@@ -159,7 +165,8 @@ impl<'a> Explainer<'a> {
         let other_fields = usize::from(identity.revision != recorded_identity.revision)
             + usize::from(identity.backend != recorded_identity.backend)
             + usize::from(identity.format != recorded_identity.format)
-            + usize::from(identity.code != recorded_identity.code);
+            + usize::from(identity.code != recorded_identity.code)
+            + usize::from(identity.program != recorded_identity.program);
         params + inputs + other_fields + needs.max(removed_needs)
     }
 
@@ -174,6 +181,9 @@ impl<'a> Explainer<'a> {
         }
         if identity.revision != recorded_identity.revision {
             add_cause("task revision", recorded_identity.revision.to_string(), identity.revision.to_string(), None);
+        }
+        if identity.program != recorded_identity.program {
+            add_cause("program", program(recorded_identity), program(identity), None);
         }
         if identity.backend != recorded_identity.backend {
             let name =

@@ -235,6 +235,10 @@ pub trait Group: Sized {
 }
 
 /// Declares a group of parameters: the typed struct, its declarations and its construction from values.
+///
+/// A line is `name: Type = default, in MIN..=MAX, unit "UNIT", cosmetic true;`, of which range, unit and `cosmetic` may be left
+/// out. The documentation of a parameter is what `sweep tasks` prints.
+#[macro_export]
 macro_rules! params {
     (
         $(#[$meta:meta])*
@@ -258,8 +262,8 @@ macro_rules! params {
                     name: stringify!($name),
                     kind: <$type as $crate::ParamType>::KIND,
                     nullable: <$type as $crate::ParamType>::NULLABLE,
-                    bounds: $crate::params::first(&[$($crate::Bounds::new($min as f64, $max as f64))?]),
-                    unit: $crate::params::first(&[$($unit)?]),
+                    bounds: $crate::declared::first(&[$($crate::Bounds::new($min as f64, $max as f64))?]),
+                    unit: $crate::declared::first(&[$($unit)?]),
                     cosmetic: [$($cosmetic,)? false][0],
                     doc: concat!($($doc),+).trim_ascii(),
                     default: || { let default: $type = $default; $crate::ParamType::to_value(&default) },
@@ -279,7 +283,8 @@ macro_rules! params {
     };
 }
 
-/// Declares an enumeration whose variants are the words that a recipe writes.
+/// Declares an enumeration whose variants are the words that a recipe writes: `Variant = "word",`.
+#[macro_export]
 macro_rules! choice {
     (
         $(#[$meta:meta])*
@@ -305,17 +310,17 @@ macro_rules! choice {
             }
         }
 
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl $crate::declared::serde::Serialize for $name {
+            fn serialize<S: $crate::declared::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.word())
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let word = <String as serde::Deserialize>::deserialize(deserializer)?;
+        impl<'de> $crate::declared::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::declared::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <String as $crate::declared::serde::Deserialize>::deserialize(deserializer)?;
                 let found = Self::ALL.iter().copied().find(|choice| choice.word() == word);
-                found.ok_or_else(|| serde::de::Error::unknown_variant(&word, &[$( $word, )+]))
+                found.ok_or_else(|| $crate::declared::serde::de::Error::unknown_variant(&word, &[$( $word, )+]))
             }
         }
 
@@ -334,7 +339,7 @@ macro_rules! choice {
 }
 
 /// The only element of a list of at most one: how [`params!`] turns "may be absent" into an `Option` in a constant.
-pub(crate) const fn first<T: Copy>(list: &[T]) -> Option<T> {
+pub const fn first<T: Copy>(list: &[T]) -> Option<T> {
     match list {
         [first, ..] => Some(*first),
         [] => None,

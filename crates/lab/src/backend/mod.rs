@@ -19,7 +19,7 @@ use burn::tensor::Tensor;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 use sweep_job::{
-    Backend,
+    Backend, Job,
     tasks::{Autotune, Computing, TuningCache},
 };
 
@@ -216,11 +216,20 @@ pub(crate) fn sync<B: Compute>(device: &B::Device) -> Result<(), LabError> {
 }
 
 /// Work that runs on any backend.
-pub(crate) trait BackendTask {
+pub trait BackendTask {
     /// Result type.
     type Output;
     /// Does the work on `device`.
     fn run<B: Compute>(self, device: &B::Device) -> Result<Self::Output, LabError>;
+}
+
+/// `B` with gradients.
+pub type Trained<B> = Autodiff<B>;
+
+/// Does `work` on the first device of the job's backend, without fusion; returns an error of one sentence if the backend has no
+/// device.
+pub fn compute<W: BackendTask>(job: &Job, work: W) -> Result<W::Output, LabError> {
+    dispatch_eager(job.backend.unwrap_or(Backend::Cpu), work)
 }
 
 /// Backend and settings with which a job computes.

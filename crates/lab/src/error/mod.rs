@@ -167,7 +167,7 @@ impl LabError {
     }
 
     /// The error of a `value` that is not finite, read at `when`.
-    pub(crate) fn diverged(what: &'static str, value: f64, when: String) -> Self {
+    pub fn diverged(what: &'static str, value: f64, when: String) -> Self {
         Self::Diverged { what, value: if value.is_nan() { "NaN" } else { "infinite" }, when }
     }
 }

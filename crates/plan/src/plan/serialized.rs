@@ -117,8 +117,9 @@ impl Plan {
         for serialized in serialized {
             let SerializedJob { key, label, identity, values, resources, policy, turn, .. } = serialized;
             let SerializedJob { needs, lists, seeds, project, place, used, .. } = serialized;
-            let task = Task::info(&identity.task)
-                .filter(|task| task.revision_of(&values, identity.backend) == identity.revision);
+            let task = Task::info(&identity.task).filter(|task| {
+                task.revision_of(&values, identity.backend) == identity.revision && identity.has_this_program(task)
+            });
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.to_string()))?;
             let lists: Option<Vec<(ListId, usize)>> =
                 lists.iter().map(|number| lists_by_number.get(number).copied()).collect();

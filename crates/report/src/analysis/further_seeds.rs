@@ -196,8 +196,8 @@ fn shape(identity: &Identity) -> String {
         let text: String = parts(&text).map(|(part, is_digits)| if is_digits { "#" } else { part }).collect();
         params.extend([name.as_str(), "=", &text, "\0"]);
     }
-    let Identity { task, revision, inputs, code, needs, .. } = identity;
-    format!("{task}\0{revision}\0{params}{inputs:?}{code:?}\0{}", needs.iter().count())
+    let Identity { task, revision, inputs, code, program, needs, .. } = identity;
+    format!("{task}\0{revision}\0{params}{inputs:?}{code:?}{program:?}\0{}", needs.iter().count())
 }
 
 /// True if parameters are equal except where one has the one seed and the other the other seed, or where they have the keys of two

@@ -174,7 +174,7 @@ fn describe(session: &Session, input: Input) -> Result<Output, Fault> {
             let files = session.project.recipes(&[&session.results]);
             let file = |file: crate::mcp::RecipeFile| File { path: file.path, sweep: file.is_sweep, about: file.about };
             let (files, next) = cursor.take(files.into_iter().map(file));
-            let listed_tasks = || Task::ALL.iter().filter(|task| !task.hidden);
+            let listed_tasks = || Task::all().iter().filter(|task| !task.hidden);
             let item = |task: &TaskInfo| Item {
                 name: task.name.to_owned(),
                 about: task.about.to_owned(),
@@ -190,7 +190,7 @@ fn describe(session: &Session, input: Input) -> Result<Output, Fault> {
 
 fn known(name: &str) -> Result<&'static TaskInfo, Fault> {
     Task::info(name).ok_or_else(|| {
-        let names = Task::ALL.iter().filter(|task| !task.hidden).map(|task| task.name);
+        let names = Task::all().iter().filter(|task| !task.hidden).map(|task| task.name);
         let fault = Fault::new(FaultKind::NotFound, format!("there is no task `{name}`"));
         fault.help(suggest(name, "tasks", names).unwrap_or_default())
     })

@@ -165,7 +165,7 @@ mapping! {
 }
 
 fn uses() -> Json {
-    let (hidden, listed): (Vec<&TaskInfo>, Vec<&TaskInfo>) = Task::ALL.iter().partition(|task| task.hidden);
+    let (hidden, listed): (Vec<&TaskInfo>, Vec<&TaskInfo>) = Task::all().iter().partition(|task| task.hidden);
     let names: Vec<&str> = listed.iter().map(|task| task.name).collect();
     let about: Vec<&str> = listed.iter().map(|task| task.about).collect();
     let hidden: Vec<&str> = hidden.iter().map(|task| task.name).collect();
@@ -275,7 +275,7 @@ impl Lower<'_> {
         }
         let uses = keys.uses.spanned()?;
         let Some(task) = Task::info(&uses.value) else {
-            let tasks = Task::ALL.iter().filter(|info| !info.hidden).map(|info| info.name);
+            let tasks = Task::all().iter().filter(|info| !info.hidden).map(|info| info.name);
             let help = nearest(&uses.value, tasks).map(|task| format!("did you mean `{task}`?"));
             let help = help.unwrap_or_else(|| foreign::task(&uses.value));
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);

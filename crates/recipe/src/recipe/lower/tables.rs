@@ -211,7 +211,7 @@ mapping! {
 fn cells() -> Json {
     let mut metrics: Vec<&str> = Vec::new();
     let mut docs: Vec<String> = Vec::new();
-    for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics().map(move |metric| (task, metric))) {
+    for (task, metric) in Task::all().iter().flat_map(|task| task.metrics().map(move |metric| (task, metric))) {
         let doc = format!("{}: {}", task.name, metric.doc);
         match metrics.iter().position(|known| *known == metric.name) {
             Some(place) => docs[place] = format!("{} {doc}", docs[place]),

@@ -113,7 +113,7 @@ pub fn recipe() -> Value {
     });
     let (name, schema_of_any) = any();
     definitions[name] = schema_of_any;
-    for task in Task::ALL {
+    for task in Task::all() {
         definitions[with_name(task)] = with(task);
     }
     entries.insert("definitions".into(), definitions);
@@ -123,7 +123,7 @@ pub fn recipe() -> Value {
 /// The schema of a step; the keys of `with` depend on its task.
 fn step() -> Value {
     let mut schema = or_null(StepKeys::schema());
-    schema["allOf"] = Task::ALL.iter().map(by_task).collect();
+    schema["allOf"] = Task::all().iter().map(by_task).collect();
     schema
 }
 
