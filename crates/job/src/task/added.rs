@@ -122,6 +122,7 @@ impl TaskInfo {
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the macros declare for other crates")]
 mod tests {
     use super::*;
     use crate::{Group as _, MetricInfo, Param, Values, metrics, params::params};
