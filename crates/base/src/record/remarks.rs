@@ -17,6 +17,9 @@ pub struct Remarks {
     /// The end of an imported run that had not finished: [`Imported::RUNNING`], or the word of its program for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<String>,
+    /// The metrics that a recipe reads off curves and that this result lacks, each with the reason. Not stored.
+    #[serde(skip)]
+    pub unread: BTreeMap<String, String>,
     /// Digest of all metrics and curves that do not depend on the machine; 0 if none of them is a measurement.
     pub digest: u64,
     /// Number of measured values in the digest. Counts and values that a task declares as deterministic are excluded.
@@ -56,7 +59,7 @@ impl Remarks {
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         let digest = if values > 0 { u64::from_le_bytes(bytes).max(1) } else { 0 };
         let diverged = outcome.diverged().map(|(name, step)| (name.to_owned(), step)).collect();
-        Self { diverged, imported, unfinished, digest, values }
+        Self { diverged, imported, unfinished, unread: BTreeMap::new(), digest, values }
     }
 }
 

@@ -151,7 +151,8 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
     let search = step.search.as_ref();
     let metric = match &args.by {
         Some(metric) => {
-            if !step.task.open_metrics && step.task.metric(metric).is_none() {
+            let is_known = step.task.open_metrics || recipe.read_off().any(|(name, _)| name == metric);
+            if !is_known && step.task.metric(metric).is_none() {
                 let metric_names = step.task.metrics().map(|metric| metric.name);
                 let help = suggest(metric, "metrics", metric_names).unwrap_or_default();
                 return Err(Error::NotFound { message: format!("step `{name}` does not measure `{metric}`"), help });

@@ -219,3 +219,103 @@ fn mistakes_in_analyses_have_their_place() {
         assert!(planned(table).contains(message), "{table}: {}", planned(table));
     }
 }
+
+/// Metrics that a recipe reads off curves: in tables and claims, without another run.
+#[test]
+fn metrics_are_read_off_curves() {
+    let (sandbox, _) = run(CURVES);
+    sandbox.write(
+        "recipe.yaml",
+        &CURVES.replace(
+            "tables:\n",
+            "\
+metrics:
+  loss: { better: min }
+  steps_to_1: { read: { curve: loss, target: 1 } }
+  loss_at_20: { read: { curve: loss, at: 20 } }
+  height: { read: { curve: loss, area: 20 }, better: none }
+claims:
+  sooner: { difference: { metric: steps_to_1, of: { step: a, method: fast }, to: { step: a, method: slow } }, expect: { at_most: 0 } }
+  soonest:
+    missing: worst
+    difference: { metric: steps_to_1, of: { step: a, method: fast }, to: { step: a, method: slow } }
+    expect: { at_most: 0 }
+  lower: { ratio: { metric: loss_at_20, of: { step: a, method: fast }, to: { step: a, method: slow } }, expect: { at_most: 0.9 } }
+tables:
+  numbers: { from: a, rows: [method], cells: [steps_to_1, loss_at_20, height], missing: ignore }
+",
+        ),
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("8 cached") || ended.stdout.contains("8 cached"), "{}{}", ended.stdout, ended.stderr);
+    let near = |metric: &str, row: &str, wanted: f64| {
+        let found = value(&sandbox, "numbers", row, metric, "mean");
+        assert!((found - wanted).abs() < 1e-9, "{metric} {row}: {found} {wanted}");
+    };
+    near("steps_to_1", "fast", 11.5);
+    near("loss_at_20", "fast", 11.5 / 20.0);
+    near("loss_at_20", "slow", 27.5 / 20.0);
+    // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
+    near("height", "fast", 1.859_816_108_271_176_2);
+
+    let report = sandbox.sweep(&["report", "recipe.yaml", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let verdict = |name: &str| {
+        let claims = report["claims"].as_array().unwrap();
+        claims.iter().find(|claim| claim["name"] == name).unwrap().clone()
+    };
+    assert_eq!(verdict("sooner")["verdict"], "undecided", "{report}");
+    assert!(verdict("sooner").to_string().contains("`loss` does not reach 1 by step 30"), "{}", verdict("sooner"));
+    assert_eq!(verdict("soonest")["verdict"], "supported", "{}", verdict("soonest"));
+    assert_eq!(verdict("lower")["verdict"], "supported", "{}", verdict("lower"));
+}
+
+#[test]
+fn numbers_of_curves_are_checked_in_the_recipe() {
+    let with = |metrics: &str| CURVES.replace("tables:\n", &format!("metrics:\n{metrics}tables:\n"));
+    let search = "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [fast, slow] }
+    seeds: 4
+    with: { argv: [python3, program.py, kind=curve, 'method=${{ matrix.method }}'], inputs: [program.py] }
+    search: { racing: { by: soon } }
+metrics:
+  loss: { better: min }
+  soon: { read: { curve: loss, target: 1 } }
+";
+    let trained = "\
+name: study
+steps:
+  a: { uses: train, with: { iters: 1 } }
+metrics:
+  early: { read: { curve: los, at: 1 } }
+";
+    for (recipe, message) in [
+        (with("  early: { read: { at: 3 } }\n"), "`read` has no `curve`"),
+        (with("  early: { read: { curve: loss } }\n"), "`read` must name one number of the curve"),
+        (with("  early: { read: { curve: loss, at: 3, area: 4 } }\n"), "`read` must name one number of the curve"),
+        (with("  early: { read: { curve: loss, at: -3 } }\n"), "`at` must be greater than 0"),
+        (with("  early: { read: { curve: height, target: 3 } }\n"), "neither direction of `height` is better"),
+        (with("  loss: { read: { curve: loss, at: 3 } }\n"), "`loss` is measured by the jobs themselves"),
+        (
+            with("  a: { read: { curve: loss, at: 3 } }\n  b: { read: { curve: a, at: 3 } }\n"),
+            "`a` is itself read off a curve",
+        ),
+        (
+            with("  loss: { better: min }\n  soon: { read: { curve: loss, target: 1 }, unit: ms }\n"),
+            "a number of steps has no unit",
+        ),
+        (search.to_owned(), "a search cannot decide by `soon`"),
+        (trained.to_owned(), "no step records the curve `los`"),
+    ] {
+        let sandbox = Sandbox::with(&recipe);
+        sandbox.write("program.py", PROGRAM);
+        let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(3), "{message}: {}{}", ended.stdout, ended.stderr);
+        assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
+    }
+}

@@ -39,7 +39,7 @@ pub use self::{
         Adaptive, AdoptPolicy, Aggregate, Analysis, AnalysisKind, Bound, Citation, Claim, Compare, ComparedValues,
         Comparison, Confirm, CurveRead, CurveTable, Effects, Expectation, Extent, Family, Figure, Fit, GpuMemory,
         Interactions, Items, KeptStates, Least, MetricRule, MetricTraits, Metrics, Missing, Need, Notify, Occasion,
-        OfStep, Order, PaperRow, Policy, Profile, Racing, Replication, ResourceCount, Resources, Rules, Rungs, Search,
+        OfStep, Order, PaperRow, Policy, Profile, Racing, ReadOff, Replication, ResourceCount, Resources, Rules, Rungs, Search,
         Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
@@ -339,15 +339,12 @@ impl Recipe {
         let references = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());
         let passed_references = references.filter(|reference| matches!(reference.scope, Scope::Needs(..)));
         let decided = self.steps.iter().filter_map(|step| step.search.as_ref());
-        let decided = decided.flat_map(|search| {
-            let by = search.rungs.as_ref().map(|rungs| &rungs.by);
-            by.into_iter()
-                .chain(search.racing.as_ref().map(|racing| &racing.by))
-                .chain(search.suggest.iter().map(|suggest| &suggest.by))
-        });
+        let decided = decided.flat_map(Search::decided_by);
         let names = self.metrics().chain(passed_references.map(|reference| reference.name.as_str()));
         let names =
             names.chain(decided.chain(self.rules.iter().map(|rule| &rule.name)).map(|name| name.value.as_str()));
+        let is_read = |name: &&str| self.read_off().any(|(read, _)| read == *name);
+        let names = names.filter(|name| !is_read(name)).chain(self.read_off().map(|(_, read)| read.curve.value.as_str()));
         // The step of a series' best value is a metric, too.
         names.flat_map(|name| [Some(name), name.strip_suffix(".step")]).flatten().map(str::to_owned).collect()
     }

@@ -36,6 +36,13 @@ pub enum Absence {
         /// The metrics that the job measured instead, in words.
         instead: String,
     },
+    /// Its job is done, but the curve off which the metric is read has no such number.
+    NotReached {
+        /// The metric.
+        metric: String,
+        /// The reason.
+        reason: String,
+    },
     /// Its job is done, but the newest value of the metric is not finite.
     Diverged {
         /// The metric.
@@ -137,6 +144,9 @@ impl Absence {
         if let Some(since) = measured.diverged(metric) {
             return Self::Diverged { metric: metric.to_owned(), since, imported: measured.remarks.imported.is_some() };
         }
+        if let Some(reason) = measured.remarks.unread.get(metric) {
+            return Self::NotReached { metric: metric.to_owned(), reason: reason.clone() };
+        }
         match measured.remarks.unfinished.as_deref() {
             Some(Imported::RUNNING) => return Self::Running,
             Some(end) => return Self::Failed(format!("its run had failed at its source ({end})")),
@@ -157,6 +167,7 @@ impl Absence {
                 | Self::Blocked(_)
                 | Self::Stopped(_)
                 | Self::NotMeasured { .. }
+                | Self::NotReached { .. }
                 | Self::Diverged { .. }
                 | Self::OtherUnit(_)
         )
@@ -165,7 +176,9 @@ impl Absence {
     /// The metric that a job has not, if its result lacks one.
     fn metric(&self) -> Option<&str> {
         match self {
-            Self::NotMeasured { metric, .. } | Self::Diverged { metric, .. } => Some(metric),
+            Self::NotMeasured { metric, .. } | Self::NotReached { metric, .. } | Self::Diverged { metric, .. } => {
+                Some(metric)
+            }
             _ => None,
         }
     }
@@ -179,6 +192,7 @@ impl Absence {
             Self::Running => "running",
             Self::NotRun => "not run",
             Self::NotMeasured { .. } => "not measured",
+            Self::NotReached { .. } => "not reached",
             Self::Diverged { .. } => "diverged",
             Self::OtherUnit(_) => "other unit",
             Self::Unpaired => "not paired",
@@ -292,6 +306,9 @@ impl Footnotes {
                     let (metrics, number) = note.metrics();
                     let were = if number == 1 { "was" } else { "were" };
                     format!("{metrics} {were} not measured by {jobs}, which measured {instead}")
+                }
+                Absence::NotReached { reason, .. } => {
+                    format!("{} not reached by {jobs}: {}{tail}", note.metrics().0, clean(reason))
                 }
                 Absence::Diverged { metric, imported, .. } => {
                     let ((metrics, number), metric) = (note.metrics(), clean(metric));

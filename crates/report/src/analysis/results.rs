@@ -6,13 +6,13 @@ use std::{
     thread,
 };
 
-use sweep_job::{Metric, current_name};
+use sweep_job::{Curve, Metric, Unit, Value, current_name};
 
-use super::evidence::traits;
+use super::{curves, evidence::traits};
 use crate::{
     host::threads,
     plan::{JobId, Plan, Study},
-    recipe::UnitOf,
+    recipe::{CurveRead, ReadOff, UnitOf},
     record::{Key, Record},
     store::{Measured, Stamp, Store, StoreError},
 };
@@ -52,6 +52,7 @@ impl Results {
         let lines = store.measured_by(&stamped, &metrics)?;
         let ids: HashMap<Key, JobId> = stamped_jobs.iter().map(|(id, key, _)| (*key, *id)).collect();
         let mut measured = lines.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
+        read_off_curves(plan, store, &mut measured);
         in_one_unit(plan, &mut measured);
         Ok(Self { stamps, measured, records: BTreeMap::new() })
     }
@@ -72,7 +73,9 @@ impl Results {
         if let (Some(stamp), Ok(Some(record))) = (store.stamp(key), store.get(key)) {
             self.stamps.insert(id, stamp);
             let measured = Measured { origin: store.origin(key), ..Measured::from(&record) };
-            self.measured.insert(id, measured);
+            let mut of_job = BTreeMap::from([(id, measured)]);
+            read_off_curves(plan, store, &mut of_job);
+            self.measured.append(&mut of_job);
             self.records.insert(id, record);
         }
     }
@@ -112,6 +115,47 @@ impl Results {
         let read = threads::each(&parts, read).into_iter().flatten();
         records.extend(read.map(|(id, record)| (id, Cow::Owned(record))));
         records
+    }
+}
+
+/// Adds the metrics that recipes read off the curves of records.
+fn read_off_curves(plan: &Plan, store: &Store, measured: &mut BTreeMap<JobId, Measured>) {
+    for study in &plan.studies {
+        for (name, ReadOff { curve, number }) in study.recipe.read_off() {
+            let jobs: Vec<(usize, JobId, Key)> = study
+                .steps
+                .iter()
+                .enumerate()
+                .flat_map(|(step, points)| points.iter().map(move |(_, id)| (step, *id)))
+                .filter_map(|(step, id)| Some((step, id, measured.get(&id)?.key)))
+                .collect();
+            let curve = curve.value.as_str();
+            let curves = curves::load(jobs.iter().map(|(_, _, key)| (*key, curve)), store);
+            for (step, id, key) in jobs {
+                let Some(measured) = measured.get_mut(&id) else { continue };
+                let Some(found) = curves.get(&(key, curve.to_owned())) else {
+                    measured.remarks.unread.insert(name.to_owned(), format!("no curve `{curve}` was recorded"));
+                    continue;
+                };
+                let better = study.recipe.traits(&study.recipe.steps[step], curve).better;
+                let unit = if let CurveRead::Target(_) = number { Unit::One } else { found.unit };
+                match curves::read_off(found, *number, better) {
+                    Some(value) => drop(measured.metrics.insert(name.to_owned(), Metric { value, unit })),
+                    None => drop(measured.remarks.unread.insert(name.to_owned(), unread(curve, found, *number))),
+                }
+            }
+        }
+    }
+}
+
+/// The reason why a curve has no such number.
+fn unread(name: &str, curve: &Curve, number: CurveRead) -> String {
+    let (first, last) = (curve.at.first().copied().unwrap_or(0), curve.at.last().copied().unwrap_or(0));
+    match number {
+        CurveRead::Target(target) => format!("`{name}` does not reach {} by step {last}", Value::Float(target)),
+        CurveRead::Area(place) | CurveRead::At(place) => {
+            format!("`{name}` has steps {first} to {last}, and not {}", Value::Float(place))
+        }
     }
 }
 

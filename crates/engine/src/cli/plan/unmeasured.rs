@@ -43,7 +43,9 @@ fn of_step(
     let outputs = study.recipe.shown().filter(|output| output.kind != "figure" && output.steps.contains(&index));
     let wanted_metrics =
         outputs.flat_map(|output| output.metrics.into_iter().map(move |metric| (output.kind, output.name, metric)));
-    let wanted_metrics: Vec<_> = wanted_metrics.filter(|(_, _, metric)| step.task.metric(metric).is_none()).collect();
+    let is_read = |metric: &str| study.recipe.read_off().any(|(name, _)| name == metric);
+    let wanted_metrics: Vec<_> =
+        wanted_metrics.filter(|(_, _, metric)| step.task.metric(metric).is_none() && !is_read(metric)).collect();
     let done_jobs = study.steps[index].iter().map(|(_, id)| *id).filter(|id| selected_jobs.contains(id));
     let done_jobs = done_jobs.filter(|id| standing.cached[id.index()]).take(LOOKED_AT);
     let stamps: Vec<(Key, Stamp)> =

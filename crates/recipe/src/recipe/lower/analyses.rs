@@ -191,24 +191,30 @@ impl Lower<'_> {
 
     fn curve(&mut self, node: &Node, step: &Step, params: &Names) -> Option<CurveTable> {
         let keys = CurveKeys::read(self, node, "`curve`")?;
+        let read = self.curve_read(node, "curve", [&keys.target, &keys.area, &keys.at])?;
+        let axis = self.row_axis(node, "curve", keys.axis, step)?;
+        let baseline = keys.baseline.node().and_then(|node| self.value(node, params));
+        Some(CurveTable { axis, baseline, read, cost: keys.cost.spanned() })
+    }
+
+    /// The number of a curve that the keys `target`, `area` and `at` of `key` name, of which one is given.
+    pub(super) fn curve_read(&mut self, node: &Node, key: &str, given: [&Given<'_, f64>; 3]) -> Option<CurveRead> {
+        let [target, area, at] = given;
         let help = "write a number of steps above 0";
-        let area = self.positive(&keys.area, "area", "no number of steps", help);
-        let at = self.positive(&keys.at, "at", "no number of steps", help);
+        let steps = [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "no number of steps", help));
         let reads = [
-            (&keys.target, keys.target.value.map(CurveRead::Target)),
-            (&keys.area, area.map(CurveRead::Area)),
-            (&keys.at, at.map(CurveRead::At)),
+            (target, target.value.map(CurveRead::Target)),
+            (area, steps[0].map(CurveRead::Area)),
+            (at, steps[1].map(CurveRead::At)),
         ];
         let given_reads: Vec<Option<CurveRead>> =
             reads.iter().filter(|(given, _)| given.is_there()).map(|(_, read)| *read).collect();
         let [read] = given_reads.as_slice() else {
             let help = "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`";
-            self.problem(node.span, "`curve` must name one number of the curve", "which number?", help);
+            self.problem(node.span, format!("`{key}` must name one number of the curve"), "which number?", help);
             return None;
         };
-        let axis = self.row_axis(node, "curve", keys.axis, step)?;
-        let baseline = keys.baseline.node().and_then(|node| self.value(node, params));
-        Some(CurveTable { axis, baseline, read: (*read)?, cost: keys.cost.spanned() })
+        *read
     }
 
     fn profile(&mut self, node: &Node, step: &Step) -> Option<Profile> {

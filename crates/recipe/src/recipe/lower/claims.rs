@@ -406,7 +406,8 @@ impl Lower<'_> {
     }
 
     pub(super) fn check_metric(&mut self, metric: &Spanned<String>, step: &Step) {
-        if !step.task.open_metrics && step.task.metric(&metric.value).is_none() {
+        let is_known = step.task.open_metrics || self.derived.contains(&metric.value);
+        if !is_known && step.task.metric(&metric.value).is_none() {
             let metrics = step.task.metrics().map(|metric| metric.name);
             let mut help = suggest(&metric.value, "metrics", metrics).unwrap_or_default();
             if help.ends_with(" more") {

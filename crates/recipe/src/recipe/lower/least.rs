@@ -69,7 +69,7 @@ impl Lower<'_> {
                 }
                 (Some(_), _) => ("parameter", None),
                 (None, true) if !is_axis => ("metric", Some(false)),
-                (None, _) if is_axis || step.task.open_metrics => continue,
+                (None, _) if is_axis || step.task.open_metrics || self.derived.contains(&name.value) => continue,
                 (None, _) => {
                     let metrics = step.task.metrics().map(|metric| metric.name);
                     let mut names: Vec<&str> = Vec::new();

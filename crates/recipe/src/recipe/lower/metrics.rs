@@ -4,12 +4,12 @@
 use serde_json::{Value as Json, json};
 use sweep_job::{Metric, Precision, Unit, same_metric};
 
-use super::{Lower, Step, statistic::Statistic};
+use super::{Lower, Step, analyses::CurveRead, search::Search, statistic::Statistic};
 use crate::{
     recipe::{
         Recipe,
-        keys::{Flag, Given, Mapping as _, Number, Word, mapping},
-        node::Node,
+        keys::{Flag, Given, Mapping as _, Number, Text, Within, Word, mapping},
+        node::{Node, NodeKind},
         problem::suggest,
         source::Spanned,
     },
@@ -27,6 +27,17 @@ pub struct MetricRule {
     pub precision: Option<Precision>,
     /// The unit in which it is shown.
     pub unit: Option<Unit>,
+    /// The number of a curve that it is; `None` for a metric that jobs measure.
+    pub read: Option<ReadOff>,
+}
+
+/// A metric that is read off a curve of each job, without a change of the jobs.
+#[derive(Debug, Clone)]
+pub struct ReadOff {
+    /// The curve.
+    pub curve: Spanned<String>,
+    /// The number.
+    pub number: CurveRead,
 }
 
 /// Properties of a metric of a step, declared by its task or by the recipe.
@@ -135,6 +146,25 @@ mapping! {
         /// Tables, figures and exports with this recipe show the metric in this unit, and numbers about it that have no unit
         /// of their own are in it. A number that is reported without a unit is in this unit.
         unit: Word<Unit> = Word(Unit::WRITTEN),
+        /// Makes the metric of a curve that each job records: the number of steps to a value, the mean height, or the value at a step.
+        ///
+        /// Tables, figures, claims and seeds that are added until something is decided use it like any other metric. It is computed from
+        /// the records: nothing runs again. A job whose curve has no such number lacks the metric (`missing`).
+        read: Within<ReadKeys<'static>>,
+    }
+}
+
+mapping! {
+    /// The keys of a metric's `read`. Exactly one of `target`, `area` and `at` is given.
+    struct ReadKeys = "read" {
+        /// The curve: a series that the program reports at several steps, or one of the task's.
+        curve [required]: Text = Text::METRIC,
+        /// The number of steps until the curve is at least as good as this value. The better direction is that of the curve.
+        target: Number,
+        /// The mean height of the curve up to this number of steps.
+        area: Number,
+        /// The value of the curve at this number of steps, interpolated linearly.
+        at: Number,
     }
 }
 
@@ -146,11 +176,12 @@ pub(super) fn metrics_schema() -> Json {
 impl Lower<'_> {
     /// Reads `metrics: { accuracy: { better: max, resolution: 0.01 } }`.
     pub(super) fn metric_rules(&mut self, node: &Node, steps: &[Step]) -> Vec<MetricRule> {
-        let mut rules = Vec::new();
+        let mut rules: Vec<MetricRule> = Vec::new();
         for entry in self.entries(node, "`metrics`") {
             let name = &entry.key;
             let open = steps.is_empty() || steps.iter().any(|step| step.task.open_metrics);
-            if !open && !steps.iter().any(|step| step.task.metric(&name.value).is_some()) {
+            let is_read = matches!(&entry.value.kind, NodeKind::Map(keys) if keys.iter().any(|key| key.key.value == "read"));
+            if !is_read && !open && !steps.iter().any(|step| step.task.metric(&name.value).is_some()) {
                 let names = steps.iter().flat_map(|step| step.task.metrics()).map(|metric| metric.name);
                 let help = suggest(&name.value, "metrics", names).unwrap_or_default();
                 self.problem(name.span, format!("no step measures `{}`", name.value), "unknown metric", help);
@@ -177,9 +208,63 @@ impl Lower<'_> {
                 (None, Some(false)) => Some(Precision::Measured),
                 (None, None) => None,
             };
-            rules.push(MetricRule { name: name.clone(), better: keys.better.value, precision, unit });
+            let read = keys.read.node().and_then(|node| self.read_off(node, name, steps));
+            if let (Some(ReadOff { number: CurveRead::Target(_), .. }), Some(span)) = (&read, keys.unit.span()) {
+                self.problem(span, "a number of steps has no unit", "has no effect", "remove `unit`");
+            }
+            rules.push(MetricRule { name: name.clone(), better: keys.better.value, precision, unit, read });
         }
+        self.check_read(&rules, steps);
+        self.derived = rules.iter().filter(|rule| rule.read.is_some()).map(|rule| rule.name.value.clone()).collect();
         rules
+    }
+
+    /// Reads `{ curve: loss, at: 500 }`.
+    fn read_off(&mut self, node: &Node, name: &Spanned<String>, steps: &[Step]) -> Option<ReadOff> {
+        let keys = ReadKeys::read(self, node, "`read`")?;
+        let number = self.curve_read(node, "read", [&keys.target, &keys.area, &keys.at]);
+        if self.is_missing(node, "curve", &keys.curve) {
+            let help = "write `curve: NAME` with a series that the jobs record";
+            self.problem(node.span, "`read` has no `curve`", "of which curve?", help);
+        }
+        let curve = keys.curve.spanned()?;
+        if steps.iter().any(|step| step.task.metric(&name.value).is_some()) || same_metric(&name.value, &curve.value) {
+            let message = format!("`{}` is measured by the jobs themselves", name.value);
+            let help = format!("give the number of the curve another name, for example `{}_read`", curve.value);
+            self.problem(name.span, message, "already a metric", help);
+            return None;
+        }
+        let is_recorded = |step: &Step| step.task.open_metrics || step.task.curves.contains(&curve.value.as_str());
+        if !steps.is_empty() && !steps.iter().any(is_recorded) {
+            let curves = steps.iter().flat_map(|step| step.task.curves).copied();
+            let help = suggest(&curve.value, "curves", curves).unwrap_or_default();
+            self.problem(curve.span, format!("no step records the curve `{}`", curve.value), "unknown curve", help);
+        }
+        Some(ReadOff { curve, number: number? })
+    }
+
+    /// Checks that numbers are read off curves of jobs whose better direction is known where it is needed, and that searches do not
+    /// decide by them.
+    fn check_read(&mut self, rules: &[MetricRule], steps: &[Step]) {
+        let derived = |name: &str| rules.iter().find(|rule| rule.read.is_some() && rule.name.value == name);
+        for ReadOff { curve, number } in rules.iter().filter_map(|rule| rule.read.as_ref()) {
+            if derived(&curve.value).is_some() {
+                let message = format!("`{}` is itself read off a curve", curve.value);
+                self.problem(curve.span, message, "no curve", "name a series that the jobs record");
+            } else if let CurveRead::Target(_) = number
+                && steps.iter().all(|step| traits_of(rules, step, &curve.value).better.is_none())
+            {
+                let message = format!("neither direction of `{}` is better, so no value is a target", curve.value);
+                let help = format!("declare it: `metrics: {{ {}: {{ better: min }} }}`", curve.value);
+                self.problem(curve.span, message, "which direction is better?", help);
+            }
+        }
+        for by in steps.iter().filter_map(|step| step.search.as_ref()).flat_map(Search::decided_by) {
+            if derived(&by.value).is_some() {
+                let message = format!("a search cannot decide by `{}`, which is read off a curve", by.value);
+                self.problem(by.span, message, "not measured by the jobs", "name a metric that the jobs measure");
+            }
+        }
     }
 
     /// Checks that the worst value of a metric is known if missing results count as the worst.
@@ -212,8 +297,11 @@ pub(super) fn traits_of(rules: &[MetricRule], step: &Step, metric: &str) -> Metr
 
 /// The same for a metric that jobs have reported in a unit.
 fn traits_in(rules: &[MetricRule], step: &Step, metric: &str, reported: Option<Unit>) -> MetricTraits {
-    let declared = step.task.metric(metric);
     let rule = rules.iter().find(|rule| same_metric(&rule.name.value, metric));
+    if let Some((rule, read)) = rule.and_then(|rule| Some((rule, rule.read.as_ref()?))) {
+        return traits_read(rules, step, (rule, read), reported);
+    }
+    let declared = step.task.metric(metric);
     let known_unit = declared.map(|metric| metric.unit).or_else(|| Unit::implied(metric));
     let (unit, unit_of) = match (rule.and_then(|rule| rule.unit), known_unit) {
         (Some(unit), _) => (unit, UnitOf::Recipe),
@@ -233,7 +321,39 @@ fn traits_in(rules: &[MetricRule], step: &Step, metric: &str, reported: Option<U
     MetricTraits { depends_on_load: traits.is_timing() || metric.starts_with("utilization."), ..traits }
 }
 
+/// The properties of a number of a curve.
+fn traits_read(
+    rules: &[MetricRule],
+    step: &Step,
+    (rule, read): (&MetricRule, &ReadOff),
+    reported: Option<Unit>,
+) -> MetricTraits {
+    let is_curve = |other: &&MetricRule| other.read.is_none();
+    let of_jobs: Vec<MetricRule> = rules.iter().filter(is_curve).cloned().collect();
+    let of_curve = traits_in(&of_jobs, step, &read.curve.value, reported);
+    let precision = rule.precision.unwrap_or(Precision::Measured);
+    match read.number {
+        CurveRead::Target(_) => MetricTraits {
+            unit: Unit::One,
+            unit_of: UnitOf::Metric,
+            better: rule.better.unwrap_or(Some(Better::Less)),
+            precision,
+            depends_on_load: false,
+        },
+        CurveRead::Area(_) | CurveRead::At(_) => {
+            let (unit, unit_of) =
+                rule.unit.map_or((of_curve.unit, of_curve.unit_of), |unit| (unit, UnitOf::Recipe));
+            MetricTraits { unit, unit_of, better: rule.better.unwrap_or(of_curve.better), precision, ..of_curve }
+        }
+    }
+}
+
 impl Recipe {
+    /// The metrics that are read off curves, by name.
+    pub fn read_off(&self) -> impl Iterator<Item = (&str, &ReadOff)> {
+        self.rules.iter().filter_map(|rule| Some((rule.name.value.as_str(), rule.read.as_ref()?)))
+    }
+
     /// The properties of a metric of a step.
     pub fn traits(&self, step: &Step, metric: &str) -> MetricTraits {
         traits_of(&self.rules, step, metric)

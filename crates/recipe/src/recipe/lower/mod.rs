@@ -52,7 +52,7 @@ pub use self::{
     figures::Figure,
     items::Items,
     least::Least,
-    metrics::{MetricRule, MetricTraits, Missing, Rules, UnitOf},
+    metrics::{MetricRule, MetricTraits, Missing, ReadOff, Rules, UnitOf},
     notify::{Notify, Occasion},
     paper::{Extent, PaperRow},
     recipe::Citation,
@@ -144,11 +144,13 @@ pub(super) struct Lower<'a> {
     /// cannot be read, each with the place of the step's name.
     meant: HashSet<(Span, String)>,
     variants: variants::Variants,
+    /// The metrics that are read off curves.
+    derived: Vec<String>,
 }
 
 impl<'a> Lower<'a> {
     pub(super) fn new(sources: &'a mut Sources, problems: &'a mut Collector) -> Self {
-        Self { sources, problems, meant: HashSet::new(), variants: variants::Variants::default() }
+        Self { sources, problems, meant: HashSet::new(), variants: variants::Variants::default(), derived: Vec::new() }
     }
 
     /// Reads `where`: axis to a value or to a list of values.

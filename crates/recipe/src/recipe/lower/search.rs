@@ -203,6 +203,13 @@ impl Search {
         objective.map(|(by, direction)| (by.value.as_str(), direction))
     }
 
+    /// The metrics that decide.
+    pub fn decided_by(&self) -> impl Iterator<Item = &Spanned<String>> {
+        let rungs = self.rungs.as_ref().map(|rungs| &rungs.by);
+        let racing = self.racing.as_ref().map(|racing| &racing.by);
+        [rungs, racing, self.suggest.as_ref().map(|suggest| &suggest.by)].into_iter().flatten()
+    }
+
     /// The axis that only jobs of decisions have, if there is one.
     pub fn axis(&self) -> Option<&str> {
         self.rungs.as_ref().map(|rungs| rungs.axis.as_str())

@@ -9,13 +9,13 @@ use crate::{
     analysis::{
         absence::Absence,
         claim::scale::size_of,
-        curves::Curves,
+        curves::{Curves, first_at, mean_height, value_at},
         evidence::{Found, Side, Source},
     },
     plan::{JobId, Point, resolved},
     recipe::{Analysis, CurveRead, MetricTraits, Spanned},
     record::Key,
-    stats::{Better, TimeToEvent},
+    stats::TimeToEvent,
 };
 
 /// Reads a number off the curves of a metric.
@@ -115,9 +115,7 @@ impl<'a> Reader<'a> {
         let points = points(curve, traits.unit, self.cost_of_step(key, found.point)?)?;
         match self.read {
             CurveRead::Target(target) => {
-                let better = traits.better?;
-                let is_reached = |value: f64| if better == Better::Less { value <= target } else { value >= target };
-                let crossing = points.iter().find(|(_, value)| is_reached(*value)).map(|(time, _)| *time);
+                let crossing = first_at(&points, target, traits.better?);
                 let time = crossing.or_else(|| self.end(key, found.point))?;
                 Some((time, Some(TimeToEvent { time, reached: crossing.is_some() })))
             }
@@ -134,44 +132,4 @@ fn points(curve: &Curve, unit: Unit, cost: f64) -> Option<Vec<(f64, f64)>> {
         let values = curve.values.iter().map(|found| value(*found));
         curve.at.iter().map(|at| *at as f64 * cost).zip(values).filter(|(_, value)| value.is_finite()).collect()
     })
-}
-
-/// The value at a place, interpolated linearly; `None` outside of the curve.
-fn value_at(points: &[(f64, f64)], place: f64) -> Option<f64> {
-    let next = points.iter().position(|(at, _)| *at >= place)?;
-    let (at, value) = points[next];
-    if at == place {
-        return Some(value);
-    }
-    let (start, from) = *points.get(next.checked_sub(1)?)?;
-    Some(from + (value - from) * (place - start) / (at - start))
-}
-
-/// The mean height from the first point up to a place (trapezoids); `None` if the curve ends before.
-fn mean_height(points: &[(f64, f64)], end: f64) -> Option<f64> {
-    let last = value_at(points, end)?;
-    let mut within: Vec<(f64, f64)> = points.iter().copied().filter(|(at, _)| *at < end).collect();
-    within.push((end, last));
-    let (first, _) = within[0];
-    if first >= end {
-        return Some(last);
-    }
-    let area: f64 = within.windows(2).map(|pair| (pair[1].0 - pair[0].0) * f64::midpoint(pair[0].1, pair[1].1)).sum();
-    Some(area / (end - first))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `numpy.interp` and `numpy.trapezoid` of the same points.
-    #[test]
-    fn heights_are_numpys() {
-        let points = [(1.0, 4.0), (3.0, 2.0), (6.0, 1.4), (10.0, 1.0)];
-        assert!((value_at(&points, 5.0).unwrap() - 1.6).abs() < 1e-12);
-        assert_eq!((value_at(&points, 3.0), value_at(&points, 0.5), value_at(&points, 11.0)), (Some(2.0), None, None));
-        assert!((mean_height(&points, 10.0).unwrap() - 15.9 / 9.0).abs() < 1e-12);
-        assert!((mean_height(&points, 5.0).unwrap() - 9.6 / 4.0).abs() < 1e-12);
-        assert_eq!(mean_height(&points, 11.0), None);
-    }
 }

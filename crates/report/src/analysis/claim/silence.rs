@@ -35,16 +35,23 @@ fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
             |(absence, ..)| if let Absence::NotMeasured { instead, .. } = absence { Some(instead) } else { None },
         )
         .collect();
+    let unreached: Vec<&String> = all()
+        .filter_map(|(absence, ..)| if let Absence::NotReached { reason, .. } = absence { Some(reason) } else { None })
+        .collect();
     let diverged: Vec<&Absence> =
         all().map(|(absence, ..)| absence).filter(|absence| matches!(absence, Absence::Diverged { .. })).collect();
     let others =
         all().filter_map(|(absence, ..)| if let Absence::OtherUnit(units) = absence { Some(units) } else { None });
     let others: Vec<&String> = others.collect();
-    let without_result = all().count() - unmeasured.len() - diverged.len() - others.len();
+    let without_result = all().count() - unmeasured.len() - unreached.len() - diverged.len() - others.len();
     let mut parts = Vec::new();
     if let Some(instead) = unmeasured.first() {
         let jobs = count(unmeasured.len(), "job");
         parts.push(format!("`{}` was not measured by {jobs}, which measured {instead}", clean(metric)));
+    }
+    if let Some(reason) = unreached.first() {
+        let jobs = count(unreached.len(), "job");
+        parts.push(format!("`{}` was not reached by {jobs}: {}", clean(metric), clean(reason)));
     }
     if !diverged.is_empty() {
         let (jobs, since) = (count(diverged.len(), "job"), absence::since(diverged.into_iter()));
