@@ -313,6 +313,8 @@ def main() -> None:
             measure(row)
         except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
             row.fails(str(error))
+        # A long benchmark that is interrupted has said something.
+        print(table([row]).splitlines()[-1], *row.reasons, sep="\n", file=sys.stderr)
 
     for size in sizes:
         measured("sweep", size.words(), lambda row, size=size: measure_sweep(program, size, row))
