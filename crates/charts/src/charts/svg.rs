@@ -57,7 +57,11 @@ impl<'a> DrawingBackend for Svg<'a> {
         self.0.draw_circle(center, radius, style, fill)
     }
 
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, points: I, style: &S) -> Done<'a> {
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        points: I,
+        style: &S,
+    ) -> Done<'a> {
         self.0.fill_polygon(points, style)
     }
 
