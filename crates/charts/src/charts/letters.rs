@@ -9,6 +9,12 @@ use plotters_backend::{
 /// `DejaVu` Sans; see `font/LICENSE`.
 pub(super) const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
+/// Height of its letter x, for a size of 1.
+const X_HEIGHT: f32 = 0.547;
+
+/// Points of 1/72 inch for each pixel of 1/96 inch.
+const POINTS: f32 = 0.75;
+
 /// A line of text around its anchor, before it is turned.
 pub(super) struct Letters {
     /// The glyphs, each with its distance to the right of the anchor.
@@ -22,10 +28,9 @@ pub(super) struct Letters {
 impl Letters {
     /// Lays a text out, at `zoom` units of the canvas for a unit of the drawing.
     pub(super) fn new<S: BackendTextStyle>(font: &FontRef<'_>, text: &str, style: &S, zoom: f32) -> Self {
-        // The size is the line height of the SVG's font, so that capitals have the same height as in the SVG.
         #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
         let size = style.size() as f32 * zoom;
-        let scaled_font = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
+        let scaled_font = font.as_scaled(font.pt_to_px_scale(size * POINTS).unwrap_or_else(|| size.into()));
         let ids: Vec<GlyphId> = text.chars().map(|char| scaled_font.glyph_id(char)).collect();
         let wide: f32 = ids.iter().map(|id| scaled_font.h_advance(*id)).sum();
         let anchor = style.anchor();
@@ -34,11 +39,11 @@ impl Letters {
             HPos::Center => -wide / 2.0,
             HPos::Right => -wide,
         };
-        let (ascent, descent) = (0.73 * scaled_font.ascent(), -scaled_font.descent());
+        // As in the SVG: `dy` of `0.76em`, `0.5ex` and `-0.5ex`.
         let base = match anchor.v_pos {
-            VPos::Top => ascent,
-            VPos::Center => ascent / 2.0,
-            VPos::Bottom => -descent,
+            VPos::Top => 0.76 * size,
+            VPos::Center => 0.5 * X_HEIGHT * size,
+            VPos::Bottom => -0.5 * X_HEIGHT * size,
         };
         let glyphs = ids.into_iter().map(|id| {
             let place = offset;

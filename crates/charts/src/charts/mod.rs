@@ -27,6 +27,7 @@ mod roofline;
 mod shades;
 mod slice;
 mod span;
+mod svg;
 mod timeline;
 mod trend;
 
@@ -224,7 +225,7 @@ impl Chart<'_> {
             return Err(Empty::NoJobs);
         }
         let mut svg = String::new();
-        let result = self.draw(&SVGBackend::with_string(&mut svg, self.size()).into_drawing_area());
+        let result = self.draw(&svg::Svg::new(&mut svg, self.size()).into_drawing_area());
         result.unwrap_or(Err(Empty::Impossible)).map(|()| svg)
     }
 

@@ -1,15 +1,18 @@
 """A headless Chromium over its `DevTools` protocol, through two pipes: no port is opened, and no driver of another version is needed."""
 
+import base64
+import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-#: Seconds that no single step takes.
-PATIENCE = 300
+#: Seconds after which a step has not ended.
+PATIENCE = 60
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 FLAGS = [
     "--headless=new",
@@ -38,6 +41,10 @@ OBSERVED = """
 """
 
 
+class NotEnded(RuntimeError):
+    """A step that has not ended in `PATIENCE` seconds."""
+
+
 class Browser:
     """A browser with one tab; ended by `close`."""
 
@@ -46,10 +53,11 @@ class Browser:
         if program is None:
             raise SystemExit("there is no Chromium: scripts/test-deps.sh installs it on Debian, CHROMIUM names another one")
         self.folder = tempfile.mkdtemp(prefix="sweep-page-")
-        commands, to = os.pipe()
-        back, answers = os.pipe()
+        commands, to = high_pipe()
+        back, answers = high_pipe()
         flags = [*FLAGS, f"--user-data-dir={self.folder}", *(["--no-sandbox"] if os.getuid() == 0 else [])]
-        start = ["sh", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "sh", program, *flags]
+        # Other shells than Bash may know no descriptors of two digits.
+        start = ["bash", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "bash", program, *flags]
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(start, pass_fds=(commands, answers), start_new_session=True, **quiet)
         os.close(commands)
@@ -71,8 +79,12 @@ class Browser:
         if self.session is not None:
             message["sessionId"] = self.session
         os.write(self.to, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + PATIENCE
         while True:
             while b"\0" not in self.rest:
+                # A page whose script is busy does not answer.
+                if not select.select([self.back], [], [], max(0.0, end - time.monotonic()))[0]:
+                    raise NotEnded(f"{method} has no answer")
                 part = self.back.read(1 << 16)
                 if not part:
                     raise RuntimeError(f"the browser ended during {method}")
@@ -102,12 +114,19 @@ class Browser:
             try:
                 if self.eval(f"Boolean({expression})"):
                     return
+            except NotEnded:
+                raise
             except RuntimeError:
                 # The page is being left.
                 pass
             if time.monotonic() - begun > PATIENCE:
-                raise RuntimeError(f"waited in vain until {expression}")
+                raise NotEnded(f"waited in vain until {expression}")
             time.sleep(0.02)
+
+    def reached(self, expression: str) -> float:
+        """Milliseconds from the request of the page until an expression holds."""
+        self.until(expression)
+        return float(self.eval("performance.now()"))
 
     def painted(self) -> float:
         """Milliseconds from the request of the page to the first paint with content."""
@@ -116,13 +135,16 @@ class Browser:
 
     def settled(self, calm: float = 1000.0, since: Optional[float] = None) -> float:
         """Waits until nothing has changed for `calm` milliseconds; the time of the last change after `since`, in milliseconds."""
-        self.until(f"window.__changed !== undefined && performance.now() - window.__changed > {calm}")
-        return float(self.eval("window.__changed")) - (since or 0.0)
+        self.until(f"window.__changed !== undefined && performance.now() - Math.max(window.__changed, {since or 0}) > {calm}")
+        changed = float(self.eval("window.__changed"))
+        if since is not None and changed < since:
+            raise RuntimeError("nothing has changed")
+        return changed - (since or 0.0)
 
     def timed(self, act: str, calm: float = 1000.0) -> float:
         """Milliseconds from an action, as a script, to the last change that it causes in the page."""
         self.settled(calm)
-        begun = self.eval(f"(() => {{ const begun = performance.now(); window.__changed = begun; {act}; return begun; }})()")
+        begun = self.eval(f"(() => {{ const begun = performance.now(); {act}; return begun; }})()")
         return self.settled(calm, float(begun))
 
     def press(self, key: str, code: int) -> None:
@@ -133,14 +155,40 @@ class Browser:
     def drag(self, selector: str, begin: List[float], end: List[float]) -> float:
         """Drags within an element, from one place to another in shares of its size; milliseconds to the last change."""
         self.settled()
-        place = f"(() => {{ const element = document.querySelector({json.dumps(selector)}); element.scrollIntoView({{ block: 'center' }}); const {{ x, y, width, height }} = element.getBoundingClientRect(); return {{ x, y, width, height }}; }})()"
-        box = self.eval(place)
+        box = self.place(selector)
         self.settled()
         begun = float(self.eval("performance.now()"))
-        for kind, (x, y) in [("mouseMoved", begin), ("mousePressed", begin), ("mouseMoved", end), ("mouseReleased", end)]:
+        self.mouse(box, [("mouseMoved", begin), ("mousePressed", begin), ("mouseMoved", end), ("mouseReleased", end)])
+        return self.settled(since=begun)
+
+    def click(self, selector: str) -> None:
+        """Clicks an element with the mouse."""
+        middle = [0.5, 0.5]
+        self.mouse(self.place(selector), [("mouseMoved", middle), ("mousePressed", middle), ("mouseReleased", middle)])
+
+    def place(self, selector: str) -> Dict[str, float]:
+        """The box of an element, in the middle of the page."""
+        script = f"(() => {{ const element = document.querySelector({json.dumps(selector)}); element.scrollIntoView({{ block: 'center' }}); const {{ x, y, width, height }} = element.getBoundingClientRect(); return {{ x, y, width, height }}; }})()"
+        return dict(self.eval(script))
+
+    def mouse(self, box: Dict[str, float], events: List[Tuple[str, List[float]]]) -> None:
+        """Sends events of the mouse, at places in shares of the size of a box."""
+        for kind, (x, y) in events:
             at = {"x": box["x"] + x * box["width"], "y": box["y"] + y * box["height"]}
             self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
-        return self.settled(since=begun)
+
+    def until_differs(self, expression: str, act: Callable[[], None]) -> float:
+        """Milliseconds from an action to another value of an expression, for pages that ask their server first."""
+        self.settled()
+        before = self.eval(expression)
+        begun = float(self.eval("performance.now()"))
+        act()
+        return self.reached(f"({expression}) !== {json.dumps(before)}") - begun
+
+    def picture(self, path: str) -> None:
+        """Writes a picture of the tab as PNG."""
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def memory(self) -> float:
         """Megabytes of resident memory of the tab's processes: the largest of the renderers."""
@@ -158,7 +206,19 @@ class Browser:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
+        os.close(self.to)
+        self.back.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def high_pipe() -> Tuple[int, int]:
+    """A pipe whose descriptors are neither 3 nor 4, which the browser gets."""
+    ends = os.pipe()
+    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    return high[0], high[1]
 
 
 def resident(pid: int, peak: bool = False) -> float:

@@ -1,14 +1,18 @@
-"""The pages of `sweep ui` in a real Chromium.
+"""The pages of `sweep ui` in a real Chromium, and beside them those of MLflow and trackio with the same runs.
 
-    python3 crates/engine/benches/page/measure.py PROGRAM [--quick]
+    python3 crates/engine/benches/page/measure.py PROGRAM [--quick] [--peers PYTHON] [--only NAME,…]
 
 PROGRAM is an optimized `sweep` or `sweep-engine`. Three stores are measured: 2,000 jobs with 50 metrics, 1,000 jobs with curves of
-10,000 points, and a live run with 200 jobs at once; `--quick` takes small ones, to see that it works.
+10,000 points, and, of `sweep` alone, a live run with 200 jobs at once; `--quick` takes small ones, to see that it works. PYTHON is the
+interpreter of an environment with MLflow and trackio (`pip install mlflow trackio`); their servers have their default settings.
 
-All times are milliseconds. *Paint* is the first paint with content, *list* the first line of the list of runs, *filter*, *sort*,
-*brush* and *zoom* the last change of the page that follows the action; after it nothing changes for a second. Memory is resident, in
-megabytes: the most of the server's processes, and that of the tab after all actions. A dash is an action that a page does not have, or
-that cannot be carried out; the reasons are below the table. Run it on an otherwise idle machine.
+All times are milliseconds. *Paint* is the first paint with content, *list* the first run in the list of runs, *curves* the first chart
+with curves, all from the request of a page that has been opened once before. *Filter*, *sort*, *brush* and *zoom* are the last change
+of the page that follows the action; after it nothing changes for a second. MLflow asks its server to filter and sort: there it is the
+first change of the list. The filter is a learning rate; trackio filters its list by a name, and not its charts. A step that takes more
+than 60 s is marked. Memory is resident, in megabytes: the most of the server's processes, and that of the tab after all actions. A dash
+is an action that a page does not have; the reasons of marks and failures are below the table. The first page of MLflow lists 100 runs,
+and its charts show 10; `sweep` and trackio have all of them. Run it on an otherwise idle machine.
 """
 
 import argparse
@@ -21,12 +25,13 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List
 
-from browser import Browser, resident
-from stores import Size, sweep
+from browser import PATIENCE, Browser, NotEnded, resident
+from stores import Size, mlflow, sweep, trackio
 
-COLUMNS = ["paint", "list", "filter", "sort", "brush", "zoom", "server MB", "tab MB"]
+NAMES = ["sweep", "mlflow", "trackio"]
+COLUMNS = ["paint", "list", "curves", "filter", "sort", "brush", "zoom", "server MB", "tab MB"]
 #: Seconds in which a server must answer.
 START = 120
 
@@ -81,22 +86,28 @@ class Server:
 class Row:
     """The measurements of a store, and the reasons of those that are missing."""
 
-    def __init__(self, size: str) -> None:
-        self.size = size
-        self.values: Dict[str, Optional[float]] = {}
+    def __init__(self, name: str, size: str) -> None:
+        self.name, self.size = name, size
+        self.values: Dict[str, str] = {}
         self.reasons: List[str] = []
 
-    def take(self, column: str, measure: Callable[[], Optional[float]]) -> None:
+    def take(self, column: str, measure: Callable[[], float]) -> None:
         """Takes a measurement; a failure is a reason."""
         try:
-            self.values[column] = measure()
+            self.values[column] = f"{measure():,.0f}"
+        except NotEnded as error:
+            self.values[column] = f"> {PATIENCE} s"
+            self.fails(f"{column}: did not end: {error}")
         except (RuntimeError, KeyError, TypeError) as error:
-            self.values[column] = None
-            self.reasons.append(f"{self.size}, {column}: {str(error)[:200]}")
+            self.values[column] = "failed"
+            self.fails(f"{column}: {error}")
+
+    def fails(self, reason: str) -> None:
+        """Adds a reason."""
+        self.reasons.append(f"{self.name}, {self.size}, {reason[:300]}")
 
     def cells(self) -> List[str]:
-        numbers = [self.values.get(column) for column in COLUMNS]
-        return [self.size, *("–" if number is None else f"{number:,.0f}" for number in numbers)]
+        return [self.name, self.size, *(self.values.get(column, "–") for column in COLUMNS)]
 
 
 def set_value(selector: str, value: str) -> str:
@@ -108,28 +119,73 @@ def set_value(selector: str, value: str) -> str:
     )
 
 
+def again(browser: Browser, url: str, expression: str) -> None:
+    """Opens a page a second time, as on most visits: its server has started all parts, and the browser has the page's files."""
+    browser.open(url)
+    browser.until(expression)
+    browser.open("about:blank")
+    browser.open(url)
+
+
 def pages_of_sweep(browser: Browser, row: Row, address: str, run: str, live: bool = False) -> None:
     """Measures the page of a run."""
-    browser.open(f"{address}/runs/{run}")
+    line = "document.querySelector('#jobs-body tr')"
+    again(browser, f"{address}/runs/{run}", line)
     row.take("paint", browser.painted)
-    browser.until("document.querySelector('#jobs-body tr')")
-    row.take("list", lambda: float(browser.eval("performance.now()")))
+    row.take("list", lambda: browser.reached(line))
     # A live page changes all the time: the list is there at once after an action.
     direct = "(() => {{ const begun = performance.now(); {0}; return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)))); }})()"
     timed = (lambda act: float(browser.eval(direct.format(act)))) if live else browser.timed
-    row.take("filter", lambda: timed(set_value("#filter", "lr<0.001" if not live else "seed<100")))
+    has_curves = not live and browser.eval("document.getElementById('overlay').hidden") is False
+    if has_curves:
+        row.take("curves", lambda: browser.reached("document.querySelector('#overlay canvas')"))
+    row.take("filter", lambda: timed(set_value("#filter", "lr=0.0001" if not live else "seed<100")))
     row.take("sort", lambda: timed("document.querySelector('[data-sort=\"metric:loss\"], [data-sort=\"axis:seed\"]').click()"))
     if live:
         return
-    browser.timed(set_value("#filter", ""))
-    browser.timed(set_value("#plots label:first-child select", "scatter"))
+    browser.eval(set_value("#filter", ""))
+    browser.eval(set_value("#plots label:first-child select", "scatter"))
     row.take("brush", lambda: browser.drag("#plots canvas", [0.2, 0.1], [0.5, 0.9]))
-    browser.timed(set_value("#filter", ""))
-    browser.until("document.querySelector('#overlay canvas') || document.getElementById('overlay').hidden")
-    if browser.eval("document.querySelector('#overlay canvas') !== null"):
+    browser.eval(set_value("#filter", ""))
+    if has_curves:
         row.take("zoom", lambda: browser.drag("#overlay .u-over", [0.3, 0.5], [0.5, 0.6]))
-    else:
-        row.values["zoom"] = None
+
+
+def pages_of_mlflow(browser: Browser, row: Row, address: str, size: Size) -> None:
+    """Measures the table of runs, and the charts of the first ones."""
+    run = "/run-\\d/.test(document.body.innerText)"
+    again(browser, f"{address}/#/experiments/1/runs?compareRunsMode=TABLE", run)
+    row.take("paint", browser.painted)
+    row.take("list", lambda: browser.reached(run))
+
+    def enter() -> None:
+        browser.eval("document.querySelector('[data-testid=search-box]').focus()")
+        browser.eval(set_value("[data-testid=search-box]", 'params.lr = "0.0001"'))
+        browser.press("Enter", 13)
+
+    row.take("filter", lambda: browser.until_differs("document.body.innerText.match(/\\d+(?= matching run)/)?.[0]", enter))
+    order = lambda: browser.click("[data-testid=sort-header-Created]")
+    row.take("sort", lambda: browser.until_differs("[...document.querySelectorAll('[row-index=\"0\"]')].map((row) => row.innerText).join()", order))
+    if size.points:
+        # Else the page has the filter and the order of the last visit.
+        browser.eval("localStorage.clear()")
+        again(browser, f"{address}/#/experiments/1/runs?compareRunsMode=CHART", "document.querySelector('.js-line')")
+        row.take("curves", lambda: browser.reached("document.querySelector('.js-line')"))
+        row.take("zoom", lambda: browser.drag(".plotly .nsewdrag", [0.3, 0.5], [0.7, 0.6]))
+
+
+def pages_of_trackio(browser: Browser, row: Row, address: str, size: Size) -> None:
+    """Measures the dashboard, whose list of runs is beside its charts; it has no order."""
+    run = "/run-\\d/.test(document.body.innerText)"
+    again(browser, f"{address}/?project=page", run)
+    row.take("paint", browser.painted)
+    row.take("list", lambda: browser.reached(run))
+    if size.points:
+        row.take("curves", lambda: browser.reached("document.querySelector('canvas')"))
+    row.take("filter", lambda: browser.timed(set_value("input[placeholder='Type to filter...']", "run-1")))
+    browser.eval(set_value("input[placeholder='Type to filter...']", ""))
+    if size.points:
+        row.take("zoom", lambda: browser.drag("canvas", [0.3, 0.3], [0.5, 0.6]))
 
 
 def measure_sweep(program: str, size: Size, row: Row) -> None:
@@ -196,9 +252,41 @@ def measure_live(program: str, jobs: int, row: Row) -> None:
             run.end()
 
 
+def measure_mlflow(python: str, size: Size, row: Row) -> None:
+    """Measures MLflow's server over a database."""
+    with tempfile.TemporaryDirectory(prefix="sweep-page-") as name:
+        folder, port = Path(name), "18788"
+        mlflow(python, folder, size)
+        database = f"sqlite:///{folder}/mlflow.db"
+        command = [python, "-m", "mlflow", "server", "--backend-store-uri", database, "--host", "127.0.0.1", "--port", port]
+        serve_peer(command, folder, {"MLFLOW_DISABLE_TELEMETRY": "true"}, port, lambda *given: pages_of_mlflow(*given, size), row)
+
+
+def measure_trackio(python: str, size: Size, row: Row) -> None:
+    """Measures trackio's dashboard."""
+    with tempfile.TemporaryDirectory(prefix="sweep-page-") as name:
+        folder, port = Path(name), "18789"
+        trackio(python, folder, size)
+        variables = {"TRACKIO_DIR": str(folder / "trackio"), "GRADIO_SERVER_PORT": port, "GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
+        command = [python, "-c", "import trackio; trackio.show(project='page', open_browser=False)"]
+        serve_peer(command, folder, variables, port, lambda *given: pages_of_trackio(*given, size), row)
+
+
+def serve_peer(
+    command: List[str], folder: Path, variables: Dict[str, str], port: str, pages: Callable[[Browser, Row, str], None], row: Row
+) -> None:
+    """Measures the pages of another server."""
+    server, address = Server(command, folder, variables), f"http://127.0.0.1:{port}"
+    try:
+        server.wait(address)
+        finish(server, row, lambda browser: pages(browser, row, address))
+    finally:
+        server.end()
+
+
 def table(rows: List[Row]) -> str:
     """The rows in Markdown."""
-    lines = [["store", *COLUMNS], ["---", *("---:" for _ in COLUMNS)], *(row.cells() for row in rows)]
+    lines = [["program", "store", *COLUMNS], ["---", "---", *("---:" for _ in COLUMNS)], *(row.cells() for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -206,24 +294,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="an optimized `sweep` or `sweep-engine`")
     parser.add_argument("--quick", action="store_true", help="small stores, to see that it works")
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that can import mlflow and trackio")
+    parser.add_argument("--only", metavar="NAME,…", default=",".join(NAMES), help=f"the programs to measure, of {', '.join(NAMES)}")
     asked = parser.parse_args()
-    program = str(Path(asked.program).resolve())
+    program, only = str(Path(asked.program).resolve()), asked.only.split(",")
+    if set(only) - set(NAMES):
+        parser.error(f"--only has names of {', '.join(NAMES)}, separated by commas")
     sizes = [Size(60, 10, 0), Size(20, 2, 500)] if asked.quick else [Size(2000, 50, 0), Size(1000, 2, 10_000)]
     rows: List[Row] = []
 
-    def measured(size: str, measure: Callable[[Row], None]) -> None:
-        print(f"{size} …", file=sys.stderr)
-        row = Row(size)
+    def measured(name: str, size: str, measure: Callable[[Row], None]) -> None:
+        if name not in only:
+            return
+        print(f"{name}: {size} …", file=sys.stderr)
+        row = Row(name, size)
         rows.append(row)
         try:
             measure(row)
         except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-            row.reasons.append(f"{size}: {str(error)[:300]}")
+            row.fails(str(error))
+        # A long benchmark that is interrupted has said something.
+        print(table([row]).splitlines()[-1], *row.reasons, sep="\n", file=sys.stderr)
 
     for size in sizes:
-        measured(size.words(), lambda row, size=size: measure_sweep(program, size, row))
+        measured("sweep", size.words(), lambda row, size=size: measure_sweep(program, size, row))
+        if asked.peers:
+            measured("mlflow", size.words(), lambda row, size=size: measure_mlflow(asked.peers, size, row))
+            measured("trackio", size.words(), lambda row, size=size: measure_trackio(asked.peers, size, row))
     live = 20 if asked.quick else 200
-    measured(f"{live} live jobs", lambda row: measure_live(program, live, row))
+    measured("sweep", f"{live} live jobs", lambda row: measure_live(program, live, row))
     print(table(rows))
     for reason in [reason for row in rows for reason in row.reasons]:
         print(f"- {reason}")

@@ -1,8 +1,10 @@
-"""Stores with runs that are always the same."""
+"""Stores of `sweep`, MLflow and trackio with the same runs, which are always the same."""
 
 import json
 import math
+import os
 import random
+import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple
@@ -89,3 +91,62 @@ def sweep(program: str, folder: Path, size: Size) -> None:
         (place / "record.json").write_text(json.dumps(record))
     only = [] if size.jobs == len(jobs) else [part for job in jobs[: size.jobs] for part in ("--only", job["label"])]
     subprocess.run([program, "run", "recipe.yaml", *only], cwd=folder, check=True, capture_output=True)
+
+
+def mlflow(python: str, folder: Path, size: Size) -> None:
+    """Writes a store of MLflow: the tables of its database directly, because its clients take minutes for a million values."""
+    database = folder / "mlflow.db"
+    make = f"import mlflow; mlflow.set_tracking_uri('sqlite:///{database}'); mlflow.create_experiment('page')"
+    subprocess.run([python, "-c", make], cwd=folder, check=True, capture_output=True)
+    with sqlite3.connect(database) as store:
+        columns = [row[1] for row in store.execute("pragma table_info(runs)")]
+        [experiment] = store.execute("select experiment_id from experiments where name = 'page'").fetchone()
+        for number, run in enumerate(runs(size)):
+            name = f"{number:032x}"
+            known = {
+                "run_uuid": name,
+                "name": f"run-{number}",
+                "source_type": "UNKNOWN",
+                "user_id": "here",
+                "status": "FINISHED",
+                "start_time": 1767225600000 + number * 60000,
+                "end_time": 1767225660000 + number * 60000,
+                "lifecycle_stage": "active",
+                "artifact_uri": str(folder / "artifacts" / name),
+                "experiment_id": experiment,
+            }
+            fields = [column for column in columns if column in known]
+            marks = ", ".join("?" * len(fields))
+            store.execute(f"insert into runs ({', '.join(fields)}) values ({marks})", [known[field] for field in fields])
+            params = {"lr": run.rate, "wd": run.decay, "seed": run.seed}
+            store.executemany("insert into params (key, value, run_uuid) values (?, ?, ?)", [(key, str(value), name) for key, value in params.items()])
+            store.execute("insert into tags (key, value, run_uuid) values ('mlflow.runName', ?, ?)", [f"run-{number}", name])
+            last = [(key, value, 1767225660000, name, max(size.points, 1), 0) for key, value in run.metrics.items()]
+            store.executemany("insert into latest_metrics (key, value, timestamp, run_uuid, step, is_nan) values (?, ?, ?, ?, ?, ?)", last)
+            series = [("loss", value, 1767225600000 + step, name, step, 0) for step, value in enumerate(run.curve, 1)]
+            ends = last[1:] if series else last
+            store.executemany("insert into metrics (key, value, timestamp, run_uuid, step, is_nan) values (?, ?, ?, ?, ?, ?)", series + ends)
+
+
+TRACKIO = """
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from stores import Size, runs
+from trackio.sqlite_storage import SQLiteStorage
+size = Size(*map(int, sys.argv[2:5]))
+for number, run in enumerate(runs(size)):
+    lines = [{"loss": value} for value in run.curve] or [{}]
+    lines[-1] = dict(run.metrics)
+    SQLiteStorage.bulk_log(project="page", run=f"run-{number}", metrics_list=lines, steps=list(range(1, len(lines) + 1)),
+                           config={"lr": run.rate, "wd": run.decay, "seed": run.seed})
+"""
+
+
+def trackio(python: str, folder: Path, size: Size) -> None:
+    """Writes a store of trackio with its own writer."""
+    variables = {**os.environ, "TRACKIO_DIR": str(folder / "trackio"), "HF_HUB_OFFLINE": "1"}
+    arguments = [str(Path(__file__).parent), *map(str, size)]
+    ended = subprocess.run([python, "-c", TRACKIO, *arguments], cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RuntimeError(ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else "trackio has failed")

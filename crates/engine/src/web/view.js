@@ -140,7 +140,10 @@ const extension = () => {
     const [step, name] = JSON.parse(axis.value);
     return act(`${base}/extend`, { step, axis: name, values: values.value, go });
   };
-  const names = [...found.keys()].map(JSON.parse);
+  const names = [...found.keys()].map((id) => JSON.parse(id));
+  // Seeds first: they are extended most often.
+  const rank = ([, name]) => (data.seeds.includes(name) ? 0 : 1);
+  names.sort((one, other) => rank(one) - rank(other));
   const several = new Set(names.map(([step]) => step)).size > 1;
   fill(axis, names.map(([step, name]) => [JSON.stringify([step, name]), several ? `${name} of ${step}` : name]));
   axis.addEventListener("input", propose);

@@ -69,6 +69,7 @@ fn a_run_is_extended_and_its_jobs_get_tags_and_notes() {
 
     // By keyboard: the axis of seeds proposes the next one.
     browser.click("#extend summary");
+    assert_eq!(browser.eval("JSON.parse(document.getElementById('extend-axis').value)[1]"), "seed", "seeds are first");
     browser.eval("{ const axis = document.getElementById('extend-axis'); axis.value = JSON.stringify(['train', 'seed']); axis.dispatchEvent(new Event('input')); document.getElementById('extend-values').focus(); }");
     assert_eq!(browser.eval("document.getElementById('extend-values').value"), "3");
     browser.press("Enter");

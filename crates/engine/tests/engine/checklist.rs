@@ -10,6 +10,35 @@ claims:
   more: { ratio: { metric: value, of: { step: a, value: 2 }, to: { step: a, value: 1 } }, expect: { at_least: 1.5 } }
 ";
 
+/// The names of the questions in the LaTeX template of NeurIPS 2025.
+const NAMES: [&str; 16] = [
+    "Claims",
+    "Limitations",
+    "Theory assumptions and proofs",
+    "Experimental result reproducibility",
+    "Open access to data and code",
+    "Experimental setting/details",
+    "Experiment statistical significance",
+    "Experiments compute resources",
+    "Code of ethics",
+    "Broader impacts",
+    "Safeguards",
+    "Licenses for existing assets",
+    "New assets",
+    "Crowdsourcing and research with human subjects",
+    "Institutional review board (IRB) approvals or equivalent for research with human subjects",
+    "Declaration of LLM usage",
+];
+
+/// The badges of the ACM's policy, version 1.1.
+const BADGES: [&str; 5] = [
+    "Artifacts Available",
+    "Artifacts Evaluated – Functional",
+    "Artifacts Evaluated – Reusable",
+    "Results Reproduced",
+    "Results Replicated",
+];
+
 /// The lines below the heading of a question.
 fn section<'a>(text: &'a str, name: &str) -> &'a str {
     let (_, rest) = text.split_once(&format!(". {name}\n")).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -27,7 +56,12 @@ fn records_answer_questions_and_the_rest_is_left_to_the_authors() {
     let sandbox = Sandbox::with(STUDY);
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
     let text = checklist(&sandbox);
-    assert_eq!(text.matches("\n## ").count(), 17, "16 questions and the badges: {text}");
+    let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let names = NAMES.iter().enumerate().map(|(index, name)| format!("{}. {name}", index + 1));
+    assert_eq!(headings, names.chain(["ACM artifact badges".to_owned()]).collect::<Vec<_>>());
+    let (_, badges) = text.split_once("| --- | --- |\n").unwrap();
+    let badges: Vec<&str> = badges.lines().filter_map(|line| line.split(" | ").next()?.strip_prefix("| ")).collect();
+    assert_eq!(badges, BADGES);
     assert!(section(&text, "Limitations").contains("- Answer: authors\n- Left to the authors: limitations"));
     let seeds = section(&text, "Experiment statistical significance");
     assert!(seeds.contains("Step \"a\" has 3 seeds.") && seeds.contains("95 % confidence intervals"), "{seeds}");

@@ -150,6 +150,38 @@ fn records_are_pushed_and_pulled_by_hand() {
     assert_message!(said);
 }
 
+/// The lines of `sweep note` about the job `a/value=1`, below the heading.
+fn notes(sandbox: &Sandbox) -> String {
+    let ended = sandbox.sweep(&["note", "a/value=1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stdout.lines().skip(1).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn notes_are_pushed_and_pulled_with_their_records() {
+    let Some(server) = Server::start() else { return };
+    let first = Sandbox::with(RECIPE);
+    assert_eq!(first.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let ended = first.sweep(&["note", "a/value=1", "diverges\nlate <b>", "--tag", "best", "--tag", "paper"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let pushed = server.sweep(&first, &[&["cache", "push"], &REMOTE[..]].concat());
+    assert_eq!((pushed.code, server.objects().len()), (Some(0), 4), "{}", pushed.stderr);
+    // By a pull by hand, and by a run that takes the records instead of running the jobs.
+    for args in [[&["cache", "pull", "recipe.yaml"], &REMOTE[..]].concat(), run()] {
+        let second = Sandbox::with(RECIPE);
+        let ended = server.sweep(&second, &args);
+        assert_eq!((ended.code, second.starts().len()), (Some(0), 0), "{}", ended.stderr);
+        assert!(notes(&first).contains("tags: best, paper"), "{}", notes(&first));
+        assert_eq!(notes(&second), notes(&first), "{args:?}");
+        assert_eq!(second.sweep(&["cache", "verify"]).code, Some(0));
+        // Own notes stay when the record is pulled again.
+        assert_eq!(second.sweep(&["note", "a/value=1", "seen here", "--tag", "own"]).code, Some(0));
+        let own = notes(&second);
+        let ended = server.sweep(&second, &[&["cache", "pull"], &REMOTE[..]].concat());
+        assert_eq!((ended.code, notes(&second)), (Some(0), own), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn a_damaged_object_is_not_used_and_replaced() {
     let Some(server) = Server::start() else { return };

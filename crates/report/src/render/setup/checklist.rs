@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use super::{Setup, Topic, markdown::escape};
 use crate::{format::clean, host::project_of};
 
-/// A question of the NeurIPS Paper Checklist (2025, <https://neurips.cc/public/guides/PaperChecklist>) with the topics that answer it.
+/// A question of the NeurIPS Paper Checklist (<https://neurips.cc/public/guides/PaperChecklist>), named as in the LaTeX template of 2025, with
+/// the topics that answer it.
 /// Questions without topics are about the text of a paper.
 struct Question {
     name: &'static str,
@@ -30,7 +31,7 @@ const QUESTIONS: [Question; 16] = [
         &["data and license", LICENSE],
         "addresses at which code and data are public",
     ),
-    question("Experimental setting and details", &[SETTING], "the choice of the hyperparameters"),
+    question("Experimental setting/details", &[SETTING], "the choice of the hyperparameters"),
     question("Experiment statistical significance", &["seeds", "error bars", "claims and corrections"], ""),
     question("Experiments compute resources", &["hardware", "conditions of times", "total compute"], ""),
     question("Code of ethics", &[], "conformity with the code of ethics"),
@@ -43,7 +44,11 @@ const QUESTIONS: [Question; 16] = [
         &[],
         "instructions and pay, or that there were no subjects",
     ),
-    question("Approvals of institutional review boards", &[], "approvals, or that none are needed"),
+    question(
+        "Institutional review board (IRB) approvals or equivalent for research with human subjects",
+        &[],
+        "approvals, or that none are needed",
+    ),
     question("Declaration of LLM usage", &[], "usage of language models in the method"),
 ];
 
@@ -113,6 +118,7 @@ fn badges(setup: &Setup) -> String {
         ("Artifacts Evaluated – Functional", functional),
         ("Artifacts Evaluated – Reusable", reusable),
         ("Results Reproduced", "others run \"sweep bundle verify FILE --rerun N\""),
+        ("Results Replicated", "others obtain the results without these artifacts; no record can show it"),
     ];
     let mut text = "\n## ACM artifact badges\n\n| badge | state |\n| --- | --- |\n".to_owned();
     text.extend(rows.map(|(badge, state)| format!("| {badge} | {} |\n", escape(state))));

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Compares the four forms of each kind of figure: in the page of a report, as SVG, as PNG and as PDF.
+
+    scripts/figures-alike.py [SWEEP] [--keep FOLDER]     SWEEP: the program; default: target/release/sweep
+
+Chromium draws the page (as on paper, where figures are drawings) and the SVG, `pdftoppm` (Debian: poppler-utils) the PDF; Pillow
+compares them with the PNG. Two forms are alike if no area of 8 by 8 units of the figure differs in its mean color by more than a
+quarter: other fonts and other smoothing of edges stay below it, a line, a dot or a word that is missing does not. `--keep` writes the
+pictures and the study to a folder. The exit code is 1 if two forms differ. The environment variable CHROMIUM names the browser.
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from PIL import Image, ImageChops
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "crates/engine/benches/page"))
+from browser import Browser  # noqa: E402
+
+#: Side of an area in units of the SVG, and the largest difference of its mean color, of 255.
+AREA, LIMIT = 8, 64
+
+PROGRAM = """\
+import json, os
+lr, width, seed = float(os.environ["LR"]), int(os.environ["WIDTH"]), int(os.environ["SEED"])
+noise = ((seed * 7919 + width * 31 + int(lr * 1e4)) % 17 - 8) / 100
+with open(os.environ["SWEEP_REPORT"], "a") as report:
+    for step in range(1, 41):
+        print(json.dumps({"step": step, "loss": 1 + abs(lr - 0.03) * 5 + 8 / width + 2 / step + noise / 4}), file=report)
+    print(json.dumps({"step": 40, "intensity": width / 2.0, "rate": 1e8 * width * (1 + noise)}), file=report)
+"""
+
+FIGURES = {
+    "line": "kind: line, x: iteration, y: loss, color: lr",
+    "over": "kind: line, x: width, y: loss, color: lr",
+    "bar": "kind: bar, x: lr, y: loss, color: width",
+    "scatter": "kind: scatter, x: rate, y: loss, color: lr",
+    "pareto": "kind: pareto, x: intensity, y: loss, color: lr, best: { intensity: min }",
+    "heat": "kind: heat, x: lr, y: width, value: loss",
+    "histogram": "kind: histogram, x: loss, color: lr",
+    "roofline": "kind: roofline, x: intensity, y: rate, roofs: { compute: 4.0e9, bandwidth: 2.5e8 }, color: lr",
+    "timeline": "kind: timeline, color: lr",
+    "effects": "kind: effects, x: loss, effects: { factors: [lr, width] }",
+    "parallel": "kind: parallel, value: loss",
+    "slice": "kind: slice, x: lr, y: loss, color: width",
+    "importance": "kind: importance, value: loss",
+}
+
+
+def recipe():
+    """Each kind of figure, for the page and for a paper."""
+    lines = [
+        "name: figures",
+        "steps:",
+        "  train:",
+        "    uses: command",
+        "    matrix: { lr: [0.01, 0.03, 0.1], width: [8, 16] }",
+        "    seeds: 3",
+        "    with:",
+        "      argv: [python3, program.py]",
+        '      env: { LR: "${{ matrix.lr }}", WIDTH: "${{ matrix.width }}", SEED: "${{ matrix.seed }}" }',
+        "      inputs: [program.py]",
+        "figures:",
+    ]
+    for name, keys in FIGURES.items():
+        lines.append(f"  {name}: {{ title: {name} & <its> title, from: train, {keys} }}")
+        lines.append(f"  {name}-paper: {{ from: train, style: paper, {keys} }}")
+    return "\n".join(lines) + "\n"
+
+
+def run(command, folder):
+    """Runs a command, which must succeed."""
+    ended = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        sys.exit(f"{command[0]} has failed: {ended.stderr or ended.stdout}")
+
+
+def areas(picture, size):
+    """A picture as mean colors of areas."""
+    across = (max(1, size[0] // AREA), max(1, size[1] // AREA))
+    return picture.convert("RGB").resize(size, Image.Resampling.BOX).resize(across, Image.Resampling.BOX)
+
+
+def difference(one, other):
+    """The largest difference of two areas in the same place, or its neighbor: other fonts move words by a few units."""
+    largest, width, height = 0, *one.size
+    first, second = one.load(), other.load()
+    for y in range(height):
+        for x in range(width):
+            near = [(x + dx, y + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if 0 <= x + dx < width and 0 <= y + dy < height]
+            for here, there in ((first, second), (second, first)):
+                best = min(max(abs(a - b) for a, b in zip(here[x, y], there[place])) for place in near)
+                largest = max(largest, best)
+    return largest
+
+
+def form(browser, script, path):
+    """Writes a picture of an element at twice its size; a script gives its box."""
+    box = browser.eval(script)
+    clip = {**box, "scale": 2}
+    import base64
+
+    shot = browser.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
+    path.write_bytes(base64.b64decode(shot["data"]))
+    return round(box["width"]), round(box["height"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?", default=ROOT / "target/release/sweep", type=pathlib.Path)
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
+    asked = parser.parse_args()
+    if shutil.which("pdftoppm") is None:
+        sys.exit("there is no pdftoppm: install poppler-utils")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.keep or pathlib.Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "program.py").write_text(PROGRAM)
+        (folder / "recipe.yaml").write_text(recipe())
+        run([asked.program.resolve(), "run", "recipe.yaml"], folder)
+        sys.exit(compare(folder))
+
+
+def compare(folder):
+    """Compares the forms of all figures of the report in a folder; the exit code."""
+    report = folder / "results/reports/figures"
+    browser, code = Browser(1280, 900), 0
+    box = "(() => {{ const {{ x, y, width, height }} = document.querySelector({0}).getBoundingClientRect(); return {{ x: x + scrollX, y: y + scrollY, width, height }}; }})()"
+    try:
+        for name in [name + end for name in FIGURES for end in ("", "-paper")]:
+            pictures = {}
+            browser.open((report / "index.html").as_uri())
+            browser.until("document.readyState === 'complete'")
+            browser.call("Emulation.setEmulatedMedia", media="print")
+            browser.settled()
+            form(browser, box.format(f"'#figure-{name} .drawing svg'"), folder / f"{name}-page.png")
+            browser.call("Emulation.setEmulatedMedia", media="screen")
+            svg = report / "figures" / f"{name}.svg"
+            browser.open(svg.as_uri())
+            browser.until("document.documentElement.tagName === 'svg' && document.readyState === 'complete'")
+            size = form(browser, box.format("'svg'"), folder / f"{name}-svg.png")
+            pictures["page"] = Image.open(folder / f"{name}-page.png")
+            pictures["SVG"] = Image.open(folder / f"{name}-svg.png")
+            pictures["PNG"] = Image.open(report / "figures" / f"{name}.png")
+            pdf = report / "figures" / f"{name}.pdf"
+            if pdf.exists():
+                run(["pdftoppm", "-png", "-singlefile", "-scale-to-x", 2 * size[0], "-scale-to-y", 2 * size[1], pdf, folder / f"{name}-pdf"], folder)
+                pictures["PDF"] = Image.open(folder / f"{name}-pdf.png")
+            means = {form: areas(picture, size) for form, picture in pictures.items()}
+            found = {form: difference(means["SVG"], mean) for form, mean in means.items() if form != "SVG"}
+            worst = max(found.values())
+            code = code or int(worst > LIMIT)
+            words = ", ".join(f"{form} {value}" for form, value in found.items())
+            print(f"{'differs' if worst > LIMIT else 'alike'}: {name}, {size[0]} x {size[1]}: difference from the SVG, of 255: {words}")
+    finally:
+        browser.close()
+    return code
+
+
+if __name__ == "__main__":
+    main()
