@@ -155,27 +155,33 @@ impl Store {
         for state in &garbage.states {
             self.remove_state(state.step, state.key)?;
         }
+        self.remove_records(&garbage.records)?;
+        self.remove_manifests()?;
+        self.remove_notes()?;
+        Ok(())
+    }
+
+    /// Moves records away, and then removes their files. The moves are on the disk before that, because a power failure could bring a
+    /// record back without some of its files, or without its line in the list of manifests.
+    fn remove_records(&self, records: &[(Key, u64)]) -> io::Result<()> {
         fs::create_dir_all(self.root.join("staging"))?;
-        for (key, bytes) in &garbage.records {
+        let (mut moved, mut shards) = (Vec::new(), BTreeSet::new());
+        for (key, bytes) in records {
             debug!(target: log::STORE, key = key.short(), bytes, "removing a record");
-            let staging = self.staging(*key);
+            let (folder, staging) = (self.folder(*key), self.staging(*key));
             remove_if_there(&staging)?;
-            match fs::rename(self.folder(*key), &staging) {
+            match fs::rename(&folder, &staging) {
                 // Another one has removed it since it was looked.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 renamed => renamed?,
             }
-            remove_if_there(&staging)?;
+            moved.push(staging);
+            shards.extend(folder.parent().map(Path::to_owned));
         }
-        // A crash may not bring back a record whose manifest is removed.
-        let shards: BTreeSet<PathBuf> =
-            garbage.records.iter().filter_map(|(key, _)| Some(self.folder(*key).parent()?.to_owned())).collect();
-        for shard in shards.iter().filter(|shard| shard.is_dir()) {
+        for shard in shards {
             fs::File::open(shard)?.sync_all()?;
         }
-        self.remove_manifests()?;
-        self.remove_notes()?;
-        Ok(())
+        moved.iter().try_for_each(|staging| remove_if_there(staging))
     }
 }
 

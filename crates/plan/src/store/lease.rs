@@ -11,7 +11,7 @@
 //! that has read the name before a take-over would else remove the lease of the next holder.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
@@ -186,9 +186,11 @@ impl Found {
 }
 
 fn look(path: &Path) -> Option<Found> {
-    let file = File::open(path).ok()?;
+    let mut file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
-    let owner: Option<Owner> = serde_json::from_reader(&file).ok();
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).ok()?;
+    let owner: Option<Owner> = serde_json::from_slice(&text).ok();
     let own = owner.as_ref().and_then(|owner| own_file(path, owner));
     // A name that this machine has not asked for before is in no cache of missing names.
     let is_given_up = own.is_some_and(|own| is_missing(&own));

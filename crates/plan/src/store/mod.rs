@@ -257,7 +257,7 @@ impl Store {
                 self.settled.clear();
                 return Ok(in_use);
             }
-            if !std::mem::replace(&mut has_warned, true) {
+            if !std::mem::replace(&mut has_warned, true) && !cfg!(feature = "simulate") {
                 say(format_args!("waiting for `sweep cache gc`, which removes records from this store"));
             }
             fs::pause(POLL_INTERVAL);

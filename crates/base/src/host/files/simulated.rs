@@ -306,7 +306,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// Replaces a name.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    perform(Operation::Rename { from, to }, || fs_err::rename(from, to))
+    perform_or_skip(Operation::Rename { from, to }, || fs_err::rename(from, to))
 }
 
 /// Gives a file a further name.

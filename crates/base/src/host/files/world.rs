@@ -104,8 +104,6 @@ pub enum Planted {
     ProjectNotSynced,
     /// The set of files that a program read is not synced.
     SetNotSynced,
-    /// The folder of that set is not synced.
-    SetFolderNotSynced,
     /// The line of a manifest is not synced.
     LineNotSynced,
     /// The record is renamed before its files are synced.
