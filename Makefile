@@ -9,7 +9,7 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/sweep/target
 endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help build demo check check-v papers papers-cpu wheel docs test lint
+.PHONY: help build demo check check-v papers papers-cpu wheel docs test simulate lint
 
 help:
 	@echo 'make demo    build quickly, run `sweep demo` on what this machine has, which prints tables'
@@ -21,6 +21,7 @@ help:
 	@echo 'make wheel   build the Python wheel (CPU), install it into a fresh environment, and run the demo from there'
 	@echo 'make docs    build the documentation as a site, in book/ (mdbook, installed by scripts/test-deps.sh)'
 	@echo 'make test    install what the tests need, then run them all'
+	@echo 'make simulate  run the store on simulated machines with fresh seeds for SECONDS=60, and search for all planted bugs'
 	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
 
 BACKENDS ?= $(shell scripts/backends.sh)
@@ -74,8 +75,13 @@ test:
 	scripts/test-deps.sh
 	scripts/run-tests.sh
 
+SECONDS ?= 60
+simulate:
+	SWEEP_SIMULATE_SECONDS=$(SECONDS) SWEEP_SIMULATE_BUGS=all CARGO='$(CARGO)' scripts/simulate.sh
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p sweep -p sweep-engine --no-default-features --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p sweep-plan --features simulate --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps

@@ -5,9 +5,8 @@
 //! counters (`counters.rs`), and the lock that all sweeps on a machine share (`sharing.rs`).
 //!
 //! Programs and files: answers of programs within limits (`ask.rs`), Git (`git.rs`), the program that a job starts
-//! (`started.rs`), its observation (`observation.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`), files that are
-//! replaced at once (`replaced.rs`),
-//! external archives (`archive.rs`), and the checks of a folder for results (`folder.rs`, `quotas.rs`).
+//! (`started.rs`), its observation (`observation.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`), the store's
+//! file operations, which tests can simulate (`files/`), files that are replaced at once (`replaced.rs`), external archives (`archive.rs`), and the checks of a folder for results (`folder.rs`, `quotas.rs`).
 //!
 //! This process: threads (`threads.rs`), settings that another process may change (`settings.rs`), the stages that
 //! `SWEEP_LOG` selects (`log.rs`), the points at which tests kill the engine or fill the disk (`failpoints.rs`), and the lab
@@ -20,6 +19,7 @@ mod counters;
 pub mod devices;
 pub mod elf;
 pub mod failpoints;
+pub mod files;
 pub mod finding;
 pub mod folder;
 pub mod git;

@@ -2,9 +2,10 @@
 
 use std::{io, os::unix::fs::MetadataExt as _, path::Path};
 
-use fs_err as fs;
-
-use crate::host;
+use crate::host::{
+    self,
+    files::{self as fs, File, NamedTempFile},
+};
 
 /// With more files than this, one sync of all of them is quicker than one for each.
 const MAX_SYNCS: usize = 64;
@@ -19,7 +20,7 @@ pub(super) fn unshare(folder: &Path) -> io::Result<()> {
             unshare(&path)?;
         } else if metadata.is_file() && metadata.nlink() > 1 {
             host::failpoints::point("commit: before a copy")?;
-            let copy = tempfile::NamedTempFile::new_in(folder)?;
+            let copy = NamedTempFile::new_in(folder)?;
             fs::copy(&path, copy.path())?;
             copy.persist(&path)?;
         }
@@ -39,7 +40,7 @@ pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
 
 /// A local file system, where a sync of the whole file system waits for the disk. A network file system may not wait.
 #[derive(Debug)]
-pub(super) struct Local(std::fs::File);
+pub(super) struct Local(File);
 
 /// Returns the file system of a folder; `None` if it is not known to be local.
 #[cfg(target_os = "linux")]
@@ -47,7 +48,7 @@ pub(super) fn local(folder: &Path) -> io::Result<Option<Local>> {
     /// From `linux/magic.h`: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, tmpfs, XFS, ZFS.
     const LOCAL: [u64; 8] =
         [0xca45_1a4e, 0x9123_683e, 0xef53, 0xf2f5_2010, 0x794c_7630, 0x0102_1994, 0x5846_5342, 0x2fc1_2fc1];
-    let folder = fs::File::open(folder)?.into_file();
+    let folder = File::open(folder)?;
     let kind = rustix::fs::fstatfs(&folder)?.f_type;
     Ok(u64::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)).then_some(Local(folder)))
 }
@@ -64,7 +65,7 @@ impl Local {
     #[cfg(target_os = "linux")]
     pub(super) fn sync(&self) -> io::Result<()> {
         host::failpoints::point("commit: before a sync")?;
-        Ok(rustix::fs::syncfs(&self.0)?)
+        fs::sync_file_system(&self.0)
     }
 
     /// Never called: on other systems, no file system is known to be local.
@@ -82,8 +83,8 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
             sync_tree(&entry.path())?;
         } else if kind.is_file() {
             host::failpoints::point("commit: before a sync")?;
-            fs::File::open(entry.path())?.sync_all()?;
+            File::open(entry.path())?.sync_all()?;
         }
     }
-    fs::File::open(folder)?.sync_all()
+    File::open(folder)?.sync_all()
 }

@@ -6,16 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fs_err as fs;
+use sweep_base::planted;
 use tracing::{debug, info_span};
 
 use super::{
     Presence, State, Store, entries,
-    lock::{InUse, Lock, remove_file_if_there},
+    lock::{CLEARING, InUse, Lock, remove_file_if_there},
     remove_if_there,
     transfer::IMPORT,
 };
-use crate::{host::log, record::Key};
+use crate::{
+    host::{files as fs, log},
+    record::Key,
+};
 
 /// Folder in which earlier versions kept folders of finished jobs.
 const SPARE: &str = "spare";
@@ -121,7 +124,10 @@ impl Store {
     pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
         let (records, leftovers) = (garbage.records.len(), garbage.leftovers.len());
         let _span = info_span!(target: log::STORE, "gc", records, leftovers).entered();
-        let _in_use = InUse::alone(&self.root, self.is_shared())?.ok_or(GcError::InUse)?;
+        let in_use = InUse::alone(&self.root, self.is_shared())?;
+        if in_use.is_none() && !planted!(RemovalInUse) {
+            return Err(GcError::InUse);
+        }
         for path in &garbage.leftovers {
             remove_if_there(path)?;
         }
@@ -133,30 +139,49 @@ impl Store {
         // Locks without a holder: a killed engine could not remove its own.
         for path in entries(&self.locks())? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if !name.contains('.') {
+            let Some((lock, _)) = name.split_once('.') else {
                 drop(Lock::try_take(&self.locks(), name, self.is_shared())?);
-            } else if Presence::is_alive(&path) == Some(false) {
-                remove_file_if_there(&path)?;
+                continue;
+            };
+            // Under the lock nobody is taking over a lease, which a link of a dead heir may be about. This process has the lock of
+            // the removal itself.
+            if Presence::is_alive(&path) == Some(false) {
+                let lock = if lock == CLEARING { None } else { Some(self.lock(lock)?) };
+                if lock.is_none_or(|lock| lock.is_some()) {
+                    remove_file_if_there(&path)?;
+                }
             }
         }
         for state in &garbage.states {
             self.remove_state(state.step, state.key)?;
         }
+        self.remove_records(&garbage.records)?;
+        self.remove_manifests()?;
+        self.remove_notes()?;
+        Ok(())
+    }
+
+    /// Moves records away, and then removes their files. The moves are on the disk before that, because a power failure could bring a
+    /// record back without some of its files, or without its line in the list of manifests.
+    fn remove_records(&self, records: &[(Key, u64)]) -> io::Result<()> {
         fs::create_dir_all(self.root.join("staging"))?;
-        for (key, bytes) in &garbage.records {
+        let (mut moved, mut shards) = (Vec::new(), BTreeSet::new());
+        for (key, bytes) in records {
             debug!(target: log::STORE, key = key.short(), bytes, "removing a record");
-            let staging = self.staging(*key);
+            let (folder, staging) = (self.folder(*key), self.staging(*key));
             remove_if_there(&staging)?;
-            match fs::rename(self.folder(*key), &staging) {
+            match fs::rename(&folder, &staging) {
                 // Another one has removed it since it was looked.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 renamed => renamed?,
             }
-            remove_if_there(&staging)?;
+            moved.push(staging);
+            shards.extend(folder.parent().map(Path::to_owned));
         }
-        self.remove_manifests()?;
-        self.remove_notes()?;
-        Ok(())
+        for shard in shards {
+            fs::File::open(shard)?.sync_all()?;
+        }
+        moved.iter().try_for_each(|staging| remove_if_there(staging))
     }
 }
 

@@ -6,10 +6,12 @@
 //! linked to the lock's name and touched every [`RENEWAL`]; it ends with its process, if this machine can see the
 //! process, or when it has not been touched for [`STALE`]. Its age is measured against another file that is touched at
 //! that moment, so that no two clocks are compared, and no cached attribute is relied on.
+//!
+//! A lock's name is removed or replaced by the [`Heir`] of its holder only: a link of its own, of which there is one. A process
+//! that has read the name before a take-over would else remove the lease of the next holder.
 
 use std::{
-    fs::File,
-    io,
+    io::{self, Read as _, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
@@ -20,12 +22,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use fs_err as fs;
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
+use sweep_base::planted;
 use tracing::warn;
 
-use crate::host::{log, machine};
+use super::lock::remove_file_if_there;
+use crate::host::{
+    files::{self as fs, File},
+    log, machine,
+};
 
 /// Interval at which a holder renews its lease.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -65,6 +70,11 @@ pub(super) struct Lease {
 
 impl Owner {
     fn new(own_path: &Path) -> Self {
+        #[cfg(feature = "simulate")]
+        if let Some(fs::Place { host, boot, pid, begun }) = fs::place() {
+            let own = own_path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            return Self { own, host, boot, numbers: String::new(), pid, begun, slurm: None };
+        }
         let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let pid = std::process::id();
         let restart = std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -83,7 +93,7 @@ impl Owner {
     fn lives(&self, me: &Self) -> Option<bool> {
         let location = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
         if location(self) == location(me) && !self.boot.is_empty() {
-            return Some(machine::begun(self.pid) == Some(self.begun));
+            return Some(begun(self.pid) == Some(self.begun));
         }
         match (&self.slurm, &me.slurm) {
             // Slurm starts a job again when it has given up the machine on which it was.
@@ -93,14 +103,27 @@ impl Owner {
     }
 }
 
+/// Start of a process of this machine; `None` if it has ended.
+fn begun(pid: u32) -> Option<u64> {
+    #[cfg(feature = "simulate")]
+    if let Some(begun) = fs::begun(pid) {
+        return begun;
+    }
+    machine::begun(pid)
+}
+
 impl Presence {
     /// Says in a new file that this process is alive.
     pub fn announce(path: &Path) -> io::Result<Self> {
-        let file = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
-        let presence = Self { path: path.to_owned(), file: Arc::new(file.into_file()) };
-        serde_json::to_writer(&*presence.file, &Owner::new(path))?;
+        let mut file = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
+        file.write_all(&serde_json::to_vec(&Owner::new(path))?)?;
         // The sync lets other machines see the whole file. A failed sync is ignored.
-        let _ = presence.file.sync_data();
+        let _ = file.sync_data();
+        let presence = Self { path: path.to_owned(), file: Arc::new(file) };
+        if cfg!(feature = "simulate") {
+            // The machine's clock is not the simulated one.
+            fs::touch(&presence.file)?;
+        }
         keep_alive(&presence.file);
         Ok(presence)
     }
@@ -108,13 +131,24 @@ impl Presence {
     /// True if the process that has made this file is alive; `None` if there is no such file.
     pub fn is_alive(path: &Path) -> Option<bool> {
         // Asked often and only a hint, so by this machine's clock.
-        Some(look(path)?.is_alive(&Owner::new(path), SystemTime::now()))
+        Some(look(path)?.is_alive(&Owner::new(path), hinted_now()))
+    }
+
+    /// True if the process that has made another file in the store is alive, by the clock of the file server.
+    pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
+        let now = now(self)?;
+        Ok(look(path).is_some_and(|other| other.is_alive(&Owner::new(&self.path), now)))
+    }
+
+    /// The inode of its file; 0 if it is not known.
+    fn inode(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.ino())
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -124,20 +158,43 @@ struct Found {
     owner: Option<Owner>,
     touched: SystemTime,
     inode: u64,
+    /// The holder's own file is not there any more: the holder has ended or given the lease up, and could not remove the name.
+    is_given_up: bool,
 }
 
 impl Found {
     fn is_alive(&self, me: &Owner, now: SystemTime) -> bool {
+        if planted!(EternalLease) {
+            return true;
+        }
+        if self.is_given_up {
+            return false;
+        }
         let is_living = self.owner.as_ref().and_then(|owner| owner.lives(me));
-        is_living.unwrap_or_else(|| now.duration_since(self.touched).is_ok_and(|age| age < STALE) || now < self.touched)
+        let is_in_future = now < self.touched && !planted!(ClockBack);
+        is_living.unwrap_or_else(|| now.duration_since(self.touched).is_ok_and(|age| age < STALE) || is_in_future)
+    }
+
+    /// True if it is the same lease: the name of a holder's own file is used once.
+    fn is(&self, other: &Self) -> bool {
+        match (&self.owner, &other.owner) {
+            (Some(owner), Some(other)) => owner == other,
+            (None, None) => self.inode == other.inode,
+            _ => false,
+        }
     }
 }
 
 fn look(path: &Path) -> Option<Found> {
-    let file = File::open(path).ok()?;
+    let mut file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
-    let owner = serde_json::from_reader(&file).ok();
-    Some(Found { owner, touched: metadata.modified().ok()?, inode: metadata.ino() })
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).ok()?;
+    let owner: Option<Owner> = serde_json::from_slice(&text).ok();
+    let own = owner.as_ref().and_then(|owner| own_file(path, owner));
+    // A name that this machine has not asked for before is in no cache of missing names.
+    let is_given_up = own.is_some_and(|own| is_missing(&own));
+    Some(Found { owner, touched: metadata.modified().ok()?, inode: metadata.ino(), is_given_up })
 }
 
 impl Lease {
@@ -151,17 +208,27 @@ impl Lease {
         for _ in 0..10 {
             match fs::hard_link(&presence.path, &path) {
                 Ok(()) => return Ok(Some(Self { path, own: presence })),
+                // This process was silent for so long that its file was removed as that of a dead one.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 // The response to the first request may have been lost: then the link exists.
                 Err(_) if presence.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, own: presence })),
                 Err(_) => {}
             }
-            futimens(&*presence.file, &now())?;
-            // The file server gives the time.
-            let now = presence.file.metadata()?.modified()?;
+            let now = now(&presence)?;
             match look(&path) {
                 Some(holder) if holder.is_alive(&me, now) => return Ok(None),
-                Some(holder) => take_away(folder, &path, &holder, &me.own)?,
+                Some(holder) if planted!(LeaseWithoutHeir) => {
+                    if look(&path).is_some_and(|found| found.is(&holder)) {
+                        let _ = fs::remove_file(&path);
+                    }
+                }
+                Some(holder) => {
+                    let Some(heir) = Heir::of(&path, &holder, &presence, now)? else { return Ok(None) };
+                    if heir.take_over(&holder)? {
+                        return Ok(Some(Self { path, own: presence }));
+                    }
+                }
                 None => {}
             }
         }
@@ -175,52 +242,127 @@ impl Lease {
 
     /// True if another process has taken it over, because this one has not renewed it for too long.
     pub(super) fn is_lost(&self) -> bool {
-        let inode = |metadata: io::Result<std::fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
-        inode(std::fs::metadata(&self.path)) != inode(self.own.file.metadata())
+        fs::metadata(&self.path).map_or(0, |metadata| metadata.ino()) != self.own.inode()
     }
 
-    /// True if the process that has made a file beside it is alive, by the clock of the file server.
+    /// True if the process that has made a file in the store is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
-        futimens(&*self.own.file, &now())?;
-        let now = self.own.file.metadata()?.modified()?;
-        Ok(look(path).is_some_and(|holder| holder.is_alive(&Owner::new(&self.own.path), now)))
+        self.own.sees_alive(path)
     }
 
     /// A name that no other holder has.
     pub(super) fn name(&self) -> String {
         self.own.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
+
+    /// Removes the lock's name, if this lease has it. A process that is taking the lease over keeps its right to do so.
+    fn release(&self) -> io::Result<()> {
+        if planted!(LeaseOfAnother) {
+            return fs::remove_file(&self.path);
+        }
+        let Some(holder) = look(&self.path).filter(|_| !self.is_lost()) else { return Ok(()) };
+        let heir = heir_of(&self.path, &holder);
+        fs::hard_link(&self.own.path, &heir)?;
+        let removed = if self.is_lost() { Ok(()) } else { fs::remove_file(&self.path) };
+        fs::remove_file(&heir)?;
+        removed
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.is_lost() {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        // A name that stays is taken over like that of a dead process.
+        let _ = self.release();
     }
 }
 
-/// Takes over a dead holder's lease. Of several processes that do so at once, one may take a lease that another has
-/// just taken: it puts that lease back.
-fn take_away(folder: &Path, path: &Path, dead_holder: &Found, own_name: &str) -> io::Result<()> {
-    let aside_path = folder.join(format!("{own_name}.aside"));
-    match fs::rename(path, &aside_path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-        Ok(()) => {}
-    }
-    if fs::metadata(&aside_path)?.ino() == dead_holder.inode {
-        let (host, pid) = dead_holder.owner.as_ref().map(|owner| (owner.host.as_str(), owner.pid)).unzip();
-        warn!(target: log::CLAIM, host, pid, "took over the lease of a holder that is dead or silent");
-        if let Some(owner) =
-            dead_holder.owner.as_ref().filter(|owner| !owner.own.contains('/') && !owner.own.is_empty())
-        {
-            let _ = std::fs::remove_file(folder.join(&owner.own));
+/// Name of the link that gives the right to change the lock's name while `holder` has it.
+fn heir_of(path: &Path, holder: &Found) -> PathBuf {
+    let own = holder.owner.as_ref().and_then(|owner| own_file(path, owner));
+    // A torn lease does not say its holder's file.
+    with_suffix(&own.unwrap_or_else(|| with_suffix(path, &format!(".{}", holder.inode))), HEIR)
+}
+
+/// End of the name of an heir's link.
+const HEIR: &str = ".heir";
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// The right to replace the lock's name while a dead holder has it, as a link to the heir's own file. If an heir dies, its link has
+/// an heir itself.
+struct Heir<'a> {
+    path: &'a Path,
+    link: PathBuf,
+    own: &'a Presence,
+    /// Links of dead heirs, and the files of them and of the dead holder.
+    left: Vec<PathBuf>,
+}
+
+impl<'a> Heir<'a> {
+    /// Asks for the right to the lock `path`, which `holder` had, by the time `now`; `None` while another process has it.
+    fn of(path: &'a Path, holder: &Found, own: &'a Presence, now: SystemTime) -> io::Result<Option<Self>> {
+        /// Heirs that have died one after another in the same take-over.
+        const MAX_DEAD: usize = 10;
+        let me = Owner::new(&own.path);
+        let own_of = |found: &Found| found.owner.as_ref().and_then(|owner| own_file(path, owner));
+        let (mut link, mut left) = (heir_of(path, holder), Vec::from_iter(own_of(holder)));
+        for _ in 0..MAX_DEAD {
+            match fs::hard_link(&own.path, &link) {
+                Ok(()) => return Ok(Some(Self { path, link, own, left })),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Err(_) if own.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, link, own, left })),
+                Err(_) => {}
+            }
+            match look(&link) {
+                Some(heir) if heir.is_alive(&me, now) => return Ok(None),
+                Some(heir) => {
+                    left.push(link.clone());
+                    left.extend(own_of(&heir));
+                    link = with_suffix(&link, HEIR);
+                }
+                // It has been given back.
+                None => {}
+            }
         }
-    } else {
-        let _ = std::fs::hard_link(&aside_path, path);
+        Ok(None)
     }
-    fs::remove_file(&aside_path)
+
+    /// Gives the lock's name to the heir's own file, unless the dead holder has lost it already. `true` if the heir has it now.
+    fn take_over(self, holder: &Found) -> io::Result<bool> {
+        if look(self.path).is_none_or(|found| !found.is(holder)) {
+            remove_file_if_there(&self.link)?;
+            return Ok(false);
+        }
+        match fs::rename(&self.link, self.path) {
+            // The response to the first request may have been lost; or this process was silent, and the next heir has taken over.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if look(self.path).is_none_or(|found| found.inode != self.own.inode()) {
+                    return Ok(false);
+                }
+            }
+            renamed => renamed?,
+        }
+        let (host, pid) = holder.owner.as_ref().map(|owner| (owner.host.as_str(), owner.pid)).unzip();
+        warn!(target: log::CLAIM, host, pid, "took over the lease of a holder that is dead or silent");
+        for path in &self.left {
+            let _ = fs::remove_file(path);
+        }
+        Ok(true)
+    }
+}
+
+/// The own file of the holder `owner` of the lock `path`, beside it.
+fn own_file(path: &Path, owner: &Owner) -> Option<PathBuf> {
+    (!owner.own.contains('/') && !owner.own.is_empty()).then(|| path.with_file_name(&owner.own))
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A unique name: this machine's, this process's, and a number.
@@ -234,14 +376,30 @@ pub(super) fn unique() -> String {
     format!("{}-{}", *RANDOM, COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn now() -> Timestamps {
-    // The server's time, not this machine's.
-    let now = || Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    Timestamps { last_access: now(), last_modification: now() }
+/// The time of the file server, by which a file of this process is touched.
+fn now(own: &Presence) -> io::Result<SystemTime> {
+    fs::touch(&own.file)?;
+    if planted!(OwnClock) {
+        return Ok(hinted_now());
+    }
+    own.file.metadata()?.modified()
+}
+
+/// The time by this machine's clock.
+fn hinted_now() -> SystemTime {
+    #[cfg(feature = "simulate")]
+    if let Some(now) = fs::local_now() {
+        return now;
+    }
+    SystemTime::now()
 }
 
 /// Touches a file from now on, until it is dropped.
 fn keep_alive(file: &Arc<File>) {
+    #[cfg(feature = "simulate")]
+    if fs::keep_alive(file) {
+        return;
+    }
     static FILES: LazyLock<Mutex<Vec<Weak<File>>>> = LazyLock::new(|| {
         // A process that cannot have another thread has other worries.
         let _ = thread::Builder::new().name("leases".into()).spawn(|| {
@@ -254,7 +412,7 @@ fn keep_alive(file: &Arc<File>) {
                 };
                 for file in live_files {
                     // A disk that does not respond now may respond at the next renewal.
-                    let _ = futimens(&*file, &now());
+                    let _ = fs::touch(&file);
                 }
             }
         });
@@ -264,95 +422,4 @@ fn keep_alive(file: &Arc<File>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn holder(folder: &Path, change: impl FnOnce(&mut Owner)) {
-        let own_path = folder.join("x.other");
-        let mut owner = Owner::new(&own_path);
-        change(&mut owner);
-        fs::write(&own_path, serde_json::to_vec(&owner).unwrap()).unwrap();
-        fs::hard_link(&own_path, folder.join("x")).unwrap();
-    }
-
-    fn age(path: &Path, by: Duration) {
-        File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - by).unwrap();
-    }
-
-    #[test]
-    fn one_holder_at_a_time_and_nothing_left_behind() {
-        let folder = tempfile::tempdir().unwrap();
-        let lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
-        assert!(Lease::try_take(folder.path(), "x").unwrap().is_none() && Lease::is_held(folder.path(), "x"));
-        assert!(!lease.is_lost());
-        drop(lease);
-        assert!(!Lease::is_held(folder.path(), "x"));
-        drop(Lease::try_take(folder.path(), "x").unwrap().unwrap());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn of_many_who_ask_at_once_one_gets_it_whoever_held_it_before() {
-        for is_dead in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            if is_dead {
-                holder(folder.path(), |owner| owner.pid = u32::MAX);
-            }
-            let leases: Vec<Option<Lease>> = thread::scope(|scope| {
-                let askers: Vec<_> =
-                    (0..16).map(|_| scope.spawn(|| Lease::try_take(folder.path(), "x").unwrap())).collect();
-                askers.into_iter().map(|asker| asker.join().unwrap()).collect()
-            });
-            let held_leases: Vec<&Lease> = leases.iter().flatten().filter(|lease| !lease.is_lost()).collect();
-            assert_eq!(held_leases.len(), 1, "the holder before was dead: {is_dead}");
-        }
-    }
-
-    #[test]
-    fn the_dead_are_told_from_the_living() {
-        type Change = fn(&mut Owner);
-        let move_elsewhere: Change = |owner| owner.host = "elsewhere".into();
-        for (change, is_silent, is_held) in [
-            ((|_| {}) as Change, false, true),
-            // This process lives, however late it is.
-            (|_| {}, true, true),
-            (|owner| owner.begun += 1, false, false),
-            // The process is not visible from this machine: only the age of its lease counts.
-            (move_elsewhere, false, true),
-            (move_elsewhere, true, false),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            holder(folder.path(), change);
-            if is_silent {
-                age(&folder.path().join("x"), STALE + RENEWAL);
-            }
-            assert_eq!(Lease::is_held(folder.path(), "x"), is_held);
-            assert_eq!(Lease::try_take(folder.path(), "x").unwrap().is_none(), is_held);
-        }
-    }
-
-    #[test]
-    fn slurm_takes_over_from_its_own_earlier_start_only() {
-        let owner = |host: &str, slurm: Option<(&str, u32)>| Owner {
-            host: host.into(),
-            slurm: slurm.map(|(id, restart)| (id.to_owned(), restart)),
-            ..Owner::new(Path::new("x"))
-        };
-        let me = owner("b", Some(("7", 1)));
-        assert_eq!(owner("a", Some(("7", 0))).lives(&me), Some(false));
-        assert_eq!(owner("a", Some(("7", 1))).lives(&me), None, "another task of the same job");
-        assert_eq!(owner("a", Some(("8", 0))).lives(&me), None);
-    }
-
-    #[test]
-    fn whoever_was_silent_for_too_long_is_told_that_it_has_lost() {
-        let folder = tempfile::tempdir().unwrap();
-        let lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
-        let holder = look(&lease.path).unwrap();
-        take_away(folder.path(), &lease.path, &holder, "other").unwrap();
-        assert!(lease.is_lost());
-        let next_lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
-        drop(lease);
-        assert!(!next_lease.is_lost(), "the old holder does not take the new one's away");
-    }
-}
+mod tests;

@@ -2,26 +2,27 @@
 //! jobs of a process; or a lease, if the store is shared among machines.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::TryLockError,
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use fs_err as fs;
+use sweep_base::planted;
 
 use super::{
     entries,
     lease::{Lease, Presence, unique},
     own::Present,
 };
+use crate::host::files::{self as fs, File};
 
 /// A held lock.
 #[derive(Debug)]
 pub(super) enum Lock {
     /// A lock of the operating system.
-    Flock { path: PathBuf, _file: Arc<File> },
+    Flock { path: PathBuf, file: Arc<File> },
     /// A lease in a store that several machines use.
     Lease(Lease),
 }
@@ -46,10 +47,11 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             // The last holder removes the file; then the lock just taken is on a file that no other process will open.
-            if fs::metadata(&path).is_ok_and(|path_metadata| {
+            let is_its_own = fs::metadata(&path).is_ok_and(|path_metadata| {
                 file.metadata().is_ok_and(|file_metadata| file_metadata.ino() == path_metadata.ino())
-            }) {
-                return Ok(Some(Self::Flock { path, _file: Arc::new(file) }));
+            });
+            if is_its_own || planted!(NoIdentityOfLock) {
+                return Ok(Some(Self::Flock { path, file: Arc::new(file) }));
             }
         }
     }
@@ -60,8 +62,8 @@ impl Lock {
         let path = folder.join(name);
         let (file, target) = own.lock();
         for _ in 0..2 {
-            match std::fs::hard_link(target, &path) {
-                Ok(()) => return Ok(Some(Self::Flock { path, _file: Arc::clone(file) })),
+            match fs::hard_link(target, &path) {
+                Ok(()) => return Ok(Some(Self::Flock { path, file: Arc::clone(file) })),
                 // The lock is held, or a killed process has left it. The left file may have other names, so it is
                 // locked only until this name is removed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -94,7 +96,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Self::Flock { path, .. } = self {
+        if let Self::Flock { path, file } = self {
+            if planted!(NameAfterLock) {
+                let _ = file.unlock();
+            }
             // Removed while it is still held, so that no process can hold a lock on a removed file and rely on it. If
             // it cannot be removed, an unlocked file stays behind, which the next claim takes.
             let _ = fs::remove_file(path);
@@ -115,7 +120,7 @@ enum Use {
 }
 
 /// The lease of a process that removes records from a store that several machines use.
-const CLEARING: &str = "clearing";
+pub(super) const CLEARING: &str = "clearing";
 
 impl InUse {
     /// `None` while something is being removed.
@@ -125,7 +130,12 @@ impl InUse {
             let users = store.join("users");
             fs::create_dir_all(&users)?;
             let presence = Presence::announce(&users.join(unique()))?;
-            let is_clear = !Lease::is_held(&store.join("locks"), CLEARING);
+            // By the clock of the file server: a machine whose clock is ahead would not see the remover.
+            let is_clear = if planted!(RemoverByOwnClock) {
+                !Lease::is_held(&store.join("locks"), CLEARING)
+            } else {
+                !presence.sees_alive(&store.join("locks").join(CLEARING))?
+            };
             return Ok(is_clear.then_some(Self(Use::Present(presence))));
         }
         let file = open(&store.join("in-use"))?;
@@ -165,5 +175,5 @@ pub(super) fn remove_file_if_there(path: &Path) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    Ok(fs::OpenOptions::new().create(true).append(true).open(path)?.into_file())
+    fs::OpenOptions::new().create(true).append(true).open(path)
 }

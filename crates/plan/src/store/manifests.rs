@@ -11,25 +11,23 @@ use std::{
     collections::{HashMap, HashSet},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    thread,
     time::Duration,
 };
 
-use fs_err as fs;
-use rustix::fs::{FlockOperation, flock};
+use sweep_base::planted;
 use sweep_job::Tool;
 
 use super::{Store, entries};
 use crate::{
     format::{count, say},
-    host::failpoints,
+    host::{failpoints, files as fs},
     plan::{ENVIRONMENTS, Manifests, set_file},
     record::{Environment, Key, Line, Manifest, ReadSet, code_digest},
 };
 
-/// Held while a line is appended.
-static APPENDING: Mutex<()> = Mutex::new(());
+/// Held while a line is appended. Simulated engines share their process, and would wait for each other.
+#[cfg(not(feature = "simulate"))]
+static APPENDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
 /// Name of the lock of the list in a store that several machines use.
 const LOCK: &str = "manifests";
 
@@ -110,7 +108,7 @@ impl Store {
     /// Stores an environment, unless the store has it; returns its identifier.
     pub fn add_environment(&self, environment: &Environment) -> io::Result<String> {
         let id = environment.id();
-        if let Some(path) = set_file(&self.environments(), &id).filter(|path| !path.exists()) {
+        if let Some(path) = set_file(&self.environments(), &id) {
             self.add_content(&path, &serde_json::to_vec(environment)?)?;
         }
         Ok(id)
@@ -120,9 +118,7 @@ impl Store {
         let Some(path) = set_file(&self.sets(), &manifest.set) else {
             return Err(io::Error::other("the identifier of a set is none"));
         };
-        if !path.exists() {
-            self.add_content(&path, &serde_json::to_vec(set)?)?;
-        }
+        self.add_content(&path, &serde_json::to_vec(set)?)?;
         self.append_manifests(std::slice::from_ref(manifest))
     }
 
@@ -136,35 +132,54 @@ impl Store {
             fs::create_dir_all(folder)?;
         }
         // Appending is atomic among the processes of one machine only, and a failure in the middle of a line is not.
-        let _guard = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(not(feature = "simulate"))]
+        let _guard = APPENDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let _lock = if self.is_shared() { Some(self.wait_for_lock()?) } else { None };
         let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&list)?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        cut_torn_line(&mut file)?;
+        fs::lock(&file)?;
+        if !planted!(TornLineStays) {
+            cut_torn_line(&mut file)?;
+        }
         failpoints::write_all(&mut file, &lines, "manifest: before the line", "manifest: in the line")?;
         file.sync_data()?;
+        self.settle(&list)?;
         failpoints::point("manifest: done")
     }
 
-    /// Writes the file of a set or of an environment.
+    /// Writes the file of a set or of an environment, unless it is there, so that it outlives a crash of the machine.
     fn add_content(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let Some(folder) = path.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput)) };
+        // It may have been removed since, while this process did not use the store.
+        if self.is_settled(path) && path.is_file() {
+            return Ok(());
+        }
+        // The process that has written it may not have brought its name to the disk; and a damaged one would make its jobs run
+        // again each time.
+        if fs::read(path).is_ok_and(|found| found == content) {
+            return self.settle(path);
+        }
         failpoints::point("manifest: before the set")?;
         fs::create_dir_all(folder)?;
         // In the store's own folder, where the remains of killed processes are found.
-        let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+        let mut file = fs::NamedTempFile::new_in(&self.root)?;
         failpoints::write_all(&mut file, content, "manifest: set made", "manifest: in the set")?;
         file.as_file().sync_all()?;
+        self.unsettle(path);
         file.persist(path).map_err(|error| error.error)?;
+        self.settle(path)?;
         failpoints::point("manifest: set written")
     }
 
     fn wait_for_lock(&self) -> io::Result<super::Held> {
+        // A dead holder's lease lasts for minutes, and each request makes files on the server.
+        const LONGEST: Duration = Duration::from_secs(1);
+        let mut interval = Duration::from_millis(20);
         loop {
             if let Some(lock) = self.lock(LOCK)? {
                 return Ok(lock);
             }
-            thread::sleep(Duration::from_millis(20));
+            fs::pause(interval);
+            interval = (interval * 2).min(LONGEST);
         }
     }
 
@@ -188,7 +203,7 @@ impl Store {
             }
         }
         if remaining_text != text {
-            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+            let mut file = fs::NamedTempFile::new_in(&self.root)?;
             file.write_all(&remaining_text)?;
             file.as_file().sync_all()?;
             failpoints::point("gc: before the manifests")?;

@@ -8,7 +8,7 @@
 //! jobs were observed to read and their environments; `states.rs` states that jobs leave for longer ones; `decisions.rs` the
 //! decisions of searches; `adopt.rs` records that follow from others; `origin.rs` where records came from, `notes.rs` tags and notes of people. `lock.rs` locks by the
 //! operating system, `lease.rs` in a store that several machines use, and `own.rs` has the file that a process's locks are
-//! links to. Commits that overlap share their syncs (`syncs.rs`). `gc.rs`, `verify.rs` and `transfer.rs` implement `sweep
+//! links to, and `settled.rs` the names that are on the disk. Commits that overlap share their syncs (`syncs.rs`). `gc.rs`, `verify.rs` and `transfer.rs` implement `sweep
 //! cache`.
 //!
 //! ```text
@@ -45,6 +45,7 @@ mod notes;
 mod origin;
 mod own;
 mod pending;
+mod settled;
 mod states;
 mod syncs;
 mod transfer;
@@ -59,12 +60,11 @@ use std::{
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
-use fs_err as fs;
 use rustix::{fs::OFlags, io::Errno};
+use sweep_base::planted;
 use tracing::{field, info_span};
 
 pub use self::lease::Presence;
@@ -87,11 +87,12 @@ pub use self::{
 use self::{
     lock::Lock,
     own::{Own, Present},
+    settled::Settled,
     syncs::Syncs,
 };
 use crate::{
     format::say,
-    host,
+    host::{self, files as fs},
     record::{Key, Record, RecordError},
 };
 
@@ -108,6 +109,8 @@ pub struct Store {
     /// Syncs that the commits to the store share.
     syncs: Arc<Syncs>,
     own: Arc<Own>,
+    /// Names in the store that are on the disk.
+    settled: Arc<Settled>,
 }
 
 /// Answer of the store about a job that is about to run.
@@ -152,7 +155,7 @@ impl StoreError {
 impl Store {
     /// The store below a results folder. No file is created before the first write.
     pub fn new(results: &Path) -> Self {
-        Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default() }
+        Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default(), settled: Arc::default() }
     }
 
     /// Like [`Store::new`], but fails if a later version of this program has made the store.
@@ -176,27 +179,6 @@ impl Store {
         self.root.parent().unwrap_or(Path::new("."))
     }
 
-    /// Makes the store's folder, if it does not exist, so that it survives a crash of the machine.
-    pub fn create(&self) -> io::Result<()> {
-        let format = self.root.join("format");
-        if format.is_file() {
-            return Ok(());
-        }
-        host::failpoints::point("store: before its folder")?;
-        fs::create_dir_all(&self.root)?;
-        host::failpoints::point("store: before its format")?;
-        let temporary = self.root.join(format!("format.{}", std::process::id()));
-        fs::write(&temporary, format!("{STORE_FORMAT}\n"))?;
-        fs::File::open(&temporary)?.sync_all()?;
-        host::failpoints::point("store: format written")?;
-        fs::rename(&temporary, &format)?;
-        fs::File::open(&self.root)?.sync_all()?;
-        if let Some(results) = self.root.parent() {
-            fs::File::open(results)?.sync_all()?;
-        }
-        host::failpoints::point("store: made")
-    }
-
     /// Returns the record of a job, if it is done.
     pub fn get(&self, key: Key) -> Result<Option<Record>, StoreError> {
         Ok(self.text(key)?.map(|text| Record::parse(&text, &self.record_file(key), key)).transpose()?)
@@ -205,6 +187,7 @@ impl Store {
     /// The text of a job's record, if there is one.
     fn text(&self, key: Key) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.record_file(key);
+        fs::look(&path)?;
         let no_file =
             || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is not a file".into() });
         // Opening a pipe without a writer would never return.
@@ -270,12 +253,14 @@ impl Store {
         let mut has_warned = false;
         loop {
             if let Some(in_use) = InUse::shared(&self.root, self.is_shared())? {
+                // Names may have been removed before, and are not removed from now on.
+                self.settled.clear();
                 return Ok(in_use);
             }
-            if !std::mem::replace(&mut has_warned, true) {
+            if !std::mem::replace(&mut has_warned, true) && !cfg!(feature = "simulate") {
                 say(format_args!("waiting for `sweep cache gc`, which removes records from this store"));
             }
-            thread::sleep(POLL_INTERVAL);
+            fs::pause(POLL_INTERVAL);
         }
     }
 
@@ -303,6 +288,10 @@ impl Store {
             return Ok(true);
         }
         let Some(_in_use) = InUse::alone(&self.root, false)? else { return Ok(false) };
+        // Another process may have done it since the look, and hold leases by now.
+        if self.is_shared() && !planted!(LeasesCleared) {
+            return Ok(true);
+        }
         self.clear_locks()?;
         let file = fs::File::create(self.root.join(SHARED))?;
         file.sync_all()?;
@@ -340,7 +329,7 @@ impl Store {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Err(_) => {}
             }
-            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+            let mut file = fs::NamedTempFile::new_in(&self.root)?;
             let random =
                 blake3::hash(format!("{:?}{}", std::time::SystemTime::now(), file.path().display()).as_bytes());
             file.write_all(format!("{}\n", &random.to_hex()[..8]).as_bytes())?;
@@ -449,7 +438,9 @@ impl Store {
         };
         let Some(lock) = lock else { return Ok(Claim::Busy) };
         // The holder of the lock may have finished between the look and the lock.
-        if let Some(record) = self.readable(key)? {
+        if !planted!(NoLookUnderLock)
+            && let Some(record) = self.readable(key)?
+        {
             return Ok(Claim::Hit(Box::new(record)));
         }
         Ok(Claim::Miss(Pending::begin(self.clone(), key, lock)?))
@@ -472,7 +463,7 @@ pub fn remove_if_there(folder: &Path) -> io::Result<()> {
     let mut is_open = false;
     for _ in 0..MAX_TRIES {
         match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => thread::sleep(Duration::from_millis(1)),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => fs::pause(Duration::from_millis(1)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_open => {
                 open_folders(folder)?;
                 is_open = true;
@@ -486,7 +477,7 @@ pub fn remove_if_there(folder: &Path) -> io::Result<()> {
 
 /// Lets the owner of a folder enter and change it and all folders in it.
 fn open_folders(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    std::fs::set_permissions(folder, Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {

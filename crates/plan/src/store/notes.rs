@@ -238,13 +238,18 @@ impl Store {
         edit(&mut notes)?;
         let path = self.notes_file(key);
         if notes.is_empty() {
-            remove_file_if_there(&path)?;
+            if !before.is_empty() {
+                remove_file_if_there(&path)?;
+                fs::File::open(self.notes_folder())?.sync_all()?;
+            }
         } else if notes != before {
             fs::create_dir_all(self.notes_folder())?;
             let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
             file.write_all(&notes.to_text().map_err(io::Error::from)?)?;
             file.as_file().sync_all()?;
+            self.unsettle(&path);
             file.persist(&path).map_err(|error| error.error)?;
+            self.settle(&path)?;
         }
         Ok(notes)
     }

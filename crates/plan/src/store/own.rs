@@ -4,17 +4,17 @@
 //! and would write into the other job's record.
 
 use std::{
-    fs::File,
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
-use fs_err as fs;
-
 use super::lease::unique;
-use crate::host;
+use crate::host::{
+    self,
+    files::{self as fs, File},
+};
 
 /// The file of this process in a store, once it has claimed a job.
 #[derive(Debug, Default)]
@@ -40,10 +40,10 @@ impl Present {
         fs::create_dir_all(&locks)?;
         let path = locks.join(format!("process-{}", unique()));
         host::failpoints::point("own: before its lock")?;
-        let file = File::options().create_new(true).append(true).open(&path)?;
+        let file = fs::OpenOptions::new().create_new(true).append(true).open(&path)?;
         // Before the file is locked, another process may remove it as the leftover of a killed engine.
         file.try_lock().map_err(io::Error::from)?;
-        if std::fs::metadata(&path)?.ino() != file.metadata()?.ino() {
+        if fs::metadata(&path)?.ino() != file.metadata()?.ino() {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(Self { file: Arc::new(file), path })
@@ -57,7 +57,7 @@ impl Present {
 
 impl Drop for Present {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
     }
 }
 

@@ -1,15 +1,19 @@
 //! The right to write one record.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use fs_err as fs;
+use sweep_base::planted;
 use sweep_job::Tool;
 use tracing::{debug_span, field, info_span, warn};
 
 use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
 use crate::record;
 use crate::{
-    host,
+    host::{self, files as fs},
     record::{Environment, Identity, Key, Manifest, ReadSet},
 };
 
@@ -39,7 +43,9 @@ pub struct Pending {
 impl Pending {
     pub(super) fn begin(store: Store, key: Key, lock: Lock) -> io::Result<Self> {
         let mut staging = store.staging(key);
-        if let Lock::Lease(lease) = &lock {
+        if let Lock::Lease(lease) = &lock
+            && !planted!(SharedStaging)
+        {
             // A separate folder: the previous holder of the lease may only be late, and continue to write.
             staging.set_file_name(lease.name());
         }
@@ -138,34 +144,58 @@ impl Pending {
         host::failpoints::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
-        let is_new = !shard.exists();
         host::failpoints::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
         host::failpoints::point("commit: before a damaged one is removed")?;
-        // If the lock is lost, another process runs or has finished the same job; its files stay.
-        if self.lock.is_lost()
-            && let Some(record) = self.store.readable(self.key)?
-        {
-            warn!(target: host::log::STORE, "another process has taken the claim over and stored its record");
-            return Ok(record);
-        }
-        remove_if_there(&folder)?;
-        host::failpoints::point("commit: before the rename")?;
-        fs::rename(&self.staging, &folder)?;
+        let record = match self.other(&folder)? {
+            Some(record) => record,
+            None => self.rename(&folder)?.unwrap_or(record),
+        };
         host::failpoints::point("commit: after the rename")?;
         if !shared.shares_sync(shard) {
             fs::File::open(shard)?.sync_all()?;
-            if is_new {
-                host::failpoints::point("commit: before the store's folder is synced")?;
-                fs::File::open(&self.store.root)?.sync_all()?;
-            }
+            host::failpoints::point("commit: before the store's folder is synced")?;
+            self.store.settle(shard)?;
         }
         drop(shared);
         host::failpoints::point("commit: done")?;
-        // If a crash here leaves the folder, `sweep cache gc` clears it.
-        let _ = remove_if_there(&self.scratch());
+        // If a crash here leaves the folder, `sweep cache gc` clears it. The next holder of a lost lock works in the same one.
+        if !self.lock.is_lost() {
+            let _ = remove_if_there(&self.scratch());
+        }
         host::failpoints::point("commit: scratch removed")?;
         Ok(record)
+    }
+
+    /// The record that another holder of the claim has stored, while this process did not renew it for too long: that record
+    /// stays, because others may have used it. What is in its place and cannot be read is removed.
+    fn other(&self, folder: &Path) -> Result<Option<Record>, StoreError> {
+        if planted!(DoubleCommit) {
+            remove_if_there(folder)?;
+            return Ok(None);
+        }
+        // A record that appears after this look stays: a folder is not renamed to one with content.
+        let is_there = fs::symlink_metadata(folder).is_ok();
+        if let Some(record) = self.store.readable(self.key)? {
+            warn!(target: host::log::STORE, "another process has taken the claim over and stored its record");
+            return Ok(Some(record));
+        }
+        if is_there {
+            remove_if_there(folder)?;
+        }
+        Ok(None)
+    }
+
+    /// Renames the staging folder to the record's; returns the record of another process that was quicker.
+    fn rename(&self, folder: &Path) -> Result<Option<Record>, StoreError> {
+        host::failpoints::point("commit: before the rename")?;
+        match fs::rename(&self.staging, folder) {
+            // A file system may say either.
+            Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
+                Ok(Some(self.store.readable(self.key)?.ok_or(error)?))
+            }
+            renamed => Ok(renamed.map(|()| None)?),
+        }
     }
 }
 

@@ -114,3 +114,24 @@ fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
     store.remove(&garbage).unwrap();
     assert!(!store.contains(record.key));
 }
+
+#[test]
+fn a_holder_that_was_late_does_not_replace_the_stored_record() {
+    let results = tempfile::tempdir().unwrap();
+    let store = Store::new(results.path());
+    assert!(store.share().unwrap());
+    let key = sample().key;
+    let record = |value: f64| {
+        let mut record = sample();
+        record.outcome.set_open("value", value, sweep_job::Unit::One);
+        record
+    };
+    let Claim::Miss(late) = store.claim(key).unwrap() else { panic!("not done") };
+    // As if another machine had taken the lease of a silent holder over.
+    fs::remove_file(results.path().join("store/locks").join(key.to_string())).unwrap();
+    let Claim::Miss(next) = store.claim(key).unwrap() else { panic!("not done") };
+    let stored = next.commit(record(1.0)).unwrap();
+    assert_eq!(late.commit(record(2.0)).unwrap(), stored);
+    assert_eq!(store.get(key).unwrap(), Some(stored));
+    assert_eq!(entries(&results.path().join("store/locks")).unwrap(), Vec::<PathBuf>::new());
+}
