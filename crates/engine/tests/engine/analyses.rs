@@ -262,13 +262,13 @@ tables:
     let report = sandbox.sweep(&["report", "recipe.yaml", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
     let verdict = |name: &str| {
-        let claims = report["claims"].as_array().unwrap();
-        claims.iter().find(|claim| claim["name"] == name).unwrap().clone()
+        let verdicts = report["reports"][0]["verdicts"].as_array().unwrap();
+        verdicts.iter().find(|verdict| verdict["claim"] == name).unwrap().clone()
     };
-    assert_eq!(verdict("sooner")["verdict"], "undecided", "{report}");
+    assert_eq!(verdict("sooner")["state"], "undecided", "{report}");
     assert!(verdict("sooner").to_string().contains("`loss` does not reach 1 by step 30"), "{}", verdict("sooner"));
-    assert_eq!(verdict("soonest")["verdict"], "supported", "{}", verdict("soonest"));
-    assert_eq!(verdict("lower")["verdict"], "supported", "{}", verdict("lower"));
+    assert_eq!(verdict("soonest")["state"], "supported", "{}", verdict("soonest"));
+    assert_eq!(verdict("lower")["state"], "supported", "{}", verdict("lower"));
 }
 
 #[test]

@@ -207,6 +207,16 @@ impl Workload {
                 advice: "choose a scoring method, for example `prune: bitter7`".into(),
             });
         }
+        if self.prune.by_output() {
+            conflicts.push(Conflict {
+                params: vec!["prune"],
+                message: format!(
+                    "`prune: {}` scores by the inputs of a network, which this task does not have",
+                    self.prune
+                ),
+                advice: "write `prune: magnitude`".into(),
+            });
+        }
         if self.prune.by_layer() {
             conflicts.push(Conflict {
                 params: vec!["prune"],

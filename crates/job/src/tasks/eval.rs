@@ -1,6 +1,9 @@
 //! `uses: eval`.
 
-use super::{Architecture, Data, LossMetrics, Model, NetworkMetrics, WorkerMetrics, data::held_out_conflict};
+use super::{
+    Architecture, Data, LossMetrics, Model, NetworkMetrics, Prune, PruneMethod, PrunePattern, WorkerMetrics,
+    data::held_out_conflict,
+};
 use crate::{
     Conflict, Group, MetricInfo, Param, TaskSpec, Values,
     metric::metrics,
@@ -14,6 +17,116 @@ choice! {
         Sampled = "sampled",
         /// All held-out tokens but the first, each predicted once.
         Whole = "whole",
+    }
+}
+
+choice! {
+    /// A score by which a trained network is pruned at once. The weights of linear layers with the smallest scores are pruned.
+    pub enum OneShot {
+        /// No pruning.
+        None = "none",
+        /// The magnitude of a weight, compared over all layers.
+        Magnitude = "magnitude",
+        /// The magnitude times the norm of the weight's input over `calibration_batches`, compared output by output (Wanda, Sun
+        /// et al. 2023).
+        Wanda = "wanda",
+    }
+}
+
+choice! {
+    /// The number format of the weights of linear layers: rounded to the nearest multiple of a scale, the same for a group of
+    /// inputs of an output, and multiplied by it before the evaluation.
+    pub enum Quantize {
+        /// Single precision.
+        None = "none",
+        /// Whole numbers from -127 to 127; the scale is the largest magnitude divided by 127.
+        Int8 = "int8",
+        /// Whole numbers from -7 to 7; the scale is the largest magnitude divided by 7.
+        Int4 = "int4",
+    }
+}
+
+impl Quantize {
+    /// Bits of a weight; `None` for single precision.
+    pub const fn bits(self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Int8 => Some(8),
+            Self::Int4 => Some(4),
+        }
+    }
+}
+
+params! {
+    /// Compression of the network before the evaluation, without training: pruning, then quantization.
+    pub struct Compression {
+        /// Score by which weights of linear layers are pruned before the evaluation.
+        prune: OneShot = OneShot::None;
+        /// Fraction of the weights that `prune` prunes; with `wanda`, of the inputs of each output.
+        sparsity: f64 = 0.5, in 0.0..=0.99;
+        /// Structure of the weights that `prune` prunes, which determines the sparsity: `2:4` prunes two of each four neighboring
+        /// inputs of an output.
+        prune_pattern: PrunePattern = PrunePattern::None;
+        /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `prune: wanda` takes the norms of
+        /// inputs.
+        calibration_batches: usize = 4, in 1..=1_000_000;
+        /// Number format of the weights of linear layers, rounded to the nearest. Embeddings, the output layer, biases and gains
+        /// stay in single precision, as do all activations.
+        quantize: Quantize = Quantize::None;
+        /// Neighboring inputs of an output that share a scale; by default all inputs of an output do.
+        group_size: Option<usize> = None, in 1..=65_536, unit "inputs";
+    }
+}
+
+impl Compression {
+    /// The pruning, as the settings of a training.
+    pub fn pruning(&self) -> Prune {
+        Prune {
+            prune: match self.prune {
+                OneShot::None => PruneMethod::None,
+                OneShot::Magnitude => PruneMethod::Magnitude,
+                OneShot::Wanda => PruneMethod::Wanda,
+            },
+            sparsity: self.sparsity,
+            prune_pattern: self.prune_pattern,
+            calibration_batches: self.calibration_batches,
+            ..Prune::default()
+        }
+    }
+
+    /// Settings that have no effect, or contradict each other.
+    fn conflicts(&self) -> Vec<Conflict> {
+        let default = Self::default();
+        let prunes = self.prune != OneShot::None;
+        let has_pattern = self.prune_pattern != PrunePattern::None;
+        let target = self.pruning().target();
+        let given = [
+            ("sparsity", self.sparsity != default.sparsity && !prunes, "prune: magnitude"),
+            ("prune_pattern", has_pattern && !prunes, "prune: magnitude"),
+            (
+                "calibration_batches",
+                self.calibration_batches != default.calibration_batches && self.prune != OneShot::Wanda,
+                "prune: wanda",
+            ),
+            ("group_size", self.group_size.is_some() && self.quantize == Quantize::None, "quantize: int4"),
+        ];
+        let idle = given.into_iter().filter(|(_, idle, _)| *idle).map(|(name, _, need)| Conflict {
+            params: vec![name],
+            message: format!("`{name}` has no effect here"),
+            advice: format!("write `{need}`, or remove `{name}`"),
+        });
+        let mut conflicts: Vec<Conflict> = idle.collect();
+        if prunes && has_pattern && self.sparsity != default.sparsity && self.sparsity != target {
+            conflicts.push(Conflict {
+                params: vec!["sparsity", "prune_pattern"],
+                message: format!(
+                    "`sparsity` conflicts with `prune_pattern: {}`, which prunes {target}",
+                    self.prune_pattern
+                ),
+                advice: "remove `sparsity`, or write `prune_pattern: none`".into(),
+            });
+        }
+        conflicts
     }
 }
 
@@ -45,6 +158,8 @@ pub struct Eval {
     pub data: Data,
     /// The held-out tokens.
     pub evaluation: Evaluation,
+    /// The compression before the evaluation.
+    pub compression: Compression,
 }
 
 metrics! {
@@ -56,6 +171,11 @@ metrics! {
         BITS_PER_BYTE: One = "bits_per_byte";
         /// Predicted tokens.
         TOKENS: Count = "tokens";
+        /// Fraction of the weights of linear layers that are exactly zero. Requires `prune` or `quantize`.
+        SPARSITY: Fraction = "sparsity", Deterministic;
+        /// Size of the parameters: four bytes each, but with `quantize` 8 or 4 bits for each weight of a linear layer, and four
+        /// bytes for each scale. Pruned weights count like others.
+        MEMORY_WEIGHTS: Bytes = "memory.weights", Deterministic;
     }
 }
 
@@ -65,7 +185,7 @@ impl TaskSpec for Eval {
     const HEADLINE: &'static [&'static str] = &["loss", "perplexity"];
 
     const GROUPS: &'static [&'static [Param]] =
-        &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, Evaluation::PARAMS];
+        &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, Evaluation::PARAMS, Compression::PARAMS];
 
     const METRICS: &'static [&'static [MetricInfo]] =
         &[LossMetrics::DECLARED, Self::DECLARED, &[WorkerMetrics::MEMORY_PEAK, NetworkMetrics::PARAMETERS]];
@@ -76,6 +196,7 @@ impl TaskSpec for Eval {
             architecture: Architecture::from_values(values)?,
             data: Data::from_values(values)?,
             evaluation: Evaluation::from_values(values)?,
+            compression: Compression::from_values(values)?,
         })
     }
 
@@ -86,6 +207,7 @@ impl TaskSpec for Eval {
         let Evaluation { eval_batches, batch_size, .. } = eval.evaluation;
         conflicts.extend(held_out_conflict(eval_batches, batch_size, eval.model.dims().block_size));
         conflicts.extend(eval.coverage_conflict());
+        conflicts.extend(eval.compression.conflicts());
         conflicts
     }
 }
@@ -114,5 +236,51 @@ impl Eval {
             message: format!("`{name}` has no effect with `coverage: {}`", self.evaluation.coverage),
             advice: advice.to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Task, Value};
+
+    #[test]
+    fn compression_that_has_no_effect_or_contradicts_itself() {
+        let conflicts = |given: &[(&str, Value)]| -> Vec<String> {
+            let info = Task::info("eval").unwrap();
+            let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let found = info.conflicts(&info.complete(given.collect::<Values>()));
+            found.into_iter().map(|Conflict { message, advice, .. }| format!("{message}; {advice}")).collect()
+        };
+        let text = |text: &str| Value::Text(text.into());
+        let whole = [
+            ("prune", text("wanda")),
+            ("prune_pattern", text("2:4")),
+            ("calibration_batches", Value::Int(2)),
+            ("quantize", text("int4")),
+            ("group_size", Value::Int(16)),
+        ];
+        assert_eq!(conflicts(&whole), [""; 0]);
+        for (given, wanted) in [
+            (
+                vec![("sparsity", Value::Float(0.7))],
+                "`sparsity` has no effect here; write `prune: magnitude`, or remove `sparsity`",
+            ),
+            (
+                vec![("prune", text("magnitude")), ("calibration_batches", Value::Int(2))],
+                "`calibration_batches` has no effect here; write `prune: wanda`, or remove `calibration_batches`",
+            ),
+            (
+                vec![("group_size", Value::Int(16))],
+                "`group_size` has no effect here; write `quantize: int4`, or remove `group_size`",
+            ),
+            (
+                vec![("prune", text("wanda")), ("prune_pattern", text("1:4")), ("sparsity", Value::Float(0.6))],
+                "`sparsity` conflicts with `prune_pattern: 1:4`, which prunes 0.75; remove `sparsity`, or write \
+                 `prune_pattern: none`",
+            ),
+        ] {
+            assert_eq!(conflicts(&given), [wanted]);
+        }
     }
 }

@@ -42,7 +42,7 @@ pub use command::{
 };
 pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
-pub use eval::{Coverage, Eval, Evaluation};
+pub use eval::{Compression, Coverage, Eval, Evaluation, OneShot, Quantize};
 pub use generate::{Generate, Generating};
 pub use gradprobe::{
     GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,

@@ -26,12 +26,20 @@ choice! {
         /// by their second moment, the moments are damped when the gradient norm spikes, and they are reset
         /// periodically.
         AdamWSpam = "adamwspam",
+        /// Adafactor (Shazeer and Stern 2018), as `torch.optim.Adafactor` has it: second moments of matrices by row and by
+        /// column, changes that are clipped by their root mean square, and steps in proportion to that of the weights, so
+        /// that `lr` is relative. Without a first moment.
+        Adafactor = "adafactor",
         /// Lion: the sign of a mean of gradients (Chen et al. 2023), with `beta_1` and `beta_2`, for which its authors
         /// recommend 0.9 and 0.99, at a learning rate 3 to 10 times lower than AdamW's.
         Lion = "lion",
         /// Muon: orthogonalized momentum (Jordan et al. 2024) for the matrices of linear layers; AdamW for embeddings, the
         /// output layer, biases, gains and all other parameters. Queries, keys and values are orthogonalized separately.
         Muon = "muon",
+        /// Schedule-Free AdamW (Defazio et al. 2024): takes gradients between the weights that AdamW updates and their mean. The
+        /// network is evaluated and saved with the mean, which replaces the decay of the learning rate. Needs
+        /// `lr_schedule: constant`.
+        ScheduleFree = "schedulefree",
         /// Stochastic gradient descent with momentum and decoupled weight decay.
         Sgd = "sgd",
     }
@@ -83,7 +91,8 @@ params! {
         decay_on: DecayOn = DecayOn::Linear;
         /// Maximum global L2 norm of the gradients; 0 disables clipping.
         grad_clip: f64 = 1.0, in 0.0..=1e9;
-        /// Optimizer: AdamW, AdamW with SPAM's measures against gradient spikes, Lion, Muon, or SGD with momentum.
+        /// Optimizer: AdamW, AdamW with SPAM's measures against gradient spikes, Adafactor, Lion, Muon, Schedule-Free AdamW, or
+        /// SGD with momentum.
         optimizer: OptimizerKind = OptimizerKind::AdamW;
         /// Course of the learning rate after the warm-up.
         lr_schedule: LrSchedule = LrSchedule::Cosine;
@@ -95,6 +104,10 @@ params! {
         nesterov: Option<bool> = None;
         /// Factor of Muon's learning rate by the shape of a matrix.
         muon_scale: MuonScale = MuonScale::MatchRmsAdamW;
+        /// Adafactor: the second moments of step `t` keep `1 - t^-adafactor_decay` of the earlier ones; 0 keeps none.
+        adafactor_decay: f64 = 0.8, in 0.0..=1.0;
+        /// Adafactor: largest root mean square of a parameter's change before it is multiplied by the learning rate.
+        adafactor_clip: f64 = 1.0, in 1.0..=1e9;
         /// AMSGrad: use the maximum of the second moments so far instead of the current one; by default on for
         /// `adamwspam` and off for `adamw`.
         amsgrad: Option<bool> = None;
@@ -151,7 +164,7 @@ impl Optimizer {
 
     /// Parameters without an effect on this optimizer.
     pub(crate) fn conflicts(&self) -> Vec<Conflict> {
-        use OptimizerKind::{AdamW, AdamWSpam, Lion, Muon, Sgd};
+        use OptimizerKind::{Adafactor, AdamW, AdamWSpam, Lion, Muon, ScheduleFree, Sgd};
 
         let default = Self::default();
         let has = |kinds: &[OptimizerKind]| kinds.contains(&self.optimizer);
@@ -161,9 +174,21 @@ impl Optimizer {
             ("nesterov", self.nesterov.is_some(), has(&[Muon, Sgd]), "optimizer: muon"),
             ("muon_scale", self.muon_scale != default.muon_scale, has(&[Muon]), "optimizer: muon"),
             ("amsgrad", self.amsgrad.is_some(), has(&[AdamW, AdamWSpam, Muon]), "optimizer: adamw"),
-            ("beta_1", self.beta_1 != default.beta_1, !has(&[Sgd]), "optimizer: adamw"),
-            ("beta_2", self.beta_2 != default.beta_2, !has(&[Sgd]), "optimizer: adamw"),
-            ("epsilon", self.epsilon != default.epsilon, !has(&[Sgd, Lion]), "optimizer: adamw"),
+            (
+                "adafactor_decay",
+                self.adafactor_decay != default.adafactor_decay,
+                has(&[Adafactor]),
+                "optimizer: adafactor",
+            ),
+            (
+                "adafactor_clip",
+                self.adafactor_clip != default.adafactor_clip,
+                has(&[Adafactor]),
+                "optimizer: adafactor",
+            ),
+            ("beta_1", self.beta_1 != default.beta_1, !has(&[Sgd, Adafactor]), "optimizer: adamw"),
+            ("beta_2", self.beta_2 != default.beta_2, !has(&[Sgd, Adafactor]), "optimizer: adamw"),
+            ("epsilon", self.epsilon != default.epsilon, !has(&[Sgd, Lion, Adafactor]), "optimizer: adamw"),
             ("lr_decay", self.lr_decay != default.lr_decay, schedule == LrSchedule::Wsd, "lr_schedule: wsd"),
             (
                 "min_lr_ratio",
@@ -178,7 +203,23 @@ impl Optimizer {
             message: format!("`{name}` has no effect here"),
             advice: format!("write `{need}`, or remove `{name}`"),
         };
-        idle.map(conflict).collect()
+        let mut conflicts: Vec<Conflict> = idle.map(conflict).collect();
+        if self.optimizer == ScheduleFree && schedule != LrSchedule::Constant {
+            conflicts.push(Conflict {
+                params: vec!["optimizer", "lr_schedule"],
+                message: format!("`optimizer: schedulefree` replaces the schedule, but `lr_schedule` is `{schedule}`"),
+                advice: "write `lr_schedule: constant`; `warmup_iters` stays".into(),
+            });
+        }
+        if self.optimizer == ScheduleFree && self.beta_1 == 0.0 {
+            conflicts.push(Conflict {
+                params: vec!["optimizer", "beta_1"],
+                message: "`optimizer: schedulefree` divides by `beta_1`, which is 0, to find the mean of the weights"
+                    .into(),
+                advice: "write a `beta_1` above 0, such as 0.9".into(),
+            });
+        }
+        conflicts
     }
 }
 

@@ -15,6 +15,9 @@ choice! {
         Magnitude = "magnitude",
         /// `w (w - w0)`: prunes weights that have moved toward zero (ratio-ablation, section 8.5).
         Movement = "movement",
+        /// `|w|` times the norm of the weight's input over `calibration_batches` (Wanda, Sun et al. 2023). Each output keeps the
+        /// same number of weights. As with `magnitude`, gradients and moments are not masked.
+        Wanda = "wanda",
         /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
         /// `|w|`.
@@ -108,7 +111,8 @@ choice! {
 params! {
     /// Pruning of the weights of the linear layers to a global sparsity.
     pub struct Prune {
-        /// Score of a weight: its magnitude, its movement, or a formula of Adam's moments (`bitter0` to `bitter9`).
+        /// Score of a weight: its magnitude, its movement, its magnitude times the norm of its input (`wanda`), or a formula of
+        /// Adam's moments (`bitter0` to `bitter9`).
         prune: PruneMethod = PruneMethod::None;
         /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
@@ -142,6 +146,9 @@ params! {
         score_precision: ScorePrecision = ScorePrecision::F32;
         /// Term `e` in the scores, added to a moment before a root or a division.
         score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
+        /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `prune: wanda` takes the norms of
+        /// inputs before each mask update. The forward passes are in single precision and without dropout.
+        calibration_batches: usize = 4, in 1..=1_000_000;
     }
 }
 
@@ -150,6 +157,7 @@ struct Method {
     score: ScoreKind,
     masks_state: bool,
     by_layer: bool,
+    by_output: bool,
 }
 
 impl PrunePattern {
@@ -168,11 +176,13 @@ impl PrunePattern {
 impl PruneMethod {
     /// The declaration of every method.
     fn declaration(self) -> Method {
-        let by_weights = |score| Method { score, masks_state: false, by_layer: false };
-        let by_moments = |score| Method { score, masks_state: true, by_layer: false };
+        let by_weights = |score| Method { score, masks_state: false, by_layer: false, by_output: false };
+        let by_moments = |score| Method { masks_state: true, ..by_weights(score) };
         match self {
             Self::None | Self::Magnitude => by_weights(ScoreKind::Size),
             Self::Movement => by_weights(ScoreKind::Movement),
+            // The norms of inputs multiply this score afterwards.
+            Self::Wanda => Method { by_output: true, ..by_weights(ScoreKind::Size) },
             Self::Bitter0 => by_moments(ScoreKind::Bitter0),
             Self::Bitter1 | Self::Bitter2 => by_moments(ScoreKind::Size),
             Self::Bitter3 => by_moments(ScoreKind::Bitter3),
@@ -198,6 +208,11 @@ impl PruneMethod {
     /// True if every layer has its own threshold.
     pub fn by_layer(self) -> bool {
         self.declaration().by_layer
+    }
+
+    /// True if every output of a layer has its own threshold, and the norms of the inputs multiply the scores.
+    pub fn by_output(self) -> bool {
+        self.declaration().by_output
     }
 
     /// True if a score can be below that of a zero weight, so that a pruned weight could return.
@@ -389,7 +404,41 @@ impl Prune {
             });
         }
         conflicts.extend(self.pattern_conflicts());
+        conflicts.extend(self.output_conflicts());
         conflicts
+    }
+
+    /// Settings that thresholds by output cannot have, and those that need them.
+    fn output_conflicts(&self) -> Vec<Conflict> {
+        let default = Self::default();
+        if !self.prune.by_output() {
+            let is_given = self.calibration_batches != default.calibration_batches;
+            let conflict = || Conflict {
+                params: vec!["calibration_batches", "prune"],
+                message: format!("`calibration_batches` has no effect with `prune: {}`", self.prune),
+                advice: "write `prune: wanda`, or remove `calibration_batches`".into(),
+            };
+            return is_given.then(conflict).into_iter().collect();
+        }
+        let given = [
+            ("threshold", self.threshold != default.threshold),
+            ("sample_fraction", self.sample_fraction != default.sample_fraction),
+            ("prune_update", self.prune_update != default.prune_update),
+            ("score_precision", self.score_precision != default.score_precision),
+            ("prune_tied_head", self.prune_tied_head),
+        ];
+        // A pattern reports all but the precision by itself.
+        let is_reported = |name: &str| self.prune_pattern != PrunePattern::None && name != "score_precision";
+        let idle = given.into_iter().filter(|(name, is_given)| *is_given && !is_reported(name));
+        let conflict = |(name, _): (&'static str, bool)| Conflict {
+            params: vec![name, "prune"],
+            message: format!(
+                "`{name}` conflicts with `prune: {}`, which prunes the linear layers output by output",
+                self.prune
+            ),
+            advice: format!("remove `{name}`, or write `prune: magnitude`"),
+        };
+        idle.map(conflict).collect()
     }
 
     /// Settings that a pattern determines, or that it cannot have.
@@ -488,6 +537,26 @@ mod tests {
         assert_eq!(conflicts(&[("prune_pattern", text("2:4"))]).len(), 1, "nothing is pruned");
         let prune = Prune { prune_pattern: PrunePattern::OneOf4, sparsity: 0.5, ..Prune::default() };
         assert_eq!(prune.target(), 0.75);
+    }
+
+    #[test]
+    fn wanda_chooses_output_by_output_and_needs_no_threshold() {
+        let wanda = |more: &[(&str, Value)]| {
+            let found = conflicts(&[&[("prune", text("wanda"))], more].concat());
+            found.into_iter().map(|conflict| conflict.params[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(wanda(&[("calibration_batches", Value::Int(8)), ("prune_pattern", text("2:4"))]), [""; 0]);
+        assert_eq!(
+            wanda(&[("threshold", text("sample")), ("score_precision", text("f16"))]),
+            ["threshold", "score_precision"]
+        );
+        assert_eq!(wanda(&[("prune_tied_head", Value::Bool(true))]), ["prune_tied_head"]);
+        assert_eq!(
+            wanda(&[("prune_tied_head", Value::Bool(true)), ("prune_pattern", text("2:4"))]),
+            ["prune_tied_head"]
+        );
+        let found = conflicts(&[("prune", text("magnitude")), ("calibration_batches", Value::Int(8))]);
+        assert_eq!(found[0].message, "`calibration_batches` has no effect with `prune: magnitude`");
     }
 
     #[test]

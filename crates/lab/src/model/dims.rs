@@ -67,6 +67,14 @@ impl ParamInfo {
         self.shape.iter().product()
     }
 
+    /// Inputs and outputs of a matrix `[in, out]`; of anything else, 1 and its numbers.
+    pub fn matrix(&self) -> [usize; 2] {
+        match self.shape[..] {
+            [inputs, outputs] => [inputs, outputs],
+            _ => [1, self.len()],
+        }
+    }
+
     /// True if it has no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

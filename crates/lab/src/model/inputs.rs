@@ -15,13 +15,22 @@ use crate::{LabError, device::read::host};
 /// Norms by weight, `[in]` each.
 pub(crate) type Norms = BTreeMap<ParamId, Vec<f32>>;
 
-thread_local! {
-    static SEEN: RefCell<Option<Result<Norms, LabError>>> = const { RefCell::new(None) };
+/// The norm of a feature over several inputs of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combining {
+    /// The largest of the inputs' norms.
+    Largest,
+    /// The norm over the rows of all inputs.
+    All,
 }
 
-/// Does `work`, and returns the Euclidean norm of every input feature over the rows of each linear layer's input. For
-/// several inputs of a layer, the largest norm counts.
-pub(crate) fn watch(work: impl FnOnce() -> Result<(), LabError>) -> Result<Norms, LabError> {
+thread_local! {
+    static SEEN: RefCell<Option<(Combining, Result<Norms, LabError>)>> = const { RefCell::new(None) };
+}
+
+/// Does `work`, and returns the Euclidean norm of every input feature over the rows of each linear layer's inputs, combined
+/// by `combining`.
+pub(crate) fn watch(combining: Combining, work: impl FnOnce() -> Result<(), LabError>) -> Result<Norms, LabError> {
     /// Stops looking, also when `work` panics.
     struct Stop;
 
@@ -31,26 +40,29 @@ pub(crate) fn watch(work: impl FnOnce() -> Result<(), LabError>) -> Result<Norms
         }
     }
 
-    SEEN.replace(Some(Ok(Norms::new())));
+    SEEN.replace(Some((combining, Ok(Norms::new()))));
     let _stop = Stop;
     work()?;
-    SEEN.take().unwrap_or_else(|| Ok(Norms::new()))
+    SEEN.take().map_or_else(|| Ok(Norms::new()), |(_, norms)| norms)
 }
 
 /// Notes that the layer with `weight` gets `x` `[rows, in]`.
 pub(super) fn saw<B: Backend>(weight: &Param<Tensor<B, 2>>, x: &Tensor<B, 2>) {
     SEEN.with_borrow_mut(|state| {
-        let Some(Ok(norms)) = state else { return };
+        let Some((combining, Ok(norms))) = state else { return };
         let [_, features] = x.dims();
         let squares = x.clone() * x.clone();
         match host(squares.sum_dim(0).sqrt().reshape([features])) {
             Ok(values) => {
-                let maxima = norms.entry(weight.id).or_insert_with(|| vec![0.0; features]);
-                for (maximum, value) in maxima.iter_mut().zip(values) {
-                    *maximum = maximum.max(value);
+                let combined = norms.entry(weight.id).or_insert_with(|| vec![0.0; features]);
+                for (norm, value) in combined.iter_mut().zip(values) {
+                    *norm = match combining {
+                        Combining::Largest => norm.max(value),
+                        Combining::All => norm.hypot(value),
+                    };
                 }
             }
-            Err(error) => *state = Some(Err(error)),
+            Err(error) => *state = Some((*combining, Err(error))),
         }
     });
 }

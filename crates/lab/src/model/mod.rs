@@ -27,6 +27,7 @@ mod loss;
 mod mechanisms;
 mod mutants;
 mod params;
+pub mod quantize;
 mod rope;
 #[cfg(test)]
 mod tests;

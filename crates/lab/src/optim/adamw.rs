@@ -111,9 +111,13 @@ impl<B: Ops> AdamW<B> {
         (gradients, norm)
     }
 
-    /// Multiplies the moments of the parameters that have a mask with it, AMSGrad's maximum included.
-    pub(crate) fn mask_moments(&mut self, masks: &[Option<Tensor<B, 1>>]) {
-        self.rules.mask(masks);
+    /// Multiplies state with the masks of the parameters that have one: that by which pruned weights could return, and with
+    /// `moments` the moments, AMSGrad's maximum included.
+    pub(crate) fn mask(&mut self, masks: &[Option<Tensor<B, 1>>], moments: bool) {
+        self.rules.mask(masks, moments);
+        if !moments {
+            return;
+        }
         for (state, mask) in self.states.iter_mut().zip(masks) {
             let Some(mask) = mask else { continue };
             *state = state.take().map(|state| AdamWState {
@@ -122,6 +126,18 @@ impl<B: Ops> AdamW<B> {
                 max_moment_2: state.max_moment_2.map(|max| B::masked(max, mask)),
             });
         }
+    }
+
+    /// `network` with the weights by which it is evaluated and saved: with Schedule-Free their mean, else its own.
+    pub fn averaged<AB, M>(&self, network: M) -> M
+    where
+        AB: AutodiffBackend<InnerBackend = B>,
+        M: Module<AB>,
+    {
+        if !self.rules.has_means() {
+            return network;
+        }
+        model::map_values::<AB, M>(network, &mut |index, weights| self.rules.mean(index, weights))
     }
 
     /// Makes one step with learning rate `lr`, times SPAM's factor. A parameter without a gradient is unchanged.
@@ -148,6 +164,7 @@ impl<B: Ops> AdamW<B> {
         let keeps = self.begin_step();
         let lr = lr * self.rate_factor();
         self.steps += 1;
+        self.rules.begin(lr);
         let step = AdamWStep {
             beta_1: self.beta_1,
             beta_2: self.beta_2,
@@ -169,7 +186,7 @@ impl<B: Ops> AdamW<B> {
                 };
             };
             let mask = keep.map(|keep| Mask { keep, moments: context.mask_moments });
-            let before = Before { weights, gradient, rate: lr, decay: lr * self.decay[index], mask };
+            let before = Before { weights, gradient, rate: lr, decay: lr * self.decay[index], step: self.steps, mask };
             let Before { weights, gradient, decay, mask, .. } =
                 match self.rules.step(index, before, step.gradient_factor.as_ref()) {
                     Ok(weights) => return weights,

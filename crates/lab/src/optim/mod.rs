@@ -6,9 +6,11 @@
 //! of the second moment before it clips by it, and does not clip in the first iterations after the start and after a reset; a
 //! reset also clears AMSGrad's maximum. `spam_reference: true` reproduces the reference.
 
+mod adafactor;
 mod adamw;
 pub mod gradient;
 mod rules;
+mod schedule_free;
 mod spam;
 
 pub use adamw::{AdamW, StepContext};

@@ -1,10 +1,12 @@
-//! The steps of optimizers with one running mean per weight: Lion, SGD with momentum, and Muon.
+//! The steps of optimizers other than AdamW: Lion, SGD with momentum and Muon, which keep one running mean per weight, Adafactor
+//! and Schedule-Free AdamW.
 //!
 //! Everything is computed in single precision, in Burn's operations.
 
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::{MuonScale, Optimizer, OptimizerKind};
 
+use super::{adafactor::Adafactor, schedule_free::ScheduleFree};
 use crate::{
     StateError,
     files::Snapshot,
@@ -22,6 +24,17 @@ const NEWTON_SCHULZ_EPSILON: f64 = 1e-7;
 /// The rule of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 enum Rule {
+    /// A rule with one mean per weight.
+    Mean(MeanRule),
+    /// Second moments by row and column.
+    Adafactor(Adafactor),
+    /// The rule of [`Rules::free`], which all parameters share.
+    ScheduleFree,
+}
+
+/// A rule with one running mean per weight.
+#[derive(Debug, Clone, PartialEq)]
+enum MeanRule {
     /// The sign of a mean of gradients (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023).
     Lion { beta_1: f64, beta_2: f64 },
     /// Stochastic gradient descent.
@@ -31,12 +44,14 @@ enum Rule {
     Muon { momentum: f64, nesterov: bool, scale: MuonScale, inputs: usize, widths: Vec<usize> },
 }
 
-/// The rules by parameter, and their means.
+/// The rules by parameter, and their state.
 #[derive(Debug)]
 pub(super) struct Rules<B: Backend> {
-    rules: Vec<Option<Rule>>,
-    /// Mean of the gradients, `[numbers]`; `None` before a parameter's first gradient.
-    means: Vec<Option<Tensor<B, 1>>>,
+    by_parameter: Vec<Option<Rule>>,
+    /// The tensors that [`Rule::state`] names; none before a parameter's first gradient.
+    states: Vec<Vec<Tensor<B, 1>>>,
+    /// Schedule-Free AdamW.
+    free: Option<ScheduleFree>,
 }
 
 /// A parameter before a step.
@@ -49,6 +64,8 @@ pub(super) struct Before<'a, B: Backend> {
     pub(super) rate: f64,
     /// The part of a weight that decays.
     pub(super) decay: f64,
+    /// Number of the step, counted from 1.
+    pub(super) step: i32,
     /// Weights that are set to 0 after the step.
     pub(super) mask: Option<Mask<'a, B>>,
 }
@@ -57,8 +74,16 @@ impl<B: Ops> Rules<B> {
     /// The rules of `parameters`; AdamW updates those without one.
     pub(super) fn new(settings: &Optimizer, parameters: &[ParamInfo]) -> Self {
         Self {
-            rules: parameters.iter().map(|info| rule(settings, info)).collect(),
-            means: parameters.iter().map(|_| None).collect(),
+            by_parameter: parameters.iter().map(|info| rule(settings, info)).collect(),
+            states: parameters.iter().map(|_| Vec::new()).collect(),
+            free: (settings.optimizer == OptimizerKind::ScheduleFree).then(|| ScheduleFree::new(settings)),
+        }
+    }
+
+    /// Begins a step of all parameters with the learning rate `rate`.
+    pub(super) fn begin(&mut self, rate: f64) {
+        if let Some(free) = &mut self.free {
+            free.begin(rate);
         }
     }
 
@@ -70,52 +95,101 @@ impl<B: Ops> Rules<B> {
         before: Before<'a, B>,
         factor: Option<&Tensor<B, 1>>,
     ) -> Result<Tensor<B, 1>, Before<'a, B>> {
-        let Some(rule) = &self.rules[index] else { return Err(before) };
-        let Before { weights, gradient, rate, decay, mask } = before;
+        let Some(rule) = &self.by_parameter[index] else { return Err(before) };
+        let Before { weights, gradient, rate, decay, step, mask } = before;
         let gradient = match factor {
             Some(factor) => B::scale(gradient, factor.clone()),
             None => gradient,
         };
-        let mean = self.means[index].take().unwrap_or_else(|| gradient.zeros_like());
-        let (mean, change) = rule.change(mean, gradient, rate);
-        let decayed = if decay == 0.0 { weights } else { weights * (1.0 - decay) };
-        let (mut weights, mut mean) = (decayed - change, mean);
+        let state = &mut self.states[index];
+        if state.is_empty() {
+            *state = rule.first_state(&weights);
+        }
+        let decayed = |weights: Tensor<B, 1>| if decay == 0.0 { weights } else { weights * (1.0 - decay) };
+        let mut weights = match (rule, &self.free, &mut state[..]) {
+            (Rule::Mean(rule), _, [mean]) => {
+                let (new_mean, change) = rule.change(mean.clone(), gradient, rate);
+                *mean = new_mean;
+                decayed(weights) - change
+            }
+            (Rule::Adafactor(rule), _, moments) => {
+                let change = rule.change(moments, &weights, gradient, rate, step);
+                decayed(weights) - change
+            }
+            (Rule::ScheduleFree, Some(free), [z, squares]) => {
+                free.step([z, squares], weights, gradient, [rate, decay], step)
+            }
+            // The first state and a restored one have the tensors of their rule.
+            _ => weights,
+        };
         if let Some(Mask { keep, moments }) = mask {
             weights = B::masked(weights, keep);
-            if moments {
-                mean = B::masked(mean, keep);
-            }
+            self.mask_one(index, keep, moments);
         }
-        self.means[index] = Some(mean);
         Ok(weights)
     }
 
-    /// Multiplies the means of the parameters that have a mask with it.
-    pub(super) fn mask(&mut self, masks: &[Option<Tensor<B, 1>>]) {
-        for (mean, mask) in self.means.iter_mut().zip(masks) {
+    /// The state of the parameters that have a mask, set to 0 by it: that by which pruned weights could return, and with
+    /// `moments` everything that has a number for each weight.
+    pub(super) fn mask(&mut self, masks: &[Option<Tensor<B, 1>>], moments: bool) {
+        for (index, mask) in masks.iter().enumerate() {
             if let Some(mask) = mask {
-                *mean = mean.take().map(|mean| B::masked(mean, mask));
+                self.mask_one(index, mask, moments);
             }
         }
     }
 
-    /// Adds the means to `snapshot`.
+    fn mask_one(&mut self, index: usize, mask: &Tensor<B, 1>, moments: bool) {
+        let Some(rule) = &self.by_parameter[index] else { return };
+        // Adafactor's sums over rows and columns belong to no single weight.
+        let by_weight = self.states[index].iter_mut().filter(|tensor| tensor.dims() == mask.dims());
+        // The weights before the mean come first.
+        let limit = if moments { usize::MAX } else { usize::from(*rule == Rule::ScheduleFree) };
+        for tensor in by_weight.take(limit) {
+            *tensor = B::masked(tensor.clone(), mask);
+        }
+    }
+
+    /// True if the network is evaluated with other weights than those at which gradients are taken.
+    pub(super) fn has_means(&self) -> bool {
+        self.free.is_some()
+    }
+
+    /// The weights of parameter `index` with which the network is evaluated, where `weights` are those of the training.
+    pub(super) fn mean(&self, index: usize, weights: Tensor<B, 1>) -> Tensor<B, 1> {
+        match (&self.free, self.states.get(index).and_then(|state| state.first())) {
+            (Some(free), Some(z)) => free.mean(weights, z.clone()),
+            _ => weights,
+        }
+    }
+
+    /// Adds the state to `snapshot`.
     pub(super) fn store(&self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) {
-        for (info, mean) in parameters.iter().zip(&self.means) {
-            if let Some(mean) = mean {
-                snapshot.put(format!("mean.{}", info.name), mean.clone());
+        for ((info, rule), state) in parameters.iter().zip(&self.by_parameter).zip(&self.states) {
+            let names = rule.iter().flat_map(|rule| rule.state(info.len()));
+            for ((kind, _), tensor) in names.zip(state) {
+                snapshot.put(format!("{kind}.{}", info.name), tensor.clone());
             }
+        }
+        if let Some(free) = &self.free {
+            free.store(snapshot);
         }
     }
 
-    /// Takes the means that [`store`](Self::store) has put into `snapshot`.
+    /// Takes the state that [`store`](Self::store) has put into `snapshot`.
     pub(super) fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
-        for ((info, rule), mean) in parameters.iter().zip(&self.rules).zip(&mut self.means) {
-            if rule.is_some() {
-                *mean = snapshot.take(&format!("mean.{}", info.name), info.len())?;
+        for ((info, rule), state) in parameters.iter().zip(&self.by_parameter).zip(&mut self.states) {
+            let names = rule.as_ref().map_or_else(Vec::new, |rule| rule.state(info.len()));
+            let mut found = Vec::with_capacity(names.len());
+            for (kind, length) in &names {
+                found.extend(snapshot.take(&format!("{kind}.{}", info.name), *length)?);
             }
+            if !found.is_empty() && found.len() < names.len() {
+                return Err(StateError::Incomplete { parameter: info.name.clone() });
+            }
+            *state = found;
         }
-        Ok(())
+        self.free.as_mut().map_or(Ok(()), |free| free.restore(snapshot))
     }
 }
 
@@ -123,8 +197,12 @@ impl<B: Ops> Rules<B> {
 fn rule(settings: &Optimizer, info: &ParamInfo) -> Option<Rule> {
     let (momentum, nesterov) = (settings.momentum(), settings.uses_nesterov());
     match (settings.optimizer, &info.shape[..]) {
-        (OptimizerKind::Lion, _) => Some(Rule::Lion { beta_1: settings.beta_1, beta_2: settings.beta_2 }),
-        (OptimizerKind::Sgd, _) => Some(Rule::Sgd { momentum, nesterov }),
+        (OptimizerKind::Adafactor, _) => Some(Rule::Adafactor(Adafactor::new(settings, info))),
+        (OptimizerKind::ScheduleFree, _) => Some(Rule::ScheduleFree),
+        (OptimizerKind::Lion, _) => {
+            Some(Rule::Mean(MeanRule::Lion { beta_1: settings.beta_1, beta_2: settings.beta_2 }))
+        }
+        (OptimizerKind::Sgd, _) => Some(Rule::Mean(MeanRule::Sgd { momentum, nesterov })),
         (OptimizerKind::Muon, [inputs, outputs]) if info.role() == Role::Linear => {
             // Queries, keys and values are three matrices.
             let widths = if info.name.ends_with("attn.c_attn.weight") {
@@ -133,13 +211,36 @@ fn rule(settings: &Optimizer, info: &ParamInfo) -> Option<Rule> {
             } else {
                 vec![*outputs]
             };
-            Some(Rule::Muon { momentum, nesterov, scale: settings.muon_scale, inputs: *inputs, widths })
+            let scale = settings.muon_scale;
+            Some(Rule::Mean(MeanRule::Muon { momentum, nesterov, scale, inputs: *inputs, widths }))
         }
         (OptimizerKind::AdamW | OptimizerKind::AdamWSpam | OptimizerKind::Muon, _) => None,
     }
 }
 
 impl Rule {
+    /// Names and lengths of the tensors of its state, for a parameter of `numbers` numbers.
+    fn state(&self, numbers: usize) -> Vec<(&'static str, usize)> {
+        match self {
+            Self::Mean(_) => vec![("mean", numbers)],
+            Self::Adafactor(adafactor) => adafactor.state(),
+            Self::ScheduleFree => vec![("unaveraged", numbers), ("squares", numbers)],
+        }
+    }
+
+    /// The state before the first step from `weights`.
+    fn first_state<B: Backend>(&self, weights: &Tensor<B, 1>) -> Vec<Tensor<B, 1>> {
+        if *self == Self::ScheduleFree {
+            return vec![weights.clone(), weights.zeros_like()];
+        }
+        let [numbers] = weights.dims();
+        let device = weights.device();
+        let zeros = |(_, length): (&str, usize)| Tensor::zeros([length], (&device, weights.dtype()));
+        self.state(numbers).into_iter().map(zeros).collect()
+    }
+}
+
+impl MeanRule {
     /// The mean after `gradient`, and the change that is subtracted from the weights, at the learning rate `rate`.
     fn change<B: Backend>(
         &self,

@@ -16,6 +16,7 @@ mod cpu;
 pub mod gpu;
 mod host;
 mod masks;
+mod outputs;
 mod pattern;
 mod score;
 mod select;
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 use burn::{
     module::Module,
     tensor::{
-        Tensor,
+        Int, Tensor,
         backend::{AutodiffBackend, Backend},
     },
 };
@@ -46,7 +47,10 @@ use crate::{
     LabError, StateError,
     device::read::{host, integers},
     files::Snapshot,
-    model::{self, ParamInfo, Role},
+    model::{
+        self, Network, ParamInfo, Role,
+        inputs::{self, Combining},
+    },
     optim::{AdamW, Gradients, StepContext},
     rng,
 };
@@ -68,6 +72,8 @@ pub struct Pruner<B: Backend> {
     masks: Vec<Option<Tensor<B, 1>>>,
     /// By parameter: the weights at the start, where scores need them.
     origins: Vec<Option<Tensor<B, 1>>>,
+    /// By parameter: the norms of its inputs, where scores need them.
+    norms: Vec<Option<Vec<f32>>>,
     selector: Box<dyn Select<B>>,
     scorer: Scorer<B>,
     seed: u64,
@@ -96,6 +102,7 @@ impl<B: Selects> Pruner<B> {
             layers,
             masks: parameters.iter().map(|_| None).collect(),
             origins: parameters.iter().map(|_| None).collect(),
+            norms: parameters.iter().map(|_| None).collect(),
             selector: B::selector(settings),
             scorer: scores,
             seed: 0,
@@ -185,13 +192,28 @@ impl<B: Selects> Pruner<B> {
         if self.masks.iter().all(Option::is_none) {
             return network;
         }
-        if self.settings.prune.masks_state() {
-            optimizer.mask_moments(&self.masks);
-        }
+        optimizer.mask(&self.masks, self.settings.prune.masks_state());
         model::map_values::<AB, M>(network, &mut |index, weight| match &self.masks[index] {
             Some(mask) => B::masked(weight, mask),
             None => weight,
         })
+    }
+
+    /// Takes the norms of the inputs of `network`'s linear layers over all `batches` of tokens `[batch, length]`; they multiply
+    /// the scores of the next choices. Waits for the device.
+    pub fn calibrate<M: Network<B>>(
+        &mut self,
+        network: &M,
+        batches: impl IntoIterator<Item = Tensor<B, 2, Int>>,
+    ) -> Result<(), LabError> {
+        let norms = inputs::watch(Combining::All, || {
+            for tokens in batches {
+                drop(network.logits(tokens, 0.0));
+            }
+            Ok(())
+        })?;
+        self.norms = model::ids(network).iter().map(|id| norms.get(id).cloned()).collect();
+        Ok(())
     }
 
     /// Chooses new masks for `sparsity`; [`apply`](Self::apply) applies them.
@@ -209,13 +231,15 @@ impl<B: Selects> Pruner<B> {
         let seed = rng::derived_seed(self.seed, "threshold choice", &[self.choices]);
         let inputs = self.layers.iter().zip(&self.names);
         let inputs = inputs.map(|(&index, (name, _))| self.inputs(name, index, values[index].clone(), optimizer));
+        let inputs = inputs.collect::<Result<_, _>>()?;
         let settings = self.settings.clone();
-        let mut layers = Layers::new(&settings, inputs.collect()).scored_by(self.scorer);
+        let mut layers = Layers::new(&settings, inputs).scored_by(self.scorer);
         if self.spent.is_some() {
             layers.measure();
         }
         let choices = match settings.prune_pattern.counts() {
             Some([_, size]) => pattern::select(&mut layers, &self.inputs, kept_of(size, sparsity), size)?,
+            None if settings.prune.by_output() => outputs::select(&mut layers, &self.inputs, sparsity)?,
             None => self.selector.select(&mut layers, &Goal { groups: &groups, seed })?,
         };
         let scoring = layers.scoring();
@@ -241,17 +265,40 @@ impl<B: Selects> Pruner<B> {
         }
     }
 
-    /// Inputs of the scores of parameter `index`.
-    fn inputs(&self, name: &str, index: usize, weights: Tensor<B, 1>, optimizer: &AdamW<B>) -> Inputs<B> {
+    /// Inputs of the scores of parameter `index`. An error if they need the norms of inputs that no layer has seen.
+    fn inputs(
+        &self,
+        name: &str,
+        index: usize,
+        weights: Tensor<B, 1>,
+        optimizer: &AdamW<B>,
+    ) -> Result<Inputs<B>, LabError> {
         let moments = optimizer.state(index).map(|state| Moments {
             first: state.moment_1.clone(),
             second: state.moment_2.clone(),
             bias_correction_1: optimizer.bias_correction_1(),
         });
         // In a group, a weight of score 0 must not lose to one that is pruned.
-        let needs_mask = self.settings.prune.has_negative_scores() || self.settings.prune_pattern != PrunePattern::None;
+        let Prune { prune, prune_pattern, .. } = self.settings;
+        let needs_mask = prune.has_negative_scores() || prune.by_output() || prune_pattern != PrunePattern::None;
         let mask = self.masks[index].clone().filter(|_| needs_mask);
-        Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask }
+        let weights = if prune.by_output() { self.scaled(name, index, weights)? } else { weights };
+        Ok(Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask })
+    }
+
+    /// `weights` of parameter `index` times the norms of their inputs.
+    fn scaled(&self, name: &str, index: usize, weights: Tensor<B, 1>) -> Result<Tensor<B, 1>, LabError> {
+        let Some(norms) = self.norms.get(index).and_then(Option::as_deref) else {
+            return Err(LabError::Unsupported(format!(
+                "`prune: {}` needs the inputs of `{name}`, which no linear layer has seen: choose another `prune`, or another \
+                 architecture",
+                self.settings.prune
+            )));
+        };
+        let [numbers] = weights.dims();
+        let shape = [norms.len(), numbers / norms.len().max(1)];
+        let norms = Tensor::<B, 1>::from_floats(norms, &weights.device()).reshape([shape[0], 1]);
+        Ok((weights.reshape(shape) * norms).reshape([numbers]))
     }
 
     /// Takes the chosen masks, and returns the part that they prune.

@@ -1,12 +1,16 @@
 //! `uses: eval`: a network's loss on held-out tokens.
 
+mod compress;
+
 use std::time::Instant;
 
+use burn::backend::Autodiff;
 use sweep_job::{
     Outcome, Progress, Report,
     tasks::{Coverage, Eval, Evaluation, LossMetrics, NetworkMetrics, WorkerMetrics},
 };
 
+use self::compress::{Compressed, compress};
 use super::{Context, Mean, Run, batch_loss, network};
 use crate::{
     LabError,
@@ -44,7 +48,10 @@ impl BackendTask for Job<'_> {
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
         let Self { eval, report } = self;
         let data = Dataset::open(&eval.data)?;
-        let network = network::<B>(&eval.model, &eval.architecture, data.vocab_size, eval.evaluation.seed, device)?;
+        let seed = eval.evaluation.seed;
+        let network = network::<Autodiff<B>>(&eval.model, &eval.architecture, data.vocab_size, seed, device)?;
+        let Compressed { network, sparsity, bytes } =
+            compress::<B>(network, (&eval.compression, eval.evaluation.batch_size), &data, device)?;
         let pass = Pass { settings: &eval.evaluation, tokens: &data.validation, network: &network, device };
         let Evaluated { loss, tokens, timed } = match eval.evaluation.coverage {
             Coverage::Sampled => pass.sampled(report)?,
@@ -57,6 +64,10 @@ impl BackendTask for Job<'_> {
         outcome.set(&LossMetrics::LOSS, loss);
         outcome.set(&LossMetrics::PERPLEXITY, loss.exp());
         outcome.set(&Eval::TOKENS, tokens as f64);
+        outcome.set(&Eval::MEMORY_WEIGHTS, bytes as f64);
+        if let Some(sparsity) = sparsity {
+            outcome.set(&Eval::SPARSITY, sparsity);
+        }
         if let Some(bytes) = data.bytes_per_token {
             outcome.set(&Eval::BITS_PER_BYTE, loss / std::f64::consts::LN_2 / bytes);
         }

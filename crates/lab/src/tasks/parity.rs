@@ -3,7 +3,7 @@
 //! Both get the same weights and batches. Logits, gradients, the losses of a few steps and a mask are compared. Each
 //! block is also compared separately, on the reference's input, so that a difference is located where it arises.
 
-use burn::{backend::Autodiff, tensor::Tensor};
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::{
     Backend, Outcome, Progress,
     tasks::{Computing, NetworkMetrics, Parity, Precision, PruneMethod},
@@ -170,6 +170,11 @@ impl BackendTask for Observe<'_> {
         }
         let mut pruned = Vec::new();
         if prune.prune != PruneMethod::None {
+            if prune.prune.by_output() {
+                let batches: Vec<Batch> = (0..prune.calibration_batches).map(batch).collect::<Result<_, _>>()?;
+                let batches = batches.iter().map(|batch| batch.to_tensors::<B>(device).0);
+                pruner.calibrate(&network.valid(), batches)?;
+            }
             pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.target())?;
             network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);
             let values = infos.iter().zip(model::values(&network));

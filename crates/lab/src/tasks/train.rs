@@ -16,6 +16,7 @@ mod attempts;
 mod checkpoint;
 mod describe;
 mod log_points;
+mod pruning;
 
 use std::{
     path::Path,
@@ -90,6 +91,7 @@ impl BackendTask for Job<'_> {
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
+        let calibration = pruning::calibration(train, &data.train, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);
         let new_trainer = |held_out, random: &Gpt<Autodiff<B>>| Trainer::<B> {
             train,
@@ -98,6 +100,7 @@ impl BackendTask for Job<'_> {
             block_size: dims.block_size,
             batches: Batches::new(&train.training, train.computing.prefetch, data.train.clone(), &dims),
             held_out,
+            calibration: calibration.clone(),
             loss_scale: LossScale::new(train.computing.precision),
             optimizer: AdamW::new(&train.optimizer, &parameters).with_fusing(train.computing.fusion),
             pruner: Pruner::new(&train.prune, &parameters)
@@ -141,9 +144,7 @@ impl BackendTask for Job<'_> {
         let context = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
         let (network, mut outcome, trace) = trainer.run(network, done, &parameters, context)?;
         if let Some(trace) = trace {
-            let path = folders.files.join(TRACE);
-            trace.write(&path).map_err(|source| LabError::Write { path, source })?;
-            outcome.artifacts.insert(Train::TRACE.into(), TRACE.into());
+            keep_trace(&trace, folders, &mut outcome)?;
         }
         if train.training.save {
             hub::save(&network, &folders.files.join(CHECKPOINT))?;
@@ -159,6 +160,14 @@ impl BackendTask for Job<'_> {
         explain_absence(&mut outcome, train, backend);
         Ok(outcome)
     }
+}
+
+/// Writes `trace` as an artifact of `outcome`.
+fn keep_trace(trace: &Trace, folders: &Folders, outcome: &mut Outcome) -> Result<(), LabError> {
+    let path = folders.files.join(TRACE);
+    trace.write(&path).map_err(|source| LabError::Write { path, source })?;
+    outcome.artifacts.insert(Train::TRACE.into(), TRACE.into());
+    Ok(())
 }
 
 /// Adds a note if the step of the ablation prunes and the training does not.
@@ -217,6 +226,8 @@ struct Trainer<'a, B: Compute> {
     block_size: usize,
     batches: Batches,
     held_out: Vec<Batch>,
+    /// Batches whose inputs of layers decide what is pruned; none if they do not.
+    calibration: Vec<Batch>,
     /// The factor of the loss in half precision.
     loss_scale: Option<LossScale>,
     optimizer: AdamW<B>,
@@ -294,6 +305,7 @@ impl<B: Compute> Trainer<'_, B> {
             }
         }
         let held_out_loss = self.conclude(&network, held_out_loss, &measurements, report)?;
+        let network = self.optimizer.averaged::<Autodiff<B>, _>(network);
         let time = start.elapsed();
         attempts.sign(end, time);
         let work = earlier_work.and(end, time, measurements.first_step);
@@ -389,20 +401,7 @@ impl<B: Compute> Trainer<'_, B> {
             None => network,
         };
 
-        if !prune.updates_at(iter, training.iters) {
-            return Ok(network);
-        }
-        sync::<B>(self.device)?;
-        let start = Instant::now();
-        let target = prune.target_at(iter, training.iters);
-        let sparsity = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
-        let end = Instant::now();
-        self.prune_time += end - start;
-        if let Some(trace) = self.breakdown.trace() {
-            trace.span("prune", start, end, end, false);
-        }
-        self.curves.push("sparsity", Unit::Fraction, iter as u64 + 1, sparsity);
-        self.mask(network)
+        if prune.updates_at(iter, training.iters) { self.prune(network, iter) } else { Ok(network) }
     }
 
     /// The network after the optimizer's step with `gradients`, and masked.
@@ -424,12 +423,6 @@ impl<B: Compute> Trainer<'_, B> {
             let factor = norm.and_then(|norm| optim::clip_factor(norm, grad_clip));
             pruner.step::<Autodiff<B>, _>(network, gradients, adam, rate, factor)
         })
-    }
-
-    /// Sets pruned weights to 0.
-    fn mask(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
-        let Self { optimizer, pruner, breakdown, device, .. } = self;
-        breakdown.time::<B, _>(Part::Masking, device, || pruner.apply::<Autodiff<B>, _>(network, optimizer))
     }
 
     /// Begins to measure the time of the parts, if requested.
@@ -486,6 +479,7 @@ impl<B: Compute> Trainer<'_, B> {
     }
 
     fn evaluate(&mut self, network: &Gpt<Autodiff<B>>, done: usize) -> Result<f64, LabError> {
+        let network = self.optimizer.averaged::<Autodiff<B>, _>(network.clone());
         let loss = mean_loss::<B, _>(&network.valid(), &self.held_out, self.device)?;
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, format!("at iteration {done}")));

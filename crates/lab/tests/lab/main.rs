@@ -5,6 +5,7 @@
 mod backend;
 mod benches;
 mod common;
+mod compression;
 mod computing;
 mod data;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
@@ -23,6 +24,7 @@ mod prune;
 mod reads;
 mod resume;
 mod state;
+mod steps;
 mod tokenize;
 mod train;
 mod transformers;

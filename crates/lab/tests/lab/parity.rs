@@ -35,7 +35,9 @@ fn cases() -> Vec<Value> {
         }
         cases.push(json!({"fusion": fusion, "precision": "mixed", "ablation": "16"}));
         for prune in PruneMethod::ALL.iter().filter(|method| **method != PruneMethod::None) {
-            cases.push(json!({"fusion": fusion, "prune": prune.word()}));
+            // The output layer is no linear layer, whose inputs are seen.
+            let head = if prune.by_output() { json!({"prune_tied_head": false}) } else { json!({}) };
+            cases.push(merged(json!({"fusion": fusion, "prune": prune.word()}), &head));
         }
     }
     cases

@@ -17,7 +17,7 @@ use sweep_job::{
 use sweep_lab::{
     model::{self, Cache, Gpt, GptDims, Network, cross_entropy, hub},
     optim::{
-        AdamW,
+        AdamW, Gradients,
         gradient::{Dropout, Forward},
     },
 };
@@ -40,7 +40,7 @@ fn flat<const D: usize>(tensor: Tensor<Inner, D>) -> Vec<f32> {
     host(tensor.reshape([numbers]))
 }
 
-fn values(network: &Gpt<Train>) -> Vec<Vec<f32>> {
+pub(crate) fn values(network: &Gpt<Train>) -> Vec<Vec<f32>> {
     model::values(network).into_iter().map(host).collect()
 }
 
@@ -84,15 +84,15 @@ fn a_llama_of_transformers() {
 }
 
 #[derive(Deserialize)]
-struct Case {
-    with: Value,
+pub(crate) struct Case {
+    pub(crate) with: Value,
     losses: Vec<f64>,
     /// Norm and projection of each parameter's gradient.
     gradients: BTreeMap<String, [f64; 2]>,
 }
 
 /// `numbers` of the script.
-fn numbers(name: &str, count: usize) -> Vec<f64> {
+pub(crate) fn numbers(name: &str, count: usize) -> Vec<f64> {
     let letters = name.bytes().enumerate().map(|(index, letter)| (index + 1) * usize::from(letter));
     let phase = letters.sum::<usize>() as f64;
     (1..=count)
@@ -106,7 +106,7 @@ fn dims(given: Value) -> GptDims {
 }
 
 /// A network with the numbers of the script.
-fn formula(with: &Value) -> Gpt<Train> {
+pub(crate) fn formula(with: &Value) -> Gpt<Train> {
     let size = json!({"n_layer": 2, "n_head": 4, "d_model": 32, "block_size": 12});
     #[expect(clippy::cast_possible_truncation, reason = "weights are in single precision")]
     let weights = |info: &model::ParamInfo| {
@@ -117,7 +117,7 @@ fn formula(with: &Value) -> Gpt<Train> {
     Gpt::with_values(dims(merged(size, with)), &FlexDevice, |info| Ok(weights(info))).unwrap()
 }
 
-fn tokens(shift: i32) -> Tensor<Flex, 2, Int> {
+pub(crate) fn tokens(shift: i32) -> Tensor<Flex, 2, Int> {
     let ids: Vec<i32> = (0..24).map(|index| ((index * index + 7 * index) % 40 + shift) % 40).collect();
     Tensor::from_data(TensorData::new(ids, [2, 12]), &FlexDevice)
 }
@@ -126,7 +126,7 @@ fn forward(network: &Gpt<Train>, computing: &Computing) -> Forward<Flex> {
     Forward::new(network, tokens(0), tokens(3), computing, Dropout { p: 0.0, seed: 0, at: [0, 0] })
 }
 
-fn cases() -> BTreeMap<String, Case> {
+pub(crate) fn cases() -> BTreeMap<String, Case> {
     serde_json::from_str(&std::fs::read_to_string(golden("parts.json")).unwrap()).unwrap()
 }
 
@@ -152,12 +152,7 @@ fn each_part_alone_and_each_taken_back() {
     }
 }
 
-fn compare(
-    name: &str,
-    infos: &[model::ParamInfo],
-    found: &sweep_lab::optim::Gradients<Inner>,
-    expected: &BTreeMap<String, [f64; 2]>,
-) {
+fn compare(name: &str, infos: &[model::ParamInfo], found: &Gradients<Inner>, expected: &BTreeMap<String, [f64; 2]>) {
     let names: Vec<&String> = infos.iter().map(|info| &info.name).collect();
     assert_eq!(names.len(), expected.len(), "{name}");
     for (info, gradient) in infos.iter().zip(found) {
@@ -396,6 +391,17 @@ struct Changes {
     changes: BTreeMap<String, [f64; 2]>,
 }
 
+/// The gradients that the vectors of optimizers are given in step `step`.
+pub(crate) fn given_gradients(infos: &[model::ParamInfo], step: usize) -> Gradients<Inner> {
+    #[expect(clippy::cast_possible_truncation, reason = "gradients are in single precision")]
+    let gradient = |info: &model::ParamInfo| {
+        let numbers = numbers(&format!("{}.{step}", info.name), info.len());
+        let numbers: Vec<f32> = numbers.into_iter().map(|number| (0.1 * number) as f32).collect();
+        Some(Tensor::<Inner, 1>::from_floats(&numbers[..], &FlexDevice))
+    };
+    infos.iter().map(gradient).collect()
+}
+
 #[test]
 fn steps_of_lion_sgd_and_muon() {
     let cases: BTreeMap<String, Changes> =
@@ -411,24 +417,29 @@ fn steps_of_lion_sgd_and_muon() {
         let mut optimizer = AdamW::<Inner>::new(&settings, &infos);
         let mut stepped = network;
         for step in 0..4 {
-            #[expect(clippy::cast_possible_truncation, reason = "gradients are in single precision")]
-            let gradient = |info: &model::ParamInfo| {
-                let numbers = numbers(&format!("{}.{step}", info.name), info.len());
-                let numbers: Vec<f32> = numbers.into_iter().map(|number| (0.1 * number) as f32).collect();
-                Some(Tensor::<Inner, 1>::from_floats(&numbers[..], &FlexDevice))
-            };
-            let gradients = infos.iter().map(gradient).collect();
-            stepped = optimizer.step::<Train, _>(stepped, gradients, 0.02);
+            stepped = optimizer.step::<Train, _>(stepped, given_gradients(&infos, step), 0.02);
         }
-        for ((info, before), after) in infos.iter().zip(&before).zip(values(&stepped)) {
-            let change: Vec<f64> = before.iter().zip(&after).map(|(b, a)| f64::from(*a) - f64::from(*b)).collect();
-            let norm = change.iter().map(|number| number * number).sum::<f64>().sqrt();
-            let projection: f64 = change.iter().zip(numbers("projection", change.len())).map(|(a, b)| a * b).sum();
-            let [expected_norm, expected_projection] = changes[&info.name];
-            for (found, expected) in [(norm, expected_norm), (projection, expected_projection)] {
-                let error = (found - expected).abs() / expected_norm;
-                assert!(error < CHANGE_LIMIT, "{name}: {}: {found}, not {expected}: {error:.1e}", info.name);
-            }
+        compare_changes(&name, &infos, [&before, &values(&stepped)], &changes, CHANGE_LIMIT);
+    }
+}
+
+/// The changes of all parameters between two sets of weights are `expected`: norms and projections, to `limit` of the norm.
+pub(crate) fn compare_changes(
+    name: &str,
+    infos: &[model::ParamInfo],
+    [before, after]: [&[Vec<f32>]; 2],
+    expected: &BTreeMap<String, [f64; 2]>,
+    limit: f64,
+) {
+    assert_eq!((infos.len(), infos.len()), (before.len(), expected.len()), "{name}");
+    for ((info, before), after) in infos.iter().zip(before).zip(after) {
+        let change: Vec<f64> = before.iter().zip(after).map(|(b, a)| f64::from(*a) - f64::from(*b)).collect();
+        let norm = change.iter().map(|number| number * number).sum::<f64>().sqrt();
+        let projection: f64 = change.iter().zip(numbers("projection", change.len())).map(|(a, b)| a * b).sum();
+        let [expected_norm, expected_projection] = expected[&info.name];
+        for (found, expected) in [(norm, expected_norm), (projection, expected_projection)] {
+            let error = (found - expected).abs() / expected_norm;
+            assert!(error < limit, "{name}: {}: {found}, not {expected}: {error:.1e}", info.name);
         }
     }
 }

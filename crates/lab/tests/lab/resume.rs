@@ -66,6 +66,11 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"ablation": "V15", "coupling_start": "steady"}),
         json!({"optimizer": "lion", "lr_schedule": "linear", "norm": "rmsnorm", "position": "rope", "kv_heads": 1}),
         json!({"optimizer": "muon", "lr_schedule": "wsd", "prune": "magnitude", "glu": true, "tie": false}),
+        json!({"optimizer": "adafactor", "prune": "bitter1", "attention": "mla"}),
+        json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "magnitude", "precision": "mixed"}),
+        json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "bitter2", "grad_accumulation": 2}),
+        json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
+        json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
         json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
     ] {
         let whole = tempfile::tempdir().unwrap();

@@ -189,6 +189,23 @@ fn parts_that_do_not_fit_are_conflicts() {
             vec![("prune", word("bitter3")), ("optimizer", word("lion"))],
             "the scores of `prune: bitter3` need Adam's moments, which `optimizer: lion` does not have",
         ),
+        (
+            vec![("optimizer", word("schedulefree"))],
+            "`optimizer: schedulefree` replaces the schedule, but `lr_schedule` is `cosine`; write `lr_schedule: constant`",
+        ),
+        (
+            vec![("optimizer", word("schedulefree")), ("lr_schedule", word("constant")), ("beta_1", Value::Float(0.0))],
+            "`optimizer: schedulefree` divides by `beta_1`, which is 0",
+        ),
+        (vec![("optimizer", word("adafactor")), ("epsilon", Value::Float(0.1))], "`epsilon` has no effect here"),
+        (
+            vec![("adafactor_clip", Value::Float(2.0))],
+            "`adafactor_clip` has no effect here; write `optimizer: adafactor`",
+        ),
+        (
+            vec![("prune", word("bitter7")), ("optimizer", word("adafactor"))],
+            "the scores of `prune: bitter7` need Adam's moments, which `optimizer: adafactor` does not have",
+        ),
     ] {
         let found = messages(&given);
         assert!(found.len() == 1 && found[0].contains(expected), "{given:?}: {found:?}");
@@ -197,6 +214,13 @@ fn parts_that_do_not_fit_are_conflicts() {
         vec![("prune", word("magnitude")), ("optimizer", word("muon"))],
         vec![("prune", word("movement")), ("optimizer", word("sgd"))],
         vec![("prune", word("bitter1")), ("optimizer", word("lion"))],
+        vec![("prune", word("wanda")), ("optimizer", word("adafactor")), ("adafactor_decay", Value::Float(0.5))],
+        vec![
+            ("optimizer", word("schedulefree")),
+            ("lr_schedule", word("constant")),
+            ("beta_2", Value::Float(0.99)),
+            ("prune", word("bitter2")),
+        ],
         vec![("precision", word("bf16")), ("norm", word("rmsnorm")), ("position", word("rope"))],
     ] {
         assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");

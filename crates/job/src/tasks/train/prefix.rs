@@ -34,7 +34,10 @@ pub(super) fn acts_from(train: &Train) -> BTreeMap<String, u64> {
 
 /// In the prefix, `lr_decay` may become its default, with which the learning rate may fall earlier.
 fn schedule(optimizer: &Optimizer, iters: usize, late: &mut impl FnMut(&[&str], u64)) {
-    late(&["lr_schedule"], optimizer.warmup_iters as u64);
+    // The default of `lr_schedule` conflicts with Schedule-Free.
+    if optimizer.optimizer != OptimizerKind::ScheduleFree {
+        late(&["lr_schedule"], optimizer.warmup_iters as u64);
+    }
     let by_default = Optimizer { lr_decay: Optimizer::default().lr_decay, ..optimizer.clone() };
     let decay_start = optimizer.decay_start(iters).min(by_default.decay_start(iters));
     late(&["min_lr_ratio"], if optimizer.lr_schedule == LrSchedule::Constant { NEVER } else { decay_start as u64 });
@@ -110,6 +113,8 @@ mod tests {
         assert_eq!(from(&wsd(0.1), "lr_decay"), Some(160), "by default the learning rate falls from 160 on");
         assert_eq!(from(&wsd(0.1), "lr_schedule"), Some(20));
         assert_eq!(from(&[("lr_schedule", text("constant"))], "min_lr_ratio"), Some(NEVER));
+        let free = [("lr_schedule", text("constant")), ("optimizer", text("schedulefree"))];
+        assert_eq!(from(&free, "lr_schedule"), None, "a prefix with another schedule would conflict");
         let spam = |reference| [("optimizer", text("adamwspam")), ("spam_reference", Value::Bool(reference))];
         assert_eq!((from(&spam(false), "spam_interval"), from(&spam(false), "spam_theta")), (Some(999), Some(20)));
         assert_eq!(from(&spam(true), "spam_interval"), None, "the reference counts in another way");

@@ -18,7 +18,10 @@ use crate::{
     LabError,
     backend::Compute,
     device::read::host,
-    model::{self, Linear, cross_entropy, inputs},
+    model::{
+        self, Linear, cross_entropy,
+        inputs::{self, Combining},
+    },
     ops::{Ops, plain::dropout},
     optim::{
         AdamW, Gradients, StepContext,
@@ -272,7 +275,7 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
 
     fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError> {
         let network = self.network.valid();
-        let norms = inputs::watch(|| {
+        let norms = inputs::watch(Combining::Largest, || {
             for places in self.calibration.iter().take(batches) {
                 let (x, _) = self.points.tensors::<B>(places, &self.device);
                 drop(network.logits(x, 0.0));

@@ -14,7 +14,10 @@ use crate::{
     backend::Compute,
     data::{Batch, Dataset},
     device::read::number,
-    model::{self, Gpt, Network, Role, inputs},
+    model::{
+        self, Gpt, Network, Role,
+        inputs::{self, Combining},
+    },
     optim::{
         Gradients,
         gradient::{Dropout, Forward, LossScale, Requested, check_precision},
@@ -165,7 +168,7 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
 
     fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError> {
         let network = self.network.valid();
-        let norms = inputs::watch(|| {
+        let norms = inputs::watch(Combining::Largest, || {
             for batch in self.calibration.iter().take(batches) {
                 let (tokens, targets) = batch.to_tensors::<B>(&self.device);
                 number(network.loss(tokens, targets, 0.0))?;
