@@ -4,8 +4,8 @@
     scripts/figures-alike.py [SWEEP] [--keep FOLDER]     SWEEP: the program; default: target/release/sweep
 
 Chromium draws the page (as on paper, where figures are drawings) and the SVG, `pdftoppm` (Debian: poppler-utils) the PDF; Pillow
-compares them with the PNG. Two forms are alike if no area of 8 by 8 units of the figure differs in its mean color by more than a
-quarter: other fonts and other smoothing of edges stay below it, a line, a dot or a word that is missing does not. `--keep` writes the
+compares them with the SVG, at two pixels for a unit. A pixel differs if no pixel within three units has its color or a lighter and a
+darker one: other fonts and other smoothing of edges do not count, a line, a dot or a word that is missing does. `--keep` writes the
 pictures and the study to a folder. The exit code is 1 if two forms differ. The environment variable CHROMIUM names the browser.
 """
 import argparse
@@ -28,7 +28,7 @@ NEAR = 6
 #: Difference of a color that smoothing of edges explains, of 255.
 TOLERANCE = 24
 #: Most pixels that differ in forms that are alike.
-LIMIT = 60
+LIMIT = 10
 
 PROGRAM = """\
 import json, os
@@ -151,12 +151,12 @@ def compare(folder):
             if pdf.exists():
                 run(["pdftoppm", "-png", "-singlefile", "-scale-to-x", 2 * size[0], "-scale-to-y", 2 * size[1], pdf, folder / f"{name}-pdf"], folder)
                 pictures["PDF"] = Image.open(folder / f"{name}-pdf.png")
-            means = {form: areas(picture, size) for form, picture in pictures.items()}
-            found = {form: difference(means["SVG"], mean) for form, mean in means.items() if form != "SVG"}
+            shown = {words: picture.convert("RGB").resize((2 * size[0], 2 * size[1])) for words, picture in pictures.items()}
+            found = {words: difference(shown["SVG"], picture) for words, picture in shown.items() if words != "SVG"}
             worst = max(found.values())
             code = code or int(worst > LIMIT)
-            words = ", ".join(f"{form} {value}" for form, value in found.items())
-            print(f"{'differs' if worst > LIMIT else 'alike'}: {name}, {size[0]} x {size[1]}: difference from the SVG, of 255: {words}")
+            counts = ", ".join(f"{words} {count}" for words, count in found.items())
+            print(f"{'differs' if worst > LIMIT else 'alike'}: {name}: pixels that differ from the SVG: {counts}", flush=True)
     finally:
         browser.close()
     return code
