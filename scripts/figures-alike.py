@@ -4,27 +4,31 @@
     scripts/figures-alike.py [SWEEP] [--keep FOLDER]     SWEEP: the program; default: target/release/sweep
 
 Chromium draws the page (as on paper, where figures are drawings) and the SVG, `pdftoppm` (Debian: poppler-utils) the PDF; Pillow
-compares them with the PNG. Two forms are alike if no area of 8 by 8 units of the figure differs in its mean color by more than a
-quarter: other fonts and other smoothing of edges stay below it, a line, a dot or a word that is missing does not. `--keep` writes the
+compares them with the SVG, at two pixels for a unit. A pixel differs if no pixel within three units has its color or a lighter and a
+darker one: other fonts and other smoothing of edges do not count, a line, a dot or a word that is missing does. `--keep` writes the
 pictures and the study to a folder. The exit code is 1 if two forms differ. The environment variable CHROMIUM names the browser.
 """
 import argparse
-import os
+import base64
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 
-from PIL import Image, ImageChops
+from PIL import Image, ImageChops, ImageFilter
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "crates/engine/benches/page"))
 from browser import Browser  # noqa: E402
 
-#: Side of an area in units of the SVG, and the largest difference of its mean color, of 255.
-AREA, LIMIT = 8, 64
+#: Pixels at which the same part of a figure may lie in another form, at two pixels for a unit of the drawing.
+NEAR = 6
+#: Difference of a color that smoothing of edges explains, of 255.
+TOLERANCE = 24
+#: Most pixels that differ in forms that are alike.
+LIMIT = 10
 
 PROGRAM = """\
 import json, os
@@ -81,31 +85,26 @@ def run(command, folder):
         sys.exit(f"{command[0]} has failed: {ended.stderr or ended.stdout}")
 
 
-def areas(picture, size):
-    """A picture as mean colors of areas."""
-    across = (max(1, size[0] // AREA), max(1, size[1] // AREA))
-    return picture.convert("RGB").resize(size, Image.Resampling.BOX).resize(across, Image.Resampling.BOX)
+def unexplained(one, other):
+    """Counts the pixels of a picture that are darker, lighter or more colorful than all pixels near them in another one."""
+    lowest = highest = other
+    for _ in range(NEAR):
+        lowest, highest = lowest.filter(ImageFilter.MinFilter(3)), highest.filter(ImageFilter.MaxFilter(3))
+    beyond = ImageChops.lighter(ImageChops.subtract(lowest, one), ImageChops.subtract(one, highest))
+    red, green, blue = beyond.split()
+    counts = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
+    return sum(counts[TOLERANCE + 1 :])
 
 
 def difference(one, other):
-    """The largest difference of two areas in the same place, or its neighbor: other fonts move words by a few units."""
-    largest, width, height = 0, *one.size
-    first, second = one.load(), other.load()
-    for y in range(height):
-        for x in range(width):
-            near = [(x + dx, y + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if 0 <= x + dx < width and 0 <= y + dy < height]
-            for here, there in ((first, second), (second, first)):
-                best = min(max(abs(a - b) for a, b in zip(here[x, y], there[place])) for place in near)
-                largest = max(largest, best)
-    return largest
+    """The number of pixels in which two pictures differ, in the worse direction."""
+    return max(unexplained(one, other), unexplained(other, one))
 
 
 def form(browser, script, path):
     """Writes a picture of an element at twice its size; a script gives its box."""
     box = browser.eval(script)
     clip = {**box, "scale": 2}
-    import base64
-
     shot = browser.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
     path.write_bytes(base64.b64decode(shot["data"]))
     return round(box["width"]), round(box["height"])
@@ -152,12 +151,12 @@ def compare(folder):
             if pdf.exists():
                 run(["pdftoppm", "-png", "-singlefile", "-scale-to-x", 2 * size[0], "-scale-to-y", 2 * size[1], pdf, folder / f"{name}-pdf"], folder)
                 pictures["PDF"] = Image.open(folder / f"{name}-pdf.png")
-            means = {form: areas(picture, size) for form, picture in pictures.items()}
-            found = {form: difference(means["SVG"], mean) for form, mean in means.items() if form != "SVG"}
+            shown = {words: picture.convert("RGB").resize((2 * size[0], 2 * size[1])) for words, picture in pictures.items()}
+            found = {words: difference(shown["SVG"], picture) for words, picture in shown.items() if words != "SVG"}
             worst = max(found.values())
             code = code or int(worst > LIMIT)
-            words = ", ".join(f"{form} {value}" for form, value in found.items())
-            print(f"{'differs' if worst > LIMIT else 'alike'}: {name}, {size[0]} x {size[1]}: difference from the SVG, of 255: {words}")
+            counts = ", ".join(f"{words} {count}" for words, count in found.items())
+            print(f"{'differs' if worst > LIMIT else 'alike'}: {name}: pixels that differ from the SVG: {counts}", flush=True)
     finally:
         browser.close()
     return code

@@ -107,19 +107,20 @@ class Browser:
         """Begins to load a page."""
         self.call("Page.navigate", url=url)
 
-    def until(self, expression: str) -> None:
-        """Waits until an expression holds."""
+    def until(self, expression: str, patience: float = PATIENCE) -> None:
+        """Waits until an expression holds, for so many seconds at most."""
         begun = time.monotonic()
         while True:
             try:
                 if self.eval(f"Boolean({expression})"):
                     return
             except NotEnded:
-                raise
+                if time.monotonic() - begun > patience:
+                    raise
             except RuntimeError:
                 # The page is being left.
                 pass
-            if time.monotonic() - begun > PATIENCE:
+            if time.monotonic() - begun > patience:
                 raise NotEnded(f"waited in vain until {expression}")
             time.sleep(0.02)
 

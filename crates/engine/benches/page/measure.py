@@ -32,8 +32,8 @@ from stores import Size, mlflow, sweep, trackio
 
 NAMES = ["sweep", "mlflow", "trackio"]
 COLUMNS = ["paint", "list", "curves", "filter", "sort", "brush", "zoom", "server MB", "tab MB"]
-#: Seconds in which a server must answer.
-START = 120
+#: Seconds in which a server must answer, and show a page for the first time.
+START = 300
 
 
 class Server:
@@ -122,7 +122,7 @@ def set_value(selector: str, value: str) -> str:
 def again(browser: Browser, url: str, expression: str) -> None:
     """Opens a page a second time, as on most visits: its server has started all parts, and the browser has the page's files."""
     browser.open(url)
-    browser.until(expression)
+    browser.until(expression, START)
     browser.open("about:blank")
     browser.open(url)
 

@@ -82,6 +82,8 @@ pub(super) fn push_all(
     };
     let there = remote.keys()?;
     let known = keys.len();
+    let notes = store.all_notes();
+    let noted = keys.iter().filter(|key| there.binary_search(key).is_ok() && notes.contains_key(key)).count();
     keys.retain(|key| there.binary_search(key).is_err());
     for key in &keys {
         remote.push(store, *key)?;
@@ -91,6 +93,12 @@ pub(super) fn push_all(
     let unsigned = keys.iter().filter(|key| remote.signs(store, **key) == Some(false)).count();
     if unsigned > 0 {
         say(format_args!("note: {} not signed, because made elsewhere", count(unsigned, "record")));
+    }
+    if noted > 0 {
+        say(format_args!(
+            "note: {} there already with the tags and notes of the time of its push; `sweep cache export` carries later ones",
+            count(noted, "record")
+        ));
     }
     if format.is_json() {
         answer(&json!({ "pushed": keys.len(), "known": known, "unsigned": unsigned }), Vec::new())?;

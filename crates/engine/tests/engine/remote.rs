@@ -180,6 +180,10 @@ fn notes_are_pushed_and_pulled_with_their_records() {
         let ended = server.sweep(&second, &[&["cache", "pull"], &REMOTE[..]].concat());
         assert_eq!((ended.code, notes(&second)), (Some(0), own), "{}", ended.stderr);
     }
+    // A later note does not follow its record, and the command says so.
+    assert!(!pushed.stderr.contains("tags and notes"), "{}", pushed.stderr);
+    let pushed = server.sweep(&first, &[&["cache", "push"], &REMOTE[..]].concat());
+    assert!(pushed.stderr.contains("note: 1 record there already with the tags and notes"), "{}", pushed.stderr);
 }
 
 #[test]

@@ -424,7 +424,9 @@ mod tests {
     #[test]
     fn letters_of_another_size_are_the_same_figure() {
         let figure = |size: &str, x: &str| {
-            let svg = format!("<svg><text x=\"{x}\" font-size=\"{size}\" fill=\"#222222\">\nLoss\n</text><line x1=\"{x}\"/></svg>");
+            let svg = format!(
+                "<svg><text x=\"{x}\" font-size=\"{size}\" fill=\"#222222\">\nLoss\n</text><line x1=\"{x}\"/></svg>"
+            );
             results_in(Path::new("figures/loss.svg"), svg)
         };
         assert_eq!(figure("10.483870967741936", "14"), figure("13", "14"));
