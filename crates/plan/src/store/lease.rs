@@ -219,9 +219,7 @@ impl Lease {
             match look(&path) {
                 Some(holder) if holder.is_alive(&me, now) => return Ok(None),
                 Some(holder) if planted!(LeaseWithoutHeir) => {
-                    if look(&path).is_some_and(|found| found.is(&holder)) {
-                        let _ = fs::remove_file(&path);
-                    }
+                    let _ = look(&path).filter(|found| found.is(&holder)).map(|_| fs::remove_file(&path));
                 }
                 Some(holder) => {
                     let Some(heir) = Heir::of(&path, &holder, &presence, now)? else { return Ok(None) };
@@ -396,10 +394,6 @@ fn hinted_now() -> SystemTime {
 
 /// Touches a file from now on, until it is dropped.
 fn keep_alive(file: &Arc<File>) {
-    #[cfg(feature = "simulate")]
-    if fs::keep_alive(file) {
-        return;
-    }
     static FILES: LazyLock<Mutex<Vec<Weak<File>>>> = LazyLock::new(|| {
         // A process that cannot have another thread has other worries.
         let _ = thread::Builder::new().name("leases".into()).spawn(|| {
@@ -418,6 +412,10 @@ fn keep_alive(file: &Arc<File>) {
         });
         Mutex::default()
     });
+    #[cfg(feature = "simulate")]
+    if fs::keep_alive(file) {
+        return;
+    }
     FILES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(file));
 }
 
