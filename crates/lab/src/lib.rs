@@ -35,10 +35,10 @@ pub mod prune;
 pub mod tasks;
 
 pub use backend::probe::probe;
+pub use burn;
 pub use error::{DataError, HubError, LabError, StateError};
 pub use files::Folders;
 pub use papers::pairs::ranks::main as rank;
-pub use burn;
 pub use sweep_cpu_kernels::{rng, selection};
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
 

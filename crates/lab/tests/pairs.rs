@@ -147,7 +147,8 @@ fn every_way_gives_the_output_of_the_one_that_is_right() {
         }
         tasks.push(task);
     }
-    let declared: Vec<&str> = Task::all().iter().map(|info| info.name).filter(|name| name.starts_with("pair/")).collect();
+    let declared: Vec<&str> =
+        Task::all().iter().map(|info| info.name).filter(|name| name.starts_with("pair/")).collect();
     tasks.sort_unstable();
     tasks.dedup();
     let mut sorted = declared.clone();

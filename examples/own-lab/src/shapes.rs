@@ -10,7 +10,8 @@ use sweep::{
             loss::CrossEntropyLossConfig,
         },
         tensor::{
-            Distribution, ElementConversion as _, Int, Tensor, TensorData, activation::relu,
+            Distribution, ElementConversion as _, Int, Tensor, TensorData,
+            activation::relu,
             backend::{AutodiffBackend, Backend},
         },
     },

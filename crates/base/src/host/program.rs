@@ -17,7 +17,9 @@ pub fn program_digest() -> &'static str {
             Ok(hasher.finalize().to_hex().to_string())
         };
         digest().unwrap_or_else(|error| {
-            tracing::warn!("the program's file cannot be read, so results of its own tasks are not found again: {error}");
+            tracing::warn!(
+                "the program's file cannot be read, so results of its own tasks are not found again: {error}"
+            );
             format!("unknown {} {:?}", std::process::id(), std::time::SystemTime::now())
         })
     });

@@ -39,8 +39,8 @@ pub use self::{
         Adaptive, AdoptPolicy, Aggregate, Analysis, AnalysisKind, Bound, Citation, Claim, Compare, ComparedValues,
         Comparison, Confirm, CurveRead, CurveTable, Effects, Expectation, Extent, Family, Figure, Fit, GpuMemory,
         Interactions, Items, KeptStates, Least, MetricRule, MetricTraits, Metrics, Missing, Need, Notify, Occasion,
-        OfStep, Order, PaperRow, Policy, Profile, Racing, ReadOff, Replication, ResourceCount, Resources, Rules, Rungs, Search,
-        Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
+        OfStep, Order, PaperRow, Policy, Profile, Racing, ReadOff, Replication, ResourceCount, Resources, Rules, Rungs,
+        Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},
     },
     matrix::{
@@ -344,7 +344,8 @@ impl Recipe {
         let names =
             names.chain(decided.chain(self.rules.iter().map(|rule| &rule.name)).map(|name| name.value.as_str()));
         let is_read = |name: &&str| self.read_off().any(|(read, _)| read == *name);
-        let names = names.filter(|name| !is_read(name)).chain(self.read_off().map(|(_, read)| read.curve.value.as_str()));
+        let names =
+            names.filter(|name| !is_read(name)).chain(self.read_off().map(|(_, read)| read.curve.value.as_str()));
         // The step of a series' best value is a metric, too.
         names.flat_map(|name| [Some(name), name.strip_suffix(".step")]).flatten().map(str::to_owned).collect()
     }

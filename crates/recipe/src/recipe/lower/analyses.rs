@@ -201,7 +201,8 @@ impl Lower<'_> {
     pub(super) fn curve_read(&mut self, node: &Node, key: &str, given: [&Given<'_, f64>; 3]) -> Option<CurveRead> {
         let [target, area, at] = given;
         let help = "write a number of steps above 0";
-        let steps = [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "no number of steps", help));
+        let steps =
+            [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "no number of steps", help));
         let reads = [
             (target, target.value.map(CurveRead::Target)),
             (area, steps[0].map(CurveRead::Area)),

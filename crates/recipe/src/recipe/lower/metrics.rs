@@ -180,7 +180,8 @@ impl Lower<'_> {
         for entry in self.entries(node, "`metrics`") {
             let name = &entry.key;
             let open = steps.is_empty() || steps.iter().any(|step| step.task.open_metrics);
-            let is_read = matches!(&entry.value.kind, NodeKind::Map(keys) if keys.iter().any(|key| key.key.value == "read"));
+            let is_read =
+                matches!(&entry.value.kind, NodeKind::Map(keys) if keys.iter().any(|key| key.key.value == "read"));
             if !is_read && !open && !steps.iter().any(|step| step.task.metric(&name.value).is_some()) {
                 let names = steps.iter().flat_map(|step| step.task.metrics()).map(|metric| metric.name);
                 let help = suggest(&name.value, "metrics", names).unwrap_or_default();
@@ -341,8 +342,7 @@ fn traits_read(
             depends_on_load: false,
         },
         CurveRead::Area(_) | CurveRead::At(_) => {
-            let (unit, unit_of) =
-                rule.unit.map_or((of_curve.unit, of_curve.unit_of), |unit| (unit, UnitOf::Recipe));
+            let (unit, unit_of) = rule.unit.map_or((of_curve.unit, of_curve.unit_of), |unit| (unit, UnitOf::Recipe));
             MetricTraits { unit, unit_of, better: rule.better.unwrap_or(of_curve.better), precision, ..of_curve }
         }
     }
