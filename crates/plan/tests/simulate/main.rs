@@ -149,6 +149,17 @@ fn no_schedule_of_fresh_seeds_violates_an_invariant() {
     assert!(schedules > 0);
 }
 
+/// Seeds that have failed before: 17773 took an engine that waits for the lock of a stopped one for an engine that never ends.
+const FAILED_BEFORE: [u64; 1] = [17_773];
+
+#[test]
+fn seeds_that_have_failed_before_violate_nothing() {
+    for seed in FAILED_BEFORE {
+        let violations = schedule(seed, None).violations;
+        assert!(violations.is_empty(), "seed {seed}: {violations:#?}");
+    }
+}
+
 #[test]
 fn a_seed_replays_its_schedule() {
     for seed in 0..20 {
