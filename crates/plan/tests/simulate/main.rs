@@ -55,10 +55,9 @@ const BUGS: &[Planted] = &[
     Planted::SharedStaging,
     Planted::RemovalInUse,
     Planted::LeasesCleared,
-    Planted::RemoverByOwnClock,
 ];
 
-/// Bugs that need a rare order: three engines at one lock whose holder has died, or a remover at the moment of a start.
+/// Bugs that need a rare order: three engines at one lock whose holder has died.
 const RARE: &[Planted] =
     &[Planted::LeaseWithoutHeir, Planted::LeaseOfAnother, Planted::NoIdentityOfLock, Planted::RemoverByOwnClock];
 
