@@ -4,4 +4,6 @@
 #[allow(dead_code, reason = "each target uses one")]
 mod entries;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| entries::protocol(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    entries::protocol(bytes);
+});

@@ -119,13 +119,13 @@ fn apply(mut text: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 }
 
 /// Runs an entry point on every seed, and on mutations of them.
-fn try_out(target: &'static str, cases: u32, entry: fn(&[u8])) {
+fn try_out(target: &'static str, cases: u32, entry: fn(&[u8]) -> bool) {
     let corpus = corpus(target);
-    assert!(!corpus.is_empty());
-    for seed in &corpus {
-        entry(seed);
-    }
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let accepted = corpus.iter().filter(|seed| entry(seed)).count();
+    assert!(accepted > 0, "no seed of {target} is accepted, so its mutations test the first check only");
+    // More cases, for a search of minutes or hours without a nightly toolchain.
+    let times = std::env::var("SWEEP_FUZZ_TIMES").map_or(1, |times| times.parse().unwrap());
+    let config = ProptestConfig { cases: cases * times, failure_persistence: None, ..ProptestConfig::default() };
     let inputs = (proptest::sample::select(corpus), proptest::collection::vec(change(), 1..8));
     proptest!(config, |((seed, changes) in inputs)| {
         entry(&apply(seed, &changes));
@@ -150,4 +150,39 @@ fn records() {
 #[test]
 fn units() {
     try_out("units", 5_000, entries::units);
+}
+
+#[test]
+fn journals() {
+    try_out("journal", 3_000, entries::journal);
+}
+
+#[test]
+fn manifests() {
+    try_out("manifests", 3_000, entries::manifests);
+}
+
+#[test]
+fn bundles() {
+    try_out("bundle", 500, entries::bundle);
+}
+
+#[test]
+fn patches() {
+    try_out("patch", 500, entries::patch);
+}
+
+#[test]
+fn event_files() {
+    try_out("events", 1_000, entries::events);
+}
+
+#[test]
+fn tables() {
+    try_out("csv", 1_000, entries::csv);
+}
+
+#[test]
+fn json_lines() {
+    try_out("jsonl", 1_000, entries::jsonl);
 }

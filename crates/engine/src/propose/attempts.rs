@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ProposeError,
-    ledger::{Ledger, LedgerError, digest},
+    ledger::{Ledger, LedgerError, digest, settle},
 };
 use crate::{
     host::{clock, failpoints},
@@ -54,6 +54,8 @@ enum Event {
 /// The attempts at the sealed jobs of a question.
 pub(super) struct Attempts {
     file: PathBuf,
+    /// True if this process has brought the file's name to the disk.
+    is_settled: bool,
     lines: Vec<Line>,
     /// The reason why a line could not be added.
     broken: Option<io::Error>,
@@ -68,7 +70,7 @@ impl Attempts {
             text => text?,
         };
         let lines = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        Ok(Self { file, lines, broken: None })
+        Ok(Self { file, lines, broken: None, is_settled: false })
     }
 
     /// The first record that is not there any more, or not as it was.
@@ -171,6 +173,11 @@ impl Attempts {
         failpoints::write_all(&mut file, &text, "attempts: before a line", "attempts: in a line")?;
         file.flush()?;
         file.sync_data()?;
+        // The process that has made the file may have been killed before this.
+        if !self.is_settled {
+            settle(&self.file)?;
+            self.is_settled = true;
+        }
         failpoints::point("attempts: kept")?;
         self.lines.push(line);
         Ok(())

@@ -321,7 +321,7 @@ impl Ledger {
             io::ErrorKind::AlreadyExists => LedgerError::Raced,
             _ => LedgerError::Io(error.error),
         })?;
-        fs::File::open(&self.folder)?.sync_all()?;
+        settle(&self.file(number))?;
         failpoints::point("ledger: kept")?;
         self.head = digest(&text);
         self.entries.push(entry);
@@ -410,6 +410,17 @@ impl Ledger {
     fn file(&self, number: usize) -> PathBuf {
         self.folder.join(format!("{number:06}.json"))
     }
+}
+
+/// Brings the name of a file in the ledger's folder to the disk, and the names of that folder and of the store's: without them, a
+/// power failure would take the ledger away, and levels could be granted again.
+pub(super) fn settle(file: &Path) -> io::Result<()> {
+    /// The folders of the ledger, of the store and of the results.
+    const FOLDERS: usize = 3;
+    let folders = file.ancestors().skip(1).take(FOLDERS);
+    folders
+        .map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+        .try_for_each(|folder| fs::File::open(folder)?.sync_all())
 }
 
 /// The numbers of the entries in a folder.

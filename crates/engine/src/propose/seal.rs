@@ -8,7 +8,7 @@ use std::{
 
 use fs_err as fs;
 
-use super::ledger::digest;
+use super::ledger::{digest, settle};
 use crate::{host::failpoints, store::Store};
 
 /// Bytes of the secret and of a key.
@@ -41,7 +41,7 @@ impl Secret {
             Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
             _ => {}
         }
-        fs::File::open(&folder)?.sync_all()?;
+        settle(&file)?;
         failpoints::point("secret: kept")?;
         let bytes = read(&file)?.ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { bytes, file })

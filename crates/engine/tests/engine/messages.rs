@@ -18,7 +18,7 @@ const FILTERS: [(&str, &str); 21] = [
     (r"\bat line \d+ column \d+", "at [place]"),
     (r"\b(records|store)/[0-9a-f]{2}/", "$1/[shard]/"),
     (r"\bsweep-[0-9a-f]{8}\b", "sweep-[store]"),
-    (r"\bformat\.\d+", "format.[pid]"),
+    (r"\bformat\.[0-9a-f]{12}-\d+", "format.[process]"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?\b", "[date]"),
     (r"\b\d{4}-\d\d-\d\d\b", "[date]"),
     (r"\b\d{8}T\d{6}Z-\d+", "[run]"),

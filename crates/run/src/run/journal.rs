@@ -55,6 +55,16 @@ pub struct Line {
     pub event: RunEvent,
 }
 
+impl Line {
+    /// The lines in the text of a journal, and the length of the text up to the end of the last line that has one. A line that cannot
+    /// be read is left out.
+    pub fn all(text: &[u8]) -> (Vec<Self>, usize) {
+        let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = text[..length].split(|byte| *byte == b'\n');
+        (lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), length)
+    }
+}
+
 /// Shortest interval between lines about a job's progress, which are for observers in other processes.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -137,9 +147,9 @@ pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
     };
     // The next call reads the remaining lines after a failed read.
     let _ = { read_text }();
-    let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let (lines, length) = Line::all(&text);
     *from += length as u64;
-    text[..length].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    lines
 }
 
 /// Events in a run's journal; incomplete lines are omitted.
@@ -153,7 +163,6 @@ pub(super) fn read_from(folder: &Path, begin: u64) -> io::Result<(Vec<Line>, u64
     file.seek(SeekFrom::Start(begin))?;
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
-    let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let lines = text[..length].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    Ok((lines.collect(), begin + length as u64))
+    let (lines, length) = Line::all(&text);
+    Ok((lines, begin + length as u64))
 }

@@ -1,6 +1,6 @@
 //! Limits of a bundle, which comes from an untrusted source.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use sweep_job::Unit;
 
@@ -17,6 +17,9 @@ pub(super) const MAX_FILE_BYTES: u64 = 512 << 20;
 /// Bytes of memory that the recipe may mean beside [`FACTOR`] times the bundle's size: an honest bundle lists all jobs.
 const BASE: u64 = 64 << 20;
 const FACTOR: u64 = 64;
+
+/// Folders above the recipes: a path has at most 4096 bytes.
+const MAX_ABOVE: usize = 2048;
 
 /// Amount read so far.
 #[derive(Debug, Default)]
@@ -48,6 +51,28 @@ impl Read {
     }
 }
 
+/// Refuses recipes outside of the folder of the bundle's sources, and folders above them that no path can have. `paths` begin in a
+/// folder that is `above` folders below that one.
+pub(super) fn stay_inside(paths: &[PathBuf], above: usize) -> Result<(), BundleError> {
+    if above > MAX_ABOVE {
+        let limit = format!("it has {above} folders above its recipes; at most {MAX_ABOVE} are allowed");
+        return Err(BundleError::TooLarge(limit));
+    }
+    for path in paths {
+        let mut depth = above;
+        for part in path.components() {
+            depth = match part {
+                Component::Normal(_) => Some(depth + 1),
+                Component::CurDir => Some(depth),
+                Component::ParentDir => depth.checked_sub(1),
+                Component::RootDir | Component::Prefix(_) => None,
+            }
+            .ok_or_else(|| BundleError::Foreign(format!("its recipe `{}` is outside of it", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
 /// Limit on the memory of the planned jobs of a bundle of this size.
 pub(super) fn meant(bytes: u64) -> u64 {
     BASE.saturating_add(bytes.saturating_mul(FACTOR))
@@ -67,5 +92,20 @@ mod tests {
         let mut totals = Read { files: 0, bytes: MAX_BYTES };
         assert!(totals.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
         Read::default().add(Path::new("records/x.json"), MAX_RECORD_BYTES).unwrap();
+    }
+
+    #[test]
+    fn recipes_are_in_the_bundle() {
+        let check = |path: &str, above| stay_inside(&[PathBuf::from(path)], above).map_err(|error| error.to_string());
+        for (path, above) in [("a.yaml", 0), ("./a/../b.yaml", 0), ("../a.yaml", 1)] {
+            assert_eq!(check(path, above), Ok(()), "{path}");
+        }
+        for (path, above) in [("/etc/passwd", 0), ("../a.yaml", 0), ("a/../../b.yaml", 0), ("../../a/b", 1)] {
+            assert!(
+                check(path, above).unwrap_err().contains(&format!("its recipe `{path}` is outside of it")),
+                "{path}"
+            );
+        }
+        assert!(check("a.yaml", usize::MAX).unwrap_err().contains("at most 2048 are allowed"));
     }
 }

@@ -422,6 +422,7 @@ pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
         return Err(BundleError::TooNew(format));
     }
     let contents: Contents = serde_json::from_value(json).map_err(|error| foreign_error(error.to_string()))?;
+    limits::stay_inside(&contents.request.paths, contents.above)?;
     Ok(Opened::new(into.to_owned(), contents, totals.bytes))
 }
 

@@ -218,4 +218,32 @@ mod tests {
         let error = scores(&path, Vec::new(), &items(None)).unwrap_err();
         assert!(error.contains("write it with the compression `snappy`"), "{error}");
     }
+
+    #[test]
+    fn a_damaged_parquet_file_is_an_error_and_no_panic() {
+        let of_pandas =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/engine/testdata/items.parquet"));
+        let whole = std::fs::read(of_pandas).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.parquet");
+        let mut random = 1_u64;
+        let mut below = |end: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(random >> 33).unwrap() % end
+        };
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..3000 {
+            let mut content = whole.clone();
+            for _ in 0..=below(3) {
+                let at = below(content.len());
+                content[at] = u8::try_from(below(256)).unwrap();
+            }
+            std::fs::write(&path, content).unwrap();
+            match scores(&path, Vec::new(), &items(Some("document"))) {
+                Ok(_) => read += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(read > 0 && refused > 0, "{read} were read, {refused} refused");
+    }
 }

@@ -1,0 +1,9 @@
+#![no_main]
+
+#[path = "../entries.rs"]
+#[allow(dead_code, reason = "each target uses one")]
+mod entries;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    entries::journal(bytes);
+});
