@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use sweep_engine::{
     export::bundle,
-    plan::{Plan, PlanError},
+    plan::{Digests, Plan, PlanError},
     recipe::Draft,
     record::{self, Record},
     run::{self, listen},
@@ -20,12 +20,12 @@ use sweep_job::{
 /// A recipe is planned, or refused with mistakes that can be printed.
 pub fn recipe(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    planned(Path::new("fuzz.yaml"), text)
+    planned(Path::new("fuzz.yaml"), text, Digests::default())
 }
 
-fn planned(path: &Path, text: &str) -> bool {
+fn planned(path: &Path, text: &str, digests: Digests) -> bool {
     let problems = match Draft::parse(path, text.to_owned(), &[]) {
-        Ok(draft) => match Plan::new(draft, Backend::Cpu) {
+        Ok(draft) => match Plan::with(draft, Backend::Cpu, digests) {
             Err(PlanError::Invalid(problems)) => problems,
             plan => return plan.is_ok(),
         },
@@ -114,7 +114,8 @@ pub fn patch(bytes: &[u8]) -> bool {
     for (name, text) in [("recipe.yaml", recipe.as_bytes()), ("model.py", model.as_bytes()), ("x.patch", bytes)] {
         let _ = fs::write(folder.path().join(name), text);
     }
-    planned(&folder.path().join("recipe.yaml"), recipe)
+    // Layers of patches are kept in the results folder that the digests are of.
+    planned(&folder.path().join("recipe.yaml"), recipe, Digests::open(folder.path().join("results/digests/files.json")))
 }
 
 /// The values in an event file of TensorBoard.

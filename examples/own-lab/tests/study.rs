@@ -53,7 +53,7 @@ fn own_tasks_are_tasks() {
     let (_, described, _) = run(own_lab(), folder, &["tasks", "shapes"]);
     assert!(described.contains("Number of residual blocks"), "{described}");
 
-    let (code, _, error) = run(own_lab(), folder, &["run", STUDY, "--set", "steps.llama.with.heads=3"]);
+    let (code, _, error) = run(own_lab(), folder, &["run", STUDY, "--set", "heads=3"]);
     assert_eq!(code, Some(3), "{error}");
     assert!(error.contains("3 heads do not divide a width of 32 into even parts"), "{error}");
 
@@ -71,7 +71,7 @@ fn own_tasks_are_tasks() {
 fn another_program_computes_again() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let few_steps = ["--only", "resnet", "--set", "steps.resnet.with.steps=1"];
+    let few_steps = ["--only", "resnet", "--set", "steps=1"];
     let with = |command: &'static str| [&[command, STUDY], &few_steps[..]].concat();
     let (code, _, error) = run(own_lab(), folder, &with("run"));
     assert_eq!(code, Some(0), "{error}");

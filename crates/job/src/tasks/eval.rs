@@ -61,13 +61,13 @@ params! {
     /// Compression of the network before the evaluation, without training: pruning, then quantization.
     pub struct Compression {
         /// Score by which weights of linear layers are pruned before the evaluation.
-        prune: OneShot = OneShot::None;
-        /// Fraction of the weights that `prune` prunes; with `wanda`, of the inputs of each output.
-        sparsity: f64 = 0.5, in 0.0..=0.99;
-        /// Structure of the weights that `prune` prunes, which determines the sparsity: `2:4` prunes two of each four neighboring
+        post_prune: OneShot = OneShot::None;
+        /// Fraction of the weights that `post_prune` prunes; with `wanda`, of the inputs of each output.
+        post_sparsity: f64 = 0.5, in 0.0..=0.99;
+        /// Structure of the weights that `post_prune` prunes, which determines the sparsity: `2:4` prunes two of each four neighboring
         /// inputs of an output.
-        prune_pattern: PrunePattern = PrunePattern::None;
-        /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `prune: wanda` takes the norms of
+        post_pattern: PrunePattern = PrunePattern::None;
+        /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `post_prune: wanda` takes the norms of
         /// inputs.
         calibration_batches: usize = 4, in 1..=1_000_000;
         /// Number format of the weights of linear layers, rounded to the nearest. Embeddings, the output layer, biases and gains
@@ -82,13 +82,13 @@ impl Compression {
     /// The pruning, as the settings of a training.
     pub fn pruning(&self) -> Prune {
         Prune {
-            prune: match self.prune {
+            prune: match self.post_prune {
                 OneShot::None => PruneMethod::None,
                 OneShot::Magnitude => PruneMethod::Magnitude,
                 OneShot::Wanda => PruneMethod::Wanda,
             },
-            sparsity: self.sparsity,
-            prune_pattern: self.prune_pattern,
+            sparsity: self.post_sparsity,
+            prune_pattern: self.post_pattern,
             calibration_batches: self.calibration_batches,
             ..Prune::default()
         }
@@ -97,16 +97,16 @@ impl Compression {
     /// Settings that have no effect, or contradict each other.
     fn conflicts(&self) -> Vec<Conflict> {
         let default = Self::default();
-        let prunes = self.prune != OneShot::None;
-        let has_pattern = self.prune_pattern != PrunePattern::None;
+        let prunes = self.post_prune != OneShot::None;
+        let has_pattern = self.post_pattern != PrunePattern::None;
         let target = self.pruning().target();
         let given = [
-            ("sparsity", self.sparsity != default.sparsity && !prunes, "prune: magnitude"),
-            ("prune_pattern", has_pattern && !prunes, "prune: magnitude"),
+            ("post_sparsity", self.post_sparsity != default.post_sparsity && !prunes, "post_prune: magnitude"),
+            ("post_pattern", has_pattern && !prunes, "post_prune: magnitude"),
             (
                 "calibration_batches",
-                self.calibration_batches != default.calibration_batches && self.prune != OneShot::Wanda,
-                "prune: wanda",
+                self.calibration_batches != default.calibration_batches && self.post_prune != OneShot::Wanda,
+                "post_prune: wanda",
             ),
             ("group_size", self.group_size.is_some() && self.quantize == Quantize::None, "quantize: int4"),
         ];
@@ -116,14 +116,14 @@ impl Compression {
             advice: format!("write `{need}`, or remove `{name}`"),
         });
         let mut conflicts: Vec<Conflict> = idle.collect();
-        if prunes && has_pattern && self.sparsity != default.sparsity && self.sparsity != target {
+        if prunes && has_pattern && self.post_sparsity != default.post_sparsity && self.post_sparsity != target {
             conflicts.push(Conflict {
-                params: vec!["sparsity", "prune_pattern"],
+                params: vec!["post_sparsity", "post_pattern"],
                 message: format!(
-                    "`sparsity` conflicts with `prune_pattern: {}`, which prunes {target}",
-                    self.prune_pattern
+                    "`post_sparsity` conflicts with `post_pattern: {}`, which prunes {target}",
+                    self.post_pattern
                 ),
-                advice: "remove `sparsity`, or write `prune_pattern: none`".into(),
+                advice: "remove `post_sparsity`, or write `post_pattern: none`".into(),
             });
         }
         conflicts
@@ -171,7 +171,7 @@ metrics! {
         BITS_PER_BYTE: One = "bits_per_byte";
         /// Predicted tokens.
         TOKENS: Count = "tokens";
-        /// Fraction of the weights of linear layers that are exactly zero. Requires `prune` or `quantize`.
+        /// Fraction of the weights of linear layers that are exactly zero. Requires `post_prune` or `quantize`.
         SPARSITY: Fraction = "sparsity", Deterministic;
         /// Size of the parameters: four bytes each, but with `quantize` 8 or 4 bits for each weight of a linear layer, and four
         /// bytes for each scale. Pruned weights count like others.
@@ -254,8 +254,8 @@ mod tests {
         };
         let text = |text: &str| Value::Text(text.into());
         let whole = [
-            ("prune", text("wanda")),
-            ("prune_pattern", text("2:4")),
+            ("post_prune", text("wanda")),
+            ("post_pattern", text("2:4")),
             ("calibration_batches", Value::Int(2)),
             ("quantize", text("int4")),
             ("group_size", Value::Int(16)),
@@ -263,21 +263,25 @@ mod tests {
         assert_eq!(conflicts(&whole), [""; 0]);
         for (given, wanted) in [
             (
-                vec![("sparsity", Value::Float(0.7))],
-                "`sparsity` has no effect here; write `prune: magnitude`, or remove `sparsity`",
+                vec![("post_sparsity", Value::Float(0.7))],
+                "`post_sparsity` has no effect here; write `post_prune: magnitude`, or remove `post_sparsity`",
             ),
             (
-                vec![("prune", text("magnitude")), ("calibration_batches", Value::Int(2))],
-                "`calibration_batches` has no effect here; write `prune: wanda`, or remove `calibration_batches`",
+                vec![("post_prune", text("magnitude")), ("calibration_batches", Value::Int(2))],
+                "`calibration_batches` has no effect here; write `post_prune: wanda`, or remove `calibration_batches`",
             ),
             (
                 vec![("group_size", Value::Int(16))],
                 "`group_size` has no effect here; write `quantize: int4`, or remove `group_size`",
             ),
             (
-                vec![("prune", text("wanda")), ("prune_pattern", text("1:4")), ("sparsity", Value::Float(0.6))],
-                "`sparsity` conflicts with `prune_pattern: 1:4`, which prunes 0.75; remove `sparsity`, or write \
-                 `prune_pattern: none`",
+                vec![
+                    ("post_prune", text("wanda")),
+                    ("post_pattern", text("1:4")),
+                    ("post_sparsity", Value::Float(0.6)),
+                ],
+                "`post_sparsity` conflicts with `post_pattern: 1:4`, which prunes 0.75; remove `post_sparsity`, or write \
+                 `post_pattern: none`",
             ),
         ] {
             assert_eq!(conflicts(&given), [wanted]);

@@ -153,9 +153,9 @@ fn an_evaluation_compresses_before_it_measures() {
         json!({"quantize": "int8"}),
         json!({"quantize": "int4"}),
         json!({"quantize": "int4", "group_size": 8}),
-        json!({"prune": "magnitude"}),
-        json!({"prune": "wanda"}),
-        json!({"prune": "wanda", "prune_pattern": "2:4", "quantize": "int8"}),
+        json!({"post_prune": "magnitude"}),
+        json!({"post_prune": "wanda"}),
+        json!({"post_prune": "wanda", "post_pattern": "2:4", "quantize": "int8"}),
     ]);
     let [plain, int8, int4, groups, magnitude, wanda, both] = &found[..] else { panic!("seven") };
     let loss = |outcome: &sweep_job::Outcome| outcome.metrics["loss"].value;
