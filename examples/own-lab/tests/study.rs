@@ -16,27 +16,15 @@ fn own_lab() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_own-lab"))
 }
 
-/// The jobs of the study's plan, in JSON.
-fn planned(program: &Path, folder: &Path) -> Vec<Value> {
-    let (code, plan, error) = run(program, folder, &["plan", STUDY, "--json"]);
+/// Mean of a metric over the records with these values.
+fn mean(folder: &Path, metric: &str, of: &[(&str, Value)]) -> f64 {
+    let (code, found, error) = run(own_lab(), folder, &["query", STUDY, "--format", "json"]);
     assert_eq!(code, Some(0), "{error}");
-    let plan: Value = serde_json::from_str(&plan).unwrap();
-    plan["jobs"].as_array().unwrap().clone()
-}
-
-fn cached(jobs: &[Value]) -> usize {
-    jobs.iter().filter(|job| job["status"] == "cached").count()
-}
-
-/// Mean of a metric over the records of the jobs whose labels have this part.
-fn mean(folder: &Path, part: &str, metric: &str) -> f64 {
-    let (code, rows, error) = run(own_lab(), folder, &["query", STUDY, "--format", "json"]);
-    assert_eq!(code, Some(0), "{error}");
-    let rows: Value = serde_json::from_str(&rows).unwrap();
-    let rows = rows.as_array().unwrap();
-    let of_part = rows.iter().filter(|row| row["label"].as_str().is_some_and(|label| label.contains(part)));
-    let values: Vec<f64> = of_part.map(|row| row[metric].as_f64().unwrap()).collect();
-    assert!(!values.is_empty(), "{part}: {rows:?}");
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let records = found["records"].as_array().unwrap().iter();
+    let records = records.filter(|record| of.iter().all(|(name, value)| record[*name] == *value));
+    let values: Vec<f64> = records.map(|record| record[metric].as_f64().unwrap()).collect();
+    assert_eq!(values.len(), 2, "{of:?}: {found}");
     values.iter().sum::<f64>() / values.len() as f64
 }
 
@@ -60,11 +48,15 @@ fn own_tasks_are_tasks() {
     let (code, tables, error) = run(own_lab(), folder, &["run", STUDY]);
     assert_eq!(code, Some(0), "{error}");
     assert!(tables.contains("Shapes found"), "{tables}");
-    assert!(mean(folder, "residual=true", "accuracy") > 0.8, "{tables}");
-    assert!(mean(folder, "mlp=swiglu/rope=true", "loss") < mean(folder, "mlp=swiglu/rope=false", "loss"), "{tables}");
+    // Chance finds a shape in 1 of 4 images.
+    let shapes = |residual: bool| mean(folder, "accuracy", &[("residual", residual.into())]);
+    assert!(shapes(true) > 0.4 && shapes(true) > shapes(false) + 0.1, "{tables}");
+    // Chance finds a token in 1 of 7.
+    let found = mean(folder, "accuracy", &[("mlp", "swiglu".into()), ("rope", true.into())]);
+    assert!(found > 0.9, "{tables}");
 
-    let jobs = planned(own_lab(), folder);
-    assert_eq!((jobs.len(), cached(&jobs)), (12, 12));
+    let (_, plan, _) = run(own_lab(), folder, &["plan", STUDY]);
+    assert!(plan.contains("12 cached, 0 to run"), "{plan}");
 }
 
 #[test]
@@ -84,9 +76,7 @@ fn another_program_computes_again() {
     fs_err::write(&other, bytes).unwrap();
     let (code, plan, error) = run(&other, folder, &with("plan"));
     assert_eq!(code, Some(0), "{error}");
-    assert!(plan.contains("4 to run"), "{plan}");
+    assert!(plan.contains("4 to run") && plan.contains("program changed"), "{plan}");
     let (_, plan, _) = run(own_lab(), folder, &with("plan"));
-    assert!(plan.contains("4 cached"), "{plan}");
-    let (_, reason, error) = run(&other, folder, &[&["explain", STUDY], &few_steps[2..]].concat());
-    assert!(reason.contains("program"), "{reason}{error}");
+    assert!(plan.contains("4 cached, 0 to run"), "{plan}");
 }
