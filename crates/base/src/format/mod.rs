@@ -1,9 +1,10 @@
 //! Text for people: numbers with units, counts, and text that is safe to print.
 //!
-//! `delimited.rs` has the fields of CSV, `event_file.rs` the event files of TensorBoard, `quantity.rs` numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
+//! `damaged.rs` has readers that may panic, `delimited.rs` the fields of CSV, `event_file.rs` the event files of TensorBoard, `quantity.rs` numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
 //! and text that is safe to print.
 
 mod arguments;
+mod damaged;
 mod delimited;
 pub mod event_file;
 mod progress;
@@ -13,6 +14,7 @@ mod text;
 
 pub use self::{
     arguments::{is_secret, masked},
+    damaged::unless_it_panics,
     delimited::{fields, separator},
     quantity::{decimals, number},
     shell::{quoted, quoted_path},

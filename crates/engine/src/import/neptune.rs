@@ -17,7 +17,10 @@ use parquet::{
 use sweep_job::Value;
 
 use super::{End, ImportError, Run, Runs, entries, lenient, name_of};
-use crate::{format::count, stats::Better};
+use crate::{
+    format::{count, unless_it_panics},
+    stats::Better,
+};
 
 /// The columns that are read; those with files and histograms are not.
 const COLUMNS: [&str; 11] = [
@@ -241,6 +244,11 @@ fn unscaled(decimal: &Decimal) -> Option<i128> {
 impl Attributes {
     /// Adds the rows of a file.
     fn add(&mut self, file: &Path) -> Result<(), ImportError> {
+        // The reader of the library panics on some damaged files.
+        unless_it_panics(|| self.read(file)).unwrap_or_else(|| Err(ImportError::format(file, "the file is damaged")))
+    }
+
+    fn read(&mut self, file: &Path) -> Result<(), ImportError> {
         let opened = File::open(file).map_err(|source| ImportError::Io { path: file.to_owned(), source })?;
         let explained = |error: parquet::errors::ParquetError| {
             ImportError::format(file, format!("{error}; the exporter writes Parquet with the compression `snappy`"))

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Scores;
 use crate::{
-    format::{clean, fields, separator},
+    format::{clean, fields, separator, unless_it_panics},
     recipe::Items,
 };
 
@@ -22,7 +22,10 @@ pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Sco
     let name = clean(&items.file).into_owned();
     let error_at = |reason: String| format!("`{name}`: {reason}");
     let rows = match path.extension().and_then(|end| end.to_str()) {
-        Some("parquet") => parquet_rows(path),
+        // The reader panics on some damaged files.
+        Some("parquet") => {
+            unless_it_panics(|| parquet_rows(path)).unwrap_or_else(|| Err("the file is damaged".to_owned()))
+        }
         Some("jsonl" | "ndjson") => {
             String::from_utf8(content).map_err(|error| error.to_string()).and_then(|text| json_rows(&text))
         }
