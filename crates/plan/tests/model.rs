@@ -288,7 +288,9 @@ fn explore(protocol: Protocol) -> (usize, Option<(&'static str, Vec<State>)>) {
     // Every run can end: from each state a final one is reached.
     let mut ends = vec![false; states.len()];
     let mut queue: VecDeque<usize> = (0..states.len()).filter(|state| states[*state].0.has_ended()).collect();
-    queue.iter().for_each(|state| ends[*state] = true);
+    for state in &queue {
+        ends[*state] = true;
+    }
     while let Some(at) = queue.pop_front() {
         for state in &before[at] {
             if !std::mem::replace(&mut ends[*state], true) {

@@ -6,12 +6,11 @@ use sweep::{
         module::{AutodiffModule as _, Module},
         nn::{
             Embedding, EmbeddingConfig, Linear, LinearConfig, RmsNorm, RmsNormConfig, RotaryEncoding,
-            RotaryEncodingConfig, SwiGlu, SwiGluConfig, attention::generate_autoregressive_mask,
-            loss::CrossEntropyLossConfig,
+            RotaryEncodingConfig, attention::generate_autoregressive_mask, loss::CrossEntropyLossConfig,
         },
         tensor::{
             ElementConversion as _, Int, Tensor, TensorData,
-            activation::{gelu, softmax},
+            activation::{gelu, silu, softmax},
             backend::Backend,
         },
     },
@@ -185,16 +184,11 @@ struct Block<B: Backend> {
     value: Linear<B>,
     output: Linear<B>,
     norm: RmsNorm<B>,
-    up: Up<B>,
+    /// The gate of SwiGLU.
+    gate: Option<Linear<B>>,
+    up: Linear<B>,
     down: Linear<B>,
     heads: usize,
-}
-
-/// The first half of the feed-forward part.
-#[derive(Module, Debug)]
-enum Up<B: Backend> {
-    SwiGlu(SwiGlu<B>),
-    Gelu(Linear<B>),
 }
 
 impl<B: Backend> Llama<B> {
@@ -211,10 +205,8 @@ impl<B: Backend> Llama<B> {
             value: linear(width, width),
             output: linear(width, width),
             norm: norm(),
-            up: match settings.mlp {
-                Mlp::SwiGlu => Up::SwiGlu(SwiGluConfig::new(width, hidden).init(device)),
-                Mlp::Gelu => Up::Gelu(linear(width, hidden)),
-            },
+            gate: (settings.mlp == Mlp::SwiGlu).then(|| linear(width, hidden)),
+            up: linear(width, hidden),
             down: linear(hidden, width),
             heads,
         };
@@ -245,11 +237,12 @@ impl<B: Backend> Block<B> {
     fn forward(&self, hidden: Tensor<B, 3>, rotary: Option<&RotaryEncoding<B>>) -> Tensor<B, 3> {
         let hidden = hidden.clone() + self.attend(self.attention_norm.forward(hidden), rotary);
         let normed = self.norm.forward(hidden.clone());
-        let up = match &self.up {
-            Up::SwiGlu(layer) => layer.forward(normed),
-            Up::Gelu(layer) => gelu(layer.forward(normed)),
+        let up = self.up.forward(normed.clone());
+        let activated = match &self.gate {
+            Some(gate) => silu(gate.forward(normed)) * up,
+            None => gelu(up),
         };
-        hidden + self.down.forward(up)
+        hidden + self.down.forward(activated)
     }
 
     fn attend(&self, hidden: Tensor<B, 3>, rotary: Option<&RotaryEncoding<B>>) -> Tensor<B, 3> {

@@ -36,8 +36,8 @@ pub(super) struct NewArgs {
     /// `--output .claude/skills/sweep/SKILL.md` and similar paths put it where an agent looks for it.
     #[arg(long, conflicts_with_all = ["script", "template", "arguments", "python", "timeout"])]
     agent: bool,
-    /// Write a Cargo project with networks of your own to this folder: a program that is `sweep` with further tasks. Its two tasks, a
-    /// ResNet and a small Llama, and its study are there to be replaced.
+    /// Write a Cargo project with networks of your own to this folder: a program that is `sweep` with further tasks. Its two tasks
+    /// and its study are there to be replaced.
     #[arg(
         long, value_name = "FOLDER", requires = "engine",
         conflicts_with_all = ["script", "template", "agent", "arguments", "output", "python", "timeout"]
@@ -269,8 +269,8 @@ fn own_lab(folder: &Path, engine: &str) -> Result<Exit, Error> {
         return Err(InitError::Exists(folder.to_owned()).into());
     }
     let names = project.write(folder).map_err(Error::io("cannot write the project"))?;
-    let lines: String = names.iter().map(|name| format!("{}\n", folder.join(name).display())).collect();
-    print(&lines)?;
+    let lines: Vec<String> = names.iter().map(|name| folder.join(name).display().to_string()).collect();
+    print(&(lines.join("\n") + "\n"))?;
     say(format_args!("next: cd {} && cargo run --release -- run study.yaml", folder.display()));
     Ok(Exit::Done)
 }
