@@ -83,4 +83,5 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p sweep -p sweep-engine --no-default-features --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p sweep-plan --features simulate --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps

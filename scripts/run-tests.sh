@@ -25,3 +25,5 @@ else
     cargo test --locked --workspace --exclude sweep-lab --no-fail-fast "$@"
     cargo test --locked --package sweep-lab --no-fail-fast "$@" -- --test-threads=1
 fi
+# The store on simulated machines: the feature is never on in the program that the other tests start.
+scripts/simulate.sh

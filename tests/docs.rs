@@ -225,6 +225,12 @@ fn make(parts: &[(String, String)]) {
         .filter(|path| path.parent().is_some_and(|folder| folder.ends_with("docs")))
         .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read_to_string(path).unwrap()))
         .collect();
+    for (page, text) in &pages {
+        for place in text.lines().filter_map(|line| line.strip_prefix("<!-- keys: ")?.strip_suffix(" -->")) {
+            let is_made = parts.iter().any(|(name, _)| name.strip_prefix("keys: ") == Some(place));
+            assert!(is_made, "{page} has a place for the keys of `{place}`, which are not declared");
+        }
+    }
     for (name, made) in parts {
         let page = pages.keys().find(|page| between(&pages[*page], name).is_some());
         let page = page.unwrap_or_else(|| panic!("no page in docs/ has a place for `{name}`")).clone();

@@ -6,6 +6,8 @@ use std::{
     process::ExitCode,
 };
 
+use sweep_job::TasksError;
+
 use crate::{
     analysis::design::DesignError,
     batches::SearchError,
@@ -24,7 +26,6 @@ use crate::{
     store::{GcError, NoteError, StoreError, TransferError},
     variant::RegionError,
 };
-use sweep_job::TasksError;
 
 /// Exit status of the program. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

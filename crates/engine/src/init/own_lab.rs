@@ -1,7 +1,10 @@
 //! A Cargo project whose program is `sweep` with tasks of its own.
 
 use std::{
-    fmt, io,
+    fmt,
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -66,13 +69,25 @@ impl OwnLab {
         Ok(Self { name, engine })
     }
 
-    /// Writes the files to `folder`, which does not exist, and returns their names.
+    /// Writes the files to `folder`, which does not exist, and returns their names. After a failure there is no folder.
     pub fn write(&self, folder: &Path) -> io::Result<Vec<&'static str>> {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        fs_err::create_dir_all(parent)?;
+        let draft =
+            tempfile::Builder::new().prefix(".new").permissions(Permissions::from_mode(0o755)).tempdir_in(parent)?;
+        let names = self.fill(draft.path())?;
+        fs_err::rename(draft.path(), folder)?;
+        // The folder has another name now.
+        let _ = draft.keep();
+        Ok(names)
+    }
+
+    fn fill(&self, folder: &Path) -> io::Result<Vec<&'static str>> {
         let manifest = self.manifest();
         let ignored = "/results\n/target\n".to_owned();
         let written = [("Cargo.toml", manifest), (".gitignore", ignored)].into_iter();
         let files = written.chain(FILES.map(|(name, text)| (name, text.to_owned())));
-        fs_err::create_dir_all(folder.join("src"))?;
+        fs_err::create_dir(folder.join("src"))?;
         let mut names = Vec::new();
         for (name, text) in files {
             fs_err::write(folder.join(name), text)?;
@@ -134,6 +149,22 @@ mod tests {
         let quoted = lab("lab", Engine::Folder("/a \"b\" \\".into())).unwrap().manifest();
         let manifest: toml::Table = toml::from_str(&quoted).unwrap();
         assert_eq!(manifest["dependencies"]["sweep"]["path"].as_str(), Some("/a \"b\" \\"));
+    }
+
+    #[test]
+    fn a_project_is_written_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new/my-lab");
+        let written = lab("my-lab", Engine::Git("git@example.org:sweep.git".into())).unwrap().write(&place).unwrap();
+        assert_eq!(written.len(), 2 + FILES.len());
+        assert!(written.iter().all(|name| place.join(name).is_file()));
+        let place = folder.path().join("other");
+        // The lock file of the clone is a folder, which cannot be copied.
+        fs_err::create_dir_all(folder.path().join("clone/Cargo.lock")).unwrap();
+        let engine = Engine::Folder(folder.path().join("clone"));
+        assert!(lab("other", engine).unwrap().write(&place).is_err());
+        let left: Vec<_> = fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.len() == 2 && !place.exists(), "{left:?}");
     }
 
     #[test]

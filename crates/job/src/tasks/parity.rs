@@ -94,6 +94,7 @@ impl TaskSpec for Parity {
         let mut conflicts = parity.model.conflicts();
         conflicts.extend(parity.architecture.conflicts(dims, parity.model.init.is_some()));
         conflicts.extend(parity.optimizer.conflicts());
+        conflicts.extend(parity.prune.score_conflicts());
         let block = parity.architecture.block(dims);
         conflicts.extend(parity.computing.conflicts(parity.model.init.is_none().then_some((dims.n_layer, &block))));
         conflicts

@@ -131,11 +131,7 @@ impl InUse {
             fs::create_dir_all(&users)?;
             let presence = Presence::announce(&users.join(unique()))?;
             // By the clock of the file server: a machine whose clock is ahead would not see the remover.
-            let is_clear = if planted!(RemoverByOwnClock) {
-                !Lease::is_held(&store.join("locks"), CLEARING)
-            } else {
-                !presence.sees_alive(&store.join("locks").join(CLEARING))?
-            };
+            let is_clear = !presence.sees_alive(&store.join("locks").join(CLEARING))?;
             return Ok(is_clear.then_some(Self(Use::Present(presence))));
         }
         let file = open(&store.join("in-use"))?;

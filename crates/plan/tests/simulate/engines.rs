@@ -302,7 +302,7 @@ impl<'s> Run<'s> {
                 Claim::Busy => fs::pause(Duration::from_secs(10)),
                 Claim::Miss(pending) if self.fails(machine) => {
                     self.claimed(machine, engine, &store, job.key);
-                    fs::pause(Duration::from_secs(60));
+                    fs::pause(Duration::from_mins(1));
                     self.results().claims.retain(|claim| *claim != (job.key, engine));
                     drop(pending);
                 }
@@ -332,7 +332,7 @@ impl<'s> Run<'s> {
         job: &Record,
     ) -> Result<(), Failure> {
         let run = self.claimed(machine, engine, store, job.key);
-        let result = self.work(&pending, job, run);
+        let result = Self::work(&pending, job, run);
         if let Err(error) = result {
             self.results().claims.retain(|claim| *claim != (job.key, engine));
             return Err(error);
@@ -387,7 +387,7 @@ impl<'s> Run<'s> {
         results.runs
     }
 
-    fn work(&self, pending: &Pending, job: &Record, run: u64) -> Result<(), Failure> {
+    fn work(pending: &Pending, job: &Record, run: u64) -> Result<(), Failure> {
         fs::write(pending.dir().join("output"), content(job.key, run))?;
         fs::create_dir(pending.dir().join("inner"))?;
         fs::write(pending.dir().join("inner/log"), format!("{run}"))?;

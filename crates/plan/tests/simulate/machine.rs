@@ -26,6 +26,7 @@ const BEGINNING: Duration = Duration::from_secs(1_000_000_000);
 const MOST_OPERATIONS: u64 = 400_000;
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about an engine")]
 struct Engine {
     host: usize,
     is_killed: bool,
@@ -387,12 +388,11 @@ impl World for Seat {
         }
         match operation {
             Operation::Rename { from, to }
-                if from.parent().is_some_and(|parent| parent.ends_with("staging"))
+                if bug == Some(Planted::FilledInPlace)
+                    && from.parent().is_some_and(|parent| parent.ends_with("staging"))
                     && to.iter().any(|part| part.len() == 2) =>
             {
-                if bug == Some(Planted::FilledInPlace) {
-                    return self.fill(state, from, to);
-                }
+                return self.fill(state, from, to);
             }
             Operation::Sync(handle) if state.leaves_out(machine, *handle) => return Ok(()),
             Operation::Sync(handle) if bug == Some(Planted::RenameBeforeSync) => {
@@ -447,7 +447,7 @@ impl World for Seat {
 
     fn skew(&self) -> Duration {
         // The machines' clocks differ by hours.
-        Duration::from_secs(3600) * u32::try_from(self.engine).unwrap_or(0)
+        Duration::from_hours(1) * u32::try_from(self.engine).unwrap_or(0)
     }
 
     fn keep_alive(&self, file: Weak<File>) {

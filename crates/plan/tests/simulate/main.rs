@@ -58,8 +58,7 @@ const BUGS: &[Planted] = &[
 ];
 
 /// Bugs that need a rare order: three engines at one lock whose holder has died.
-const RARE: &[Planted] =
-    &[Planted::LeaseWithoutHeir, Planted::LeaseOfAnother, Planted::NoIdentityOfLock, Planted::RemoverByOwnClock];
+const RARE: &[Planted] = &[Planted::LeaseWithoutHeir, Planted::LeaseOfAnother, Planted::NoIdentityOfLock];
 
 /// Schedules that the search for a planted bug takes at most in a usual test run, which leaves out [`RARE`] ones, and in `make
 /// simulate`: that is below ten minutes of processor time.

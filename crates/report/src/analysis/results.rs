@@ -120,24 +120,24 @@ impl Results {
 
 /// Adds the metrics that recipes read off the curves of records.
 fn read_off_curves(plan: &Plan, store: &Store, measured: &mut BTreeMap<JobId, Measured>) {
-    for study in &plan.studies {
+    for study in plan.studies.iter().filter(|study| study.recipe.read_off().next().is_some()) {
+        let jobs =
+            study.steps.iter().enumerate().flat_map(|(step, points)| points.iter().map(move |(_, id)| (step, *id)));
+        let jobs: Vec<(usize, JobId, Key)> =
+            jobs.filter_map(|(step, id)| Some((step, id, measured.get(&id)?.key))).collect();
+        // Each record is read once.
+        let names: BTreeSet<&str> = study.recipe.read_off().map(|(_, read)| read.curve.value.as_str()).collect();
+        let wanted = jobs.iter().flat_map(|(_, _, key)| names.iter().map(move |name| (*key, *name)));
+        let curves = curves::load(wanted, store);
         for (name, ReadOff { curve, number }) in study.recipe.read_off() {
-            let jobs: Vec<(usize, JobId, Key)> = study
-                .steps
-                .iter()
-                .enumerate()
-                .flat_map(|(step, points)| points.iter().map(move |(_, id)| (step, *id)))
-                .filter_map(|(step, id)| Some((step, id, measured.get(&id)?.key)))
-                .collect();
             let curve = curve.value.as_str();
-            let curves = curves::load(jobs.iter().map(|(_, _, key)| (*key, curve)), store);
-            for (step, id, key) in jobs {
-                let Some(measured) = measured.get_mut(&id) else { continue };
-                let Some(found) = curves.get(&(key, curve.to_owned())) else {
+            for (step, id, key) in &jobs {
+                let Some(measured) = measured.get_mut(id) else { continue };
+                let Some(found) = curves.get(&(*key, curve.to_owned())) else {
                     measured.remarks.unread.insert(name.to_owned(), format!("no curve `{curve}` was recorded"));
                     continue;
                 };
-                let better = study.recipe.traits(&study.recipe.steps[step], curve).better;
+                let better = study.recipe.traits(&study.recipe.steps[*step], curve).better;
                 let unit = if let CurveRead::Target(_) = number { Unit::One } else { found.unit };
                 match curves::read_off(found, *number, better) {
                     Some(value) => drop(measured.metrics.insert(name.to_owned(), Metric { value, unit })),

@@ -140,8 +140,6 @@ pub enum Planted {
     RemovalInUse,
     /// A process that begins to share a store removes the leases of one that has begun before.
     LeasesCleared,
-    /// Whoever begins to use a store looks by this machine's clock whether something is being removed.
-    RemoverByOwnClock,
 }
 
 /// The machine that a thread runs on.

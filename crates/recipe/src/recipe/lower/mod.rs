@@ -132,6 +132,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         claims::OrderKeys::declaration(),
         expect::ExpectKeys::declaration(),
         metrics::MetricKeys::declaration(),
+        metrics::ReadKeys::declaration(),
     ];
     before.into_iter().chain(executor::declarations()).chain(after).collect()
 }
