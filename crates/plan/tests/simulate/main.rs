@@ -135,7 +135,7 @@ fn no_schedule_of_fresh_seeds_violates_an_invariant() {
     println!("the first seed is {first}");
     let start = processor_time();
     let totals = search(first, Duration::from_secs(setting("SWEEP_SIMULATE_SECONDS").unwrap_or(10)));
-    let seconds = (processor_time() - start).as_secs_f64();
+    let seconds = (processor_time().saturating_sub(start)).as_secs_f64();
     let Totals { schedules, operations, struck } = totals;
     println!(
         "{schedules} schedules with {operations} operations in {seconds:.1} s of processor time, {:.0} in an hour of it",
@@ -177,7 +177,7 @@ fn planted_bugs_are_found() {
         if let Some((seed, _)) = &found {
             assert!(schedule(*seed, None).violations.is_empty(), "seed {seed} fails without a planted bug");
         }
-        let seconds = (processor_time() - start).as_secs_f64();
+        let seconds = (processor_time().saturating_sub(start)).as_secs_f64();
         match found {
             Some((seed, violation)) => println!("{bug:?}: found by seed {seed} in {seconds:.1} s: {violation}"),
             None => missed.push(bug),

@@ -1,4 +1,4 @@
-//! Random numbers from a seed (SplitMix64), so that a seed names a schedule whatever version of a library is used.
+//! Random numbers from a seed (`SplitMix64`), so that a seed names a schedule whatever version of a library is used.
 
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
