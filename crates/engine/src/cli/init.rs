@@ -266,7 +266,7 @@ fn persist(file: NamedTempFile, output: &Path) -> Result<(), Error> {
 fn own_lab(folder: &Path, engine: &str) -> Result<Exit, Error> {
     let project = OwnLab::new(folder, Engine::new(engine)?)?;
     if folder.symlink_metadata().is_ok() {
-        return Err(InitError::Exists(folder.to_owned()).into());
+        return Err(InitError::FolderExists(folder.to_owned()).into());
     }
     let names = project.write(folder).map_err(Error::io("cannot write the project"))?;
     let lines: Vec<String> = names.iter().map(|name| folder.join(name).display().to_string()).collect();

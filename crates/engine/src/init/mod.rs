@@ -190,6 +190,9 @@ pub enum InitError {
         /// The first of them.
         first: String,
     },
+    /// The folder of a project exists.
+    #[error("{} exists and is not overwritten; name another folder", .0.display())]
+    FolderExists(PathBuf),
     /// The name of a project is no name of a package.
     #[error("`{0}` is no name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
     PackageName(String),
