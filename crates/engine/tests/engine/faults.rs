@@ -55,6 +55,14 @@ fn can_break() -> bool {
     cfg!(debug_assertions)
 }
 
+/// The fault that kills the engine at the point `index` of `trace`, by name: the number of the points that other threads
+/// pass before it differs from run to run.
+pub(crate) fn kill_at(trace: &[impl AsRef<str>], index: usize) -> String {
+    let name = trace[index].as_ref();
+    let count = trace[..=index].iter().filter(|point| point.as_ref().starts_with(name)).count();
+    format!("kill={count}@{name}")
+}
+
 /// Does something with each number, on two threads.
 fn each(numbers: std::ops::RangeInclusive<usize>, check: impl Fn(usize) + Sync) {
     thread::scope(|scope| {

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde_json::Value;
 
 use crate::{
+    faults::kill_at,
     sandbox::{Ended, Sandbox, list},
     searches_programs::SAMPLER,
     slurm::cluster::shared,
@@ -170,11 +171,12 @@ fn a_search_that_is_killed_at_a_decision_continues() {
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     let expected = labels(&whole);
     let trace = whole.read("trace");
-    let points: Vec<(usize, &str)> = trace.lines().enumerate().filter(|(_, name)| name.contains("decision")).collect();
-    assert!(points.len() >= 4 * 4, "three batches and a confirmation: {points:?}");
-    for (index, name) in points {
-        let sandbox = Sandbox::with(&text);
-        let fault = format!("kill@{}", index + 1);
+    let trace: Vec<&str> = trace.lines().collect();
+    let points: Vec<usize> = (0..trace.len()).filter(|index| trace[*index].contains("decision")).collect();
+    assert!(points.len() >= 4 * 4, "three batches and a confirmation: {trace:?}");
+    for index in points {
+        let (sandbox, name) = (Sandbox::with(&text), trace[index]);
+        let fault = kill_at(&trace, index);
         let broken = sandbox.command(&["run", "recipe.yaml", "--jobs", "1"]).env("SWEEP_FAILPOINTS", fault).output();
         assert_ne!(broken.unwrap().status.code(), Some(0), "{name}");
         runs(&sandbox, &[]);

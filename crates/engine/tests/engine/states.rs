@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, list, sealed};
+use crate::{
+    faults::kill_at,
+    sandbox::{Sandbox, list, sealed},
+};
 
 /// A training that adds `lr` to a number in each of its first three steps, and `lr2` from then on. It logs its steps.
 const PROGRAM: &str = "
@@ -360,8 +363,7 @@ fn killed_at_every_write_of_a_state_jobs_have_the_same_results() {
         for at in at {
             let point = &points[at - 1];
             let sandbox = begin();
-            // Points of other threads may come in between; a neighbor of the point is as good.
-            let killed = try_run(&sandbox, &["--axis", until], &format!("kill@{at}"));
+            let killed = try_run(&sandbox, &["--axis", until], &kill_at(&points, at - 1));
             assert_eq!(killed.status.code(), None, "{point}");
             run(&sandbox, &["--axis", "until=6"]);
             assert_eq!(result(&sandbox, "job/lr2=0.5,until=6"), expected, "{point}");
