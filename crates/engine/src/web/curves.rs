@@ -126,9 +126,14 @@ impl Kept {
             return Some(curves);
         }
         // Reading takes long: others read meanwhile.
-        let curves = Arc::new(store.get(key).ok().flatten()?.outcome.curves);
+        Some(self.keep(key, stamp, store.get(key).ok().flatten()?.outcome.curves))
+    }
+
+    /// Keeps the series of a record that was read when it had this stamp.
+    pub(super) fn keep(&self, key: Key, stamp: Stamp, curves: BTreeMap<String, Curve>) -> Arc<BTreeMap<String, Curve>> {
+        let curves = Arc::new(curves);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).keep(key, stamp, &curves);
-        Some(curves)
+        curves
     }
 }
 

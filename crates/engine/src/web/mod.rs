@@ -11,6 +11,7 @@ pub(crate) mod connections;
 mod curves;
 mod extend;
 mod files;
+mod followed;
 mod guard;
 mod pair;
 mod patient;
@@ -61,6 +62,8 @@ struct Site {
     /// Turns true when the server ends.
     closing: watch::Receiver<bool>,
     runs: runs::Known,
+    /// Runs that pages have shown, with the results that were read for them.
+    followed: followed::Followed,
     /// Live updates for pages.
     hub: stream::Hub,
     /// Series that were read for charts.
@@ -86,7 +89,8 @@ pub fn serve(
         let (runs, hub) = (runs::Known::default(), stream::Hub::default());
         let series = curves::Kept::default();
         let started = act::Started::default();
-        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub, series, started };
+        let (results, followed) = (results.to_owned(), followed::Followed::default());
+        let site = Site { results, closing: closing.clone(), runs, followed, hub, series, started };
         let guard = Guard { names: Names::new(host), token: token.map(Token::new) };
         ready(listener.local_addr()?);
         let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), guard), closing));

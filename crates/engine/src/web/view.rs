@@ -1,6 +1,10 @@
 //! One run: the live state and the details of each job.
 
-use std::{collections::HashSet, fmt::Write as _, path::Path, sync::Arc};
+use std::{
+    collections::HashSet,
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use axum::{
     Extension,
@@ -32,7 +36,8 @@ const MAX_RUNNING: usize = 64;
 
 /// A run, and the updates sent to its page.
 struct View {
-    run: FollowedRun,
+    site: Arc<Site>,
+    run: Arc<Mutex<FollowedRun>>,
     /// The lines that the page has, as JSON, and what stands above them.
     lines: Vec<String>,
     columns: Headings,
@@ -67,100 +72,101 @@ struct Running {
 }
 
 impl View {
-    fn new(folder: RunFolder, results: &Path) -> std::io::Result<Self> {
-        let run = FollowedRun::new(folder, results)?;
-        Ok(Self { run, lines: Vec::new(), columns: Headings::default(), rest: serde_json::Value::Null, gone: 0 })
+    fn new(site: &Arc<Site>, folder: RunFolder) -> std::io::Result<Self> {
+        let run = site.followed.run(folder, &site.results)?;
+        let site = Arc::clone(site);
+        Ok(Self { site, run, lines: Vec::new(), columns: Headings::default(), rest: serde_json::Value::Null, gone: 0 })
     }
+}
 
-    /// Returns the lines of the jobs, as JSON.
-    fn lines(&self, snapshot: &Snapshot) -> Vec<String> {
-        let now = host::clock::now();
-        let text =
-            |index| serde_json::to_string(&self.run.line(snapshot, index, now)).unwrap_or_else(|_| "[]".to_owned());
-        (0..snapshot.jobs.len()).map(text).collect()
-    }
+/// Returns the lines of the jobs, as JSON.
+fn lines(run: &FollowedRun, snapshot: &Snapshot) -> Vec<String> {
+    let now = host::clock::now();
+    let text = |index| serde_json::to_string(&run.line(snapshot, index, now)).unwrap_or_else(|_| "[]".to_owned());
+    (0..snapshot.jobs.len()).map(text).collect()
+}
 
-    /// Text above the list.
-    fn rest(&self, snapshot: &Snapshot) -> serde_json::Value {
-        let tally = runs::tally(snapshot);
-        let now = host::clock::now();
-        let left = snapshot.left(now);
-        let busy = snapshot.jobs.iter().enumerate().filter_map(|(index, doing)| match doing {
-            JobState::Running { since, host, progress, .. } => Some((index, *since, host.clone(), progress.clone())),
-            _ => None,
-        });
-        let running = busy.take(MAX_RUNNING).map(|(index, since, host, progress)| {
-            let job = &snapshot.manifest.jobs[index];
-            let seconds = now.duration_since(since).as_secs_f64().max(0.0);
-            let mut says = vec![format!("for {}", duration(seconds))];
-            says.extend(host.map(|host| format!("on {}", clean(&host))));
-            let (mut done, mut total) = (0, 0);
-            if let Some(progress) = progress {
-                (done, total) = (progress.done, progress.total);
-                says.insert(0, steps(&progress));
-                says.retain(|part| !part.is_empty());
-                says.extend(progress.tokens_per_s.map(|rate| quantity(rate, sweep_job::Unit::TokensPerSecond)));
-                says.extend(progress.sequences_per_s.map(speeds));
-            }
-            let curves = self.run.curves(index).to_vec();
-            Running {
-                key: job.key.short(),
-                label: clean(&job.label).into_owned(),
-                done,
-                total,
-                says: says.join(" · "),
-                curves,
-            }
-        });
-        serde_json::json!({
-            "state": runs::word(snapshot),
-            "how": runs::how(snapshot),
-            "left": left.map(|left| format!("about {} left", duration(left))),
-            "words": tally.words(),
-            "bar": tally.parts(1000),
-            "steps": draw(&self.nodes(snapshot)).into_string(),
-            "running": running.collect::<Vec<_>>(),
-            "series": self.run.series,
-        })
-    }
+/// Text above the list.
+fn rest(run: &FollowedRun, snapshot: &Snapshot) -> serde_json::Value {
+    let tally = runs::tally(snapshot);
+    let now = host::clock::now();
+    let left = snapshot.left(now);
+    let busy = snapshot.jobs.iter().enumerate().filter_map(|(index, doing)| match doing {
+        JobState::Running { since, host, progress, .. } => Some((index, *since, host.clone(), progress.clone())),
+        _ => None,
+    });
+    let running = busy.take(MAX_RUNNING).map(|(index, since, host, progress)| {
+        let job = &snapshot.manifest.jobs[index];
+        let seconds = now.duration_since(since).as_secs_f64().max(0.0);
+        let mut says = vec![format!("for {}", duration(seconds))];
+        says.extend(host.map(|host| format!("on {}", clean(&host))));
+        let (mut done, mut total) = (0, 0);
+        if let Some(progress) = progress {
+            (done, total) = (progress.done, progress.total);
+            says.insert(0, steps(&progress));
+            says.retain(|part| !part.is_empty());
+            says.extend(progress.tokens_per_s.map(|rate| quantity(rate, sweep_job::Unit::TokensPerSecond)));
+            says.extend(progress.sequences_per_s.map(speeds));
+        }
+        let curves = run.curves(index).to_vec();
+        Running {
+            key: job.key.short(),
+            label: clean(&job.label).into_owned(),
+            done,
+            total,
+            says: says.join(" · "),
+            curves,
+        }
+    });
+    serde_json::json!({
+        "state": runs::word(snapshot),
+        "how": runs::how(snapshot),
+        "left": left.map(|left| format!("about {} left", duration(left))),
+        "words": tally.words(),
+        "bar": tally.parts(1000),
+        "steps": draw(&nodes(run, snapshot)).into_string(),
+        "running": running.collect::<Vec<_>>(),
+        "series": run.series,
+    })
+}
 
-    /// The steps, with what each needs.
-    fn nodes(&self, snapshot: &Snapshot) -> Vec<Node> {
-        let mut nodes: Vec<Node> = self
-            .run
-            .steps
-            .iter()
-            .map(|name| Node { name: name.clone(), about: String::new(), needs: Vec::new(), tally: Tally::default() })
-            .collect();
-        let mut seen = HashSet::new();
-        for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
-            let (step, _) = self.run.jobs[index];
-            if doing.is_selected() {
-                nodes[step].tally.add(doing.word());
-            }
-            let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
-            let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
-            for need in job.needs.iter().chain(lists) {
-                let (needed_step, _) = self.run.jobs[*need];
-                // A point may need a point of a step with the same name in another recipe, but never itself.
-                if needed_step != step && !nodes[step].needs.contains(&needed_step) {
-                    nodes[step].needs.push(needed_step);
-                }
+/// The steps, with what each needs.
+fn nodes(run: &FollowedRun, snapshot: &Snapshot) -> Vec<Node> {
+    let mut nodes: Vec<Node> = run
+        .steps
+        .iter()
+        .map(|name| Node { name: name.clone(), about: String::new(), needs: Vec::new(), tally: Tally::default() })
+        .collect();
+    let mut seen = HashSet::new();
+    for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
+        let (step, _) = run.jobs[index];
+        if doing.is_selected() {
+            nodes[step].tally.add(doing.word());
+        }
+        let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
+        let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
+        for need in job.needs.iter().chain(lists) {
+            let (needed_step, _) = run.jobs[*need];
+            // A point may need a point of a step with the same name in another recipe, but never itself.
+            if needed_step != step && !nodes[step].needs.contains(&needed_step) {
+                nodes[step].needs.push(needed_step);
             }
         }
-        nodes
     }
+    nodes
 }
 
 impl stream::Look for View {
     fn look(&mut self) -> Option<String> {
-        let snapshot = self.run.look().ok()?;
-        let headings = self.run.headings(&snapshot.manifest);
-        let lines = self.lines(&snapshot);
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = run.look_with(|key, stamp, curves| drop(self.site.series.keep(key, stamp, curves))).ok()?;
+        let headings = run.headings(&snapshot.manifest);
+        let lines = lines(&run, &snapshot);
         let anew = headings != self.columns;
         let changed = lines.iter().enumerate().filter(|(index, line)| anew || self.lines.get(*index) != Some(line));
         let jobs: Vec<(usize, String)> = changed.map(|(index, line)| (index, line.clone())).collect();
-        let rest = self.rest(&snapshot);
+        let rest = rest(&run, &snapshot);
+        drop(run);
         self.gone = if snapshot.live || snapshot.elsewhere { 0 } else { self.gone + 1 };
         if jobs.is_empty() && !anew && rest == self.rest {
             return None;
@@ -191,18 +197,20 @@ pub(super) async fn page(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<St
     }
 }
 
-fn render(site: &Site, run: &str) -> Option<Response> {
+fn render(site: &Arc<Site>, run: &str) -> Option<Response> {
     let folder = runs::find(&site.results, run)?;
     let RunProvenance { user, git, sweep, .. } = RunProvenance::read(folder.path());
-    let mut view = View::new(folder, &site.results).ok()?;
-    let snapshot = view.run.look().ok()?;
-    let headings = view.run.headings(&snapshot.manifest);
-    let lines = view.lines(&snapshot);
-    let rest = view.rest(&snapshot);
+    let followed = site.followed.run(folder, &site.results).ok()?;
+    let mut followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
+    followed.forget_changed();
+    let snapshot = followed.look_with(|key, stamp, curves| drop(site.series.keep(key, stamp, curves))).ok()?;
+    let headings = followed.headings(&snapshot.manifest);
+    let lines = lines(&followed, &snapshot);
+    let rest = rest(&followed, &snapshot);
     let head = Head {
         live: snapshot.live,
         at: None,
-        steps: &view.run.steps,
+        steps: &followed.steps,
         states: STATES,
         columns: &headings,
         seeds: &snapshot.manifest.seeds,
@@ -277,7 +285,7 @@ pub(super) async fn events(
     // A run that has ended changes by notes only: pages get its state as of the last one.
     let noted = Store::new(&site.results).noted();
     let (opened, name) = (Arc::clone(&site), format!("{run} {noted:?}"));
-    let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok());
+    let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(&opened, folder).ok());
     stream::stream(site, &client, name, open).await
 }
 

@@ -11,6 +11,7 @@ mod live;
 mod markdown;
 pub mod overview;
 pub mod page;
+mod prose;
 mod setup;
 mod terminal;
 

@@ -151,6 +151,11 @@ impl Watch {
         Ok(Self { folder, snapshot, read: 0 })
     }
 
+    /// The run's manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.snapshot.manifest
+    }
+
     /// The run as it is now, and what happened since the last look.
     pub fn look(&mut self) -> io::Result<(Snapshot, Vec<Line>)> {
         let is_live = self.folder.is_live();

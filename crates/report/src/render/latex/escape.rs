@@ -1,5 +1,7 @@
 //! Texts in which LaTeX finds no command, and which pdfLaTeX sets with the encodings OT1 and T1.
 
+use crate::render::prose::{Part, parts};
+
 /// A label or a number, each character as it is.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -17,16 +19,11 @@ pub(super) fn escape(text: &str) -> String {
 
 /// A sentence, in which code is between backticks.
 pub(super) fn prose(text: &str) -> String {
-    let pieces: Vec<&str> = text.split('`').collect();
-    if pieces.len().is_multiple_of(2) {
-        // A backtick without a second one.
-        return escape(text);
-    }
-    let pieces = pieces.iter().enumerate().map(|(index, piece)| match index % 2 {
-        0 => escape(piece),
-        _ => format!("\\texttt{{{}}}", escape(piece)),
+    let parts = parts(text).into_iter().map(|part| match part {
+        Part::Text(text) => escape(text),
+        Part::Code(code) => format!("\\texttt{{{}}}", escape(code)),
     });
-    pieces.collect()
+    parts.collect()
 }
 
 fn push(escaped: &mut String, char: char) {

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde::Serialize;
-use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
+use sweep_job::{Curve, LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 
 use super::list::{Columns, Headings, Line, ended, state, tags};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
         Manifest, RunEvent, RunFolder,
         watch::{Snapshot, State, Watch},
     },
-    store::Store,
+    store::{Stamp, Store},
 };
 
 /// Maximum number of readings of a running job's series that are drawn; beyond, every second one is.
@@ -38,6 +38,8 @@ pub struct FollowedRun {
     pub jobs: Vec<(usize, String)>,
     /// The results that were read.
     results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
+    /// The stamps of their records.
+    stamps: HashMap<usize, Stamp>,
     /// Seconds that finished jobs took, and their ends in seconds since 1970.
     took: HashMap<usize, (f64, i64)>,
     /// The series of the running jobs.
@@ -129,6 +131,7 @@ impl FollowedRun {
             steps,
             jobs,
             results: BTreeMap::new(),
+            stamps: HashMap::new(),
             took: HashMap::new(),
             curves: HashMap::new(),
             found: (0, Columns::default()),
@@ -138,8 +141,31 @@ impl FollowedRun {
         })
     }
 
+    /// Forgets the results whose records have been replaced or removed since they were read.
+    pub fn forget_changed(&mut self) {
+        let Self { watch, store, results, stamps, took, cells, found, .. } = self;
+        stamps.retain(|job, stamp| {
+            let is_same = store.stamp(watch.manifest().jobs[*job].key) == Some(*stamp);
+            if !is_same {
+                results.remove(job);
+                took.remove(job);
+                cells.remove(job);
+                found.0 = 0;
+            }
+            is_same
+        });
+    }
+
     /// The run as it is now.
     pub fn look(&mut self) -> std::io::Result<Snapshot> {
+        self.look_with(|_, _, _| {})
+    }
+
+    /// As [`Self::look`]; gives the series of each record that it reads to `keep`, with the record's key and stamp.
+    pub fn look_with(
+        &mut self,
+        mut keep: impl FnMut(Key, Stamp, BTreeMap<String, Curve>),
+    ) -> std::io::Result<Snapshot> {
         let (snapshot, lines) = self.watch.look()?;
         for line in lines {
             if let RunEvent::Progress { job, progress } = line.event {
@@ -150,14 +176,20 @@ impl FollowedRun {
             let is_done = matches!(state, State::Done { .. } | State::Cached);
             if is_done && !self.results.contains_key(&job) {
                 self.curves.remove(&job);
-                let record = self.store.get(snapshot.manifest.jobs[job].key).ok().flatten();
-                if let Some((record, task)) =
-                    record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task)))
+                let key = snapshot.manifest.jobs[job].key;
+                let stamp = self.store.stamp(key);
+                let record = self.store.get(key).ok().flatten();
+                if let (Some((record, task)), Some(stamp)) =
+                    (record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task))), stamp)
                 {
                     self.took.insert(job, (record.provenance.seconds, ended(&record)));
                     let curves = record.outcome.curves.iter();
                     self.series.extend(curves.map(|(name, curve)| (clean(name).into_owned(), curve.unit.symbol())));
                     self.results.insert(job, (task, record.outcome.metrics));
+                    self.stamps.insert(job, stamp);
+                    if !record.outcome.curves.is_empty() {
+                        keep(key, stamp, record.outcome.curves);
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::{
     analysis::{State, Verdict, tally},
     format::clean,
     recipe::Recipe,
-    render::part,
+    render::{part, prose},
 };
 
 /// Names that a sentence lists at most.
@@ -21,11 +21,11 @@ impl Laid<'_> {
         let tally = self.jobs.tally();
         html! {
             div .top { h1 { (clean(&recipe.name)) } @if self.jobs.live { span .pill.running { "▸ live" } } }
-            @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
+            @if let Some(about) = &recipe.about { p .about { (prose::markup(about)) } }
             @if let Some(part) = part(recipe) { p .note .part { (clean(&part)) } }
             @if let Some(cite) = &recipe.cite { p .note { "about " cite { (clean(&cite.to_string())) } } }
             (self.byline())
-            @if !verdicts.is_empty() { p .abstract { (abstract_of(recipe, verdicts)) } }
+            @if !verdicts.is_empty() { p .abstract { (prose::markup(&abstract_of(recipe, verdicts))) } }
             div .status {
                 p .summary { (tally.words()) }
                 @if self.jobs.live {
@@ -56,12 +56,12 @@ impl Laid<'_> {
                     @if !verdicts.is_empty() { li { a href="#claims" { "Claims" } } }
                     @if !tables.is_empty() {
                         li { a href="#tables" { "Tables" }
-                            @if tables.len() > 1 { ol { @for table in *tables { li { a href={ "#table-" (table.name) } { (table.title) } } } } }
+                            @if tables.len() > 1 { ol { @for table in *tables { li { a href={ "#table-" (table.name) } { (prose::markup(&table.title)) } } } } }
                         }
                     }
                     @if !figures.is_empty() {
                         li { a href="#figures" { "Figures" }
-                            @if figures.len() > 1 { ol { @for figure in *figures { li { a href={ "#figure-" (figure.name) } { (figure.title) } } } } }
+                            @if figures.len() > 1 { ol { @for figure in *figures { li { a href={ "#figure-" (figure.name) } { (prose::markup(&figure.title)) } } } } }
                         }
                     }
                     @if !decisions.is_empty() { li { a href="#search" { "Search" } } }

@@ -6,6 +6,7 @@ use super::Figure;
 use crate::{
     analysis::{Table, Verdict},
     format::clean,
+    render::prose,
 };
 
 /// Of more rows than this a table shows the first.
@@ -75,10 +76,10 @@ pub(super) fn claims(
                 @let (sign, class, word) = (verdict.state.sign(), verdict.state.word(), verdict.word());
                 article class={ "claim " (class) } {
                     h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
-                    @if let Some(says) = &verdict.says { p { (says) } }
+                    @if let Some(says) = &verdict.says { p { (prose::markup(says)) } }
                     @if verdict.invariant { p .because { "an invariant: it is true by construction" } }
                     p .because {
-                        (clean(&verdict.because))
+                        (prose::markup(&verdict.because))
                         @if let Some(paper) = verdict.paper.filter(|_| verdict.paper_within.is_none()) { "; the paper has " (paper) }
                     }
                     @if let Some(agreement) = verdict.agreement() {
@@ -95,7 +96,7 @@ pub(super) fn claims(
                 }
             }
             }
-            @if let Some(note) = note { p .note { (note) } }
+            @if let Some(note) = note { p .note { (prose::markup(note)) } }
         }
     }
 }
@@ -108,7 +109,7 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
             @for table in tables {
                 @let headings = table.headings();
                 figure .table .wide[headings.len() > WIDE] id=[medium.id(format!("table-{}", table.name))] {
-                    figcaption { (table.title) }
+                    figcaption { (prose::markup(&table.title)) }
                     div .scroll tabindex="0" role="region" aria-label=(table.title) {
                         table .sortable {
                             thead {
@@ -139,7 +140,7 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
                             }
                         }
                     }
-                    @for note in &table.notes { p .note { (clean(note)) } }
+                    @for note in &table.notes { p .note { (prose::markup(note)) } }
                     @if table.rows.len() > MAX_ROWS {
                         p .note {
                             "The first " (MAX_ROWS) " of " (table.rows.len()) " rows; "
