@@ -259,7 +259,8 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
         let (metric, steps) = match &claim.statement {
             Statement::Value(comparison, _)
             | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _) => {
+            | Statement::Difference(comparison, _)
+            | Statement::Law(comparison, ..) => {
                 let sides = std::iter::once(&comparison.of).chain(&comparison.to);
                 (&comparison.metric, sides.map(|side| side.step).collect())
             }

@@ -10,6 +10,7 @@ mod choices;
 mod items;
 mod jobs;
 mod judge;
+pub(super) mod law;
 mod rates;
 pub(super) mod scale;
 mod seeds;
@@ -224,6 +225,7 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
         Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
         Statement::Difference(comparison, expect) => judge.compare(comparison, *expect, false, &mut verdict),
+        Statement::Law(comparison, law, expect) => judge.law(comparison, law, *expect, &mut verdict),
         Statement::Order(order) => judge.order(order, &mut verdict),
     };
     if let Err(reason) = result {

@@ -363,8 +363,13 @@ impl Evidence {
 
     /// Evidence about the share of jobs that failed, or the difference of two shares.
     pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
-        let evidence = Self::of_items(rates.value(), Exact::Rates(rates), false, looks.clone(), basis);
-        Self { over_items: false, ..evidence }
+        let (value, exact) = (rates.value(), Some(Exact::Rates(rates)));
+        Self { exact, ..Self::of_number(value, false, looks.clone(), basis) }
+    }
+
+    /// Evidence about a number of a power law; `ratio` is true if it is the logarithm of a ratio.
+    pub(super) fn of_law(value: f64, error: ErrorOfMean, ratio: bool, looks: Looks, basis: String) -> Self {
+        Self { error: Some(error), ..Self::of_number(value, ratio, looks, basis) }
     }
 
     /// True if the units are items, of which more seeds give no more.
@@ -374,10 +379,15 @@ impl Evidence {
 
     /// Evidence over items.
     pub(super) fn of_items(value: f64, exact: Exact, ratio: bool, looks: Looks, basis: String) -> Self {
+        Self { exact: Some(exact), over_items: true, ..Self::of_number(value, ratio, looks, basis) }
+    }
+
+    /// A number whose error seeds alone do not determine; its interval is added.
+    fn of_number(value: f64, ratio: bool, looks: Looks, basis: String) -> Self {
         let level = looks.level(1, false);
         let sample = Sample { n: 2, mean: value, sd: None };
         let (notes, hints) = (Vec::new(), Vec::new());
-        let (least, growing, equal, over_items, error, exact) = (2, false, None, true, None, Some(exact));
+        let (least, growing, equal, over_items, error, exact) = (2, false, None, false, None, None);
         Self {
             sample,
             least,

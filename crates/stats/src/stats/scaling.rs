@@ -1,6 +1,6 @@
 //! Scaling: a power law with prediction intervals, and the agreement of two rankings.
 
-use super::{Estimate, Sample, estimate};
+use super::{ErrorOfMean, Estimate, Sample, estimate};
 
 /// Most numbers whose orders are all compared.
 const MAX_PERMUTED: usize = 7;
@@ -44,10 +44,20 @@ impl PowerLaw {
 
     /// The y of one further point at `x` with its prediction interval of a level. Its noise is that of the fitted points.
     pub fn predict(&self, x: f64, level: f64) -> Estimate {
+        let (logarithm, ErrorOfMean { error, freedom }) = self.logarithm(x);
+        Estimate { p: None, ..estimate(logarithm, Some(error), freedom, level).exp() }
+    }
+
+    /// The logarithm of the y of one further point at `x`, with the standard error of its prediction.
+    pub fn logarithm(&self, x: f64) -> (f64, ErrorOfMean) {
         let (distance, points) = (x.ln() - self.center, self.points as f64);
         let error = self.residual * (1.0 + 1.0 / points + distance * distance / self.squares).sqrt();
-        let prediction = estimate(self.level + self.exponent.value * distance, Some(error), points - 2.0, level);
-        Estimate { p: None, ..prediction.exp() }
+        (self.level + self.exponent.value * distance, ErrorOfMean { error, freedom: points - 2.0 })
+    }
+
+    /// The standard error of the exponent.
+    pub fn error_of_exponent(&self) -> ErrorOfMean {
+        ErrorOfMean { error: self.residual / self.squares.sqrt(), freedom: self.points as f64 - 2.0 }
     }
 }
 

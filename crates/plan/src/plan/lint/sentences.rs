@@ -73,7 +73,7 @@ pub(in crate::plan) fn sentences(recipe: &Recipe, problems: &mut Collector) {
         let (Some(says), Some(expect)) = (&claim.says, claim.expectation()) else { continue };
         let steps: Vec<&Step> = claim.selections().iter().map(|(step, _)| &recipe.steps[*step]).collect();
         let unit = match claim.statement {
-            Statement::Ratio(..) => Unit::One,
+            Statement::Ratio(..) | Statement::Law(..) => Unit::One,
             _ => expect.unit.unwrap_or_else(|| recipe.traits(steps[0], claim.metric()).unit),
         };
         let (bounds, settings, factors) = (bounds(expect), settings(recipe, &steps), factors(recipe, claim));

@@ -266,7 +266,9 @@ impl Lower<'_> {
         if let Some(axis) = &axis {
             self.check_axis(axis, step, &step.axes());
         }
-        Some(Fit { x: keys.x.spanned()?, predict, axis })
+        let x = keys.x.spanned()?;
+        self.check_size(&x, step);
+        Some(Fit { x, predict, axis })
     }
 
     fn variance(&mut self, node: &Node, step: &Step) -> Option<Vec<Spanned<String>>> {

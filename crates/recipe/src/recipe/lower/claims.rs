@@ -50,8 +50,19 @@ pub enum Statement {
     Ratio(Comparison, Expectation),
     /// The difference of a metric between two sides.
     Difference(Comparison, Expectation),
+    /// A power law of a metric over sizes.
+    Law(Comparison, Law, Expectation),
     /// The ranking of an axis's values.
     Order(Order),
+}
+
+/// The number of a power law that a claim is about.
+#[derive(Debug, Clone)]
+pub struct Law {
+    /// The parameter, axis or metric whose values are the sizes.
+    pub x: Spanned<String>,
+    /// The size at which the measured mean is divided by the prediction of the other sizes; `None` for the exponent.
+    pub predict: Option<f64>,
 }
 
 /// A metric of some points, and the points to compare them with.
@@ -61,7 +72,7 @@ pub struct Comparison {
     pub metric: Spanned<String>,
     /// The points.
     pub of: Side,
-    /// The points to compare with; `None` for `value`.
+    /// The points to compare with; `None` for `value` and `law`.
     pub to: Option<Side>,
 }
 
@@ -99,7 +110,8 @@ impl Claim {
         match &self.statement {
             Statement::Value(comparison, _)
             | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _) => &comparison.metric.value,
+            | Statement::Difference(comparison, _)
+            | Statement::Law(comparison, ..) => &comparison.metric.value,
             Statement::Order(order) => &order.metric.value,
         }
     }
@@ -107,9 +119,10 @@ impl Claim {
     /// The expected range; an order has none.
     pub fn expectation(&self) -> Option<Expectation> {
         match &self.statement {
-            Statement::Value(_, expect) | Statement::Ratio(_, expect) | Statement::Difference(_, expect) => {
-                Some(*expect)
-            }
+            Statement::Value(_, expect)
+            | Statement::Ratio(_, expect)
+            | Statement::Difference(_, expect)
+            | Statement::Law(.., expect) => Some(*expect),
             Statement::Order(_) => None,
         }
     }
@@ -120,7 +133,8 @@ impl Claim {
         let selections: Vec<&mut Selection> = match &mut claim.statement {
             Statement::Value(comparison, _)
             | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _) => {
+            | Statement::Difference(comparison, _)
+            | Statement::Law(comparison, ..) => {
                 std::iter::once(&mut comparison.of).chain(&mut comparison.to).map(|side| &mut side.only).collect()
             }
             Statement::Order(order) => vec![&mut order.only],
@@ -139,7 +153,8 @@ impl Claim {
         match &self.statement {
             Statement::Value(comparison, _)
             | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _) => {
+            | Statement::Difference(comparison, _)
+            | Statement::Law(comparison, ..) => {
                 let sides = std::iter::once(&comparison.of).chain(&comparison.to);
                 sides.map(|side| (side.step, side.only.clone())).collect()
             }
@@ -165,6 +180,8 @@ mapping! {
         ratio: Within<ComparedKeys<'static>>,
         /// Claims a difference of a metric between two sets of points.
         difference: Within<ComparedKeys<'static>>,
+        /// Claims the exponent of a power law of a metric over sizes, or that the law of the other sizes predicts one of them.
+        law: Within<LawKeys<'static>>,
         /// Claims a ranking of an axis's values by a metric.
         order: Within<OrderKeys<'static>>,
         /// The expected range of the number. Not accepted with `order`.
@@ -188,7 +205,8 @@ mapping! {
         /// the middle half, or `failure_rate`, the share of jobs that failed or diverged. Default: `mean`.
         ///
         /// A median and a quantile have the interval of the sign test, which needs six units for a median, and pairs. A mean of the
-        /// middle half has Yuen's. Shares have exact intervals and tests, for pairs and for independent sides. Not accepted with `order`; `failure_rate` not with `ratio`.
+        /// middle half has Yuen's. Shares have exact intervals and tests, for pairs and for independent sides. Not accepted with `order` and
+        /// `law`; `failure_rate` not with `ratio`.
         statistic: Word<Statistic> = Word(Statistic::WORDS),
         /// The share of the values below the quantile of `statistic: quantile`, such as `0.9`.
         q: Number,
@@ -233,6 +251,21 @@ mapping! {
 }
 
 mapping! {
+    /// The keys of a claim's `law`.
+    struct LawKeys = "law" {
+        /// The metric.
+        metric [required]: Text = Text::METRIC,
+        /// The points: a step and values of its axes.
+        of [required]: Custom = Custom::SIDE,
+        /// The parameter, axis or metric of the jobs whose values are the sizes. The law is fitted to the means of at least three sizes.
+        x [required]: Text = Text::METRIC,
+        /// A size that is left out of the fit. The claim is about the ratio of its measured mean to the law's prediction, with the
+        /// interval of the prediction. Without it the claim is about the exponent.
+        predict: Number,
+    }
+}
+
+mapping! {
     /// The keys of a claim's `order`.
     struct OrderKeys = "order" {
         /// The metric.
@@ -251,13 +284,16 @@ mapping! {
     }
 }
 
+/// The kind of number of a claim about a law's exponent, which has no unit.
+pub(super) const EXPONENT: &str = "exponent";
+
 /// The words of `hardware`.
 pub(super) const BACKENDS: &[(&str, Backend)] =
     &[("cuda", Backend::Cuda), ("wgpu", Backend::Wgpu), ("cpu", Backend::Cpu)];
 
 /// The schema of the constraint that a claim has exactly one statement, and `expect` unless it is an order.
 pub(in crate::recipe) fn one_statement() -> Json {
-    let expecting = ["value", "ratio", "difference"].map(|word| json!({ "required": [word, "expect"] }));
+    let expecting = ["value", "ratio", "difference", "law"].map(|word| json!({ "required": [word, "expect"] }));
     let order = json!({ "required": ["order"], "not": { "required": ["expect"] } });
     json!({ "type": "object", "oneOf": expecting.into_iter().chain([order]).collect::<Vec<_>>() })
 }
@@ -297,8 +333,13 @@ impl Lower<'_> {
         let name = &entry.key;
         self.check_name(name, "claim");
         let keys = ClaimKeys::read(self, &entry.value, "a claim")?;
-        let statements =
-            [("value", &keys.value), ("ratio", &keys.ratio), ("difference", &keys.difference), ("order", &keys.order)];
+        let statements = [
+            ("value", &keys.value),
+            ("ratio", &keys.ratio),
+            ("difference", &keys.difference),
+            ("law", &keys.law),
+            ("order", &keys.order),
+        ];
         let mut given: Vec<(&str, &Entry)> =
             statements.iter().filter_map(|(word, given)| Some((*word, given.entry?))).collect();
         given.sort_by_key(|(_, entry)| entry.key.span.start);
@@ -318,12 +359,20 @@ impl Lower<'_> {
             }
             Statement::Order(self.order(&statement.value, context)?)
         } else {
-            let comparison = self.comparison(&statement.value, kind, context);
+            let (comparison, law) = match *kind {
+                "law" => self.law(&statement.value, context).unzip(),
+                _ => (self.comparison(&statement.value, kind, context), None),
+            };
             let traits = comparison.as_ref().map(|comparison| {
                 let metric = comparison.metric.value.as_str();
                 (metric, traits_of(context.rules, &context.steps[comparison.of.step], metric))
             });
-            let about = About { kind, metric: traits };
+            let kind_of_number = match &law {
+                Some(Law { predict: None, .. }) => EXPONENT,
+                Some(_) => "ratio",
+                None => kind,
+            };
+            let about = About { kind: kind_of_number, metric: traits };
             let Some(expect) = keys.expect.node().map(|node| self.expectation(node, about)) else {
                 let help = format!("add `expect`: {USAGE}");
                 let message = format!("claim `{}` expects nothing", name.value);
@@ -334,6 +383,7 @@ impl Lower<'_> {
             };
             let comparison = comparison?;
             match *kind {
+                "law" => Statement::Law(comparison, law?, expect?),
                 "value" => Statement::Value(comparison, expect?),
                 "ratio" => Statement::Ratio(comparison, expect?),
                 _ => Statement::Difference(comparison, expect?),
@@ -395,6 +445,32 @@ impl Lower<'_> {
             self.check_metric(&metric, &context.steps[side.step]);
         }
         Some(Comparison { metric, of, to })
+    }
+
+    /// Reads `{ metric, of, x, predict }`.
+    fn law(&mut self, node: &Node, context: &Context<'_>) -> Option<(Comparison, Law)> {
+        let keys = LawKeys::read(self, node, "`law`")?;
+        let metric = self.metric(node, keys.metric, "law");
+        let Some(of) = keys.of.node() else {
+            let help = "write `of: { step: NAME, axis: value }`";
+            self.problem(node.span, "`law` lacks `of`", "which jobs?", help);
+            return None;
+        };
+        let of = self.side(of, "of", context);
+        if self.is_missing(node, "x", &keys.x) {
+            let help = "add the parameter, axis or metric that is the size, for example `x: d_model`";
+            self.problem(node.span, "`law` has no sizes", "`x` is missing", help);
+        }
+        let help = "write a size above zero";
+        let predict = keys.predict.is_there().then(|| self.positive(&keys.predict, "predict", "no size", help));
+        let (metric, of, x) = (metric?, of?, keys.x.spanned()?);
+        self.check_metric(&metric, &context.steps[of.step]);
+        self.check_size(&x, &context.steps[of.step]);
+        let predict = match predict {
+            Some(size) => Some(size?),
+            None => None,
+        };
+        Some((Comparison { metric, of, to: None }, Law { x, predict }))
     }
 
     fn metric(&mut self, node: &Node, metric: Given<'_, String>, kind: &str) -> Option<Spanned<String>> {

@@ -6,6 +6,7 @@ use sweep_job::Unit;
 
 use super::{
     Lower,
+    claims::EXPONENT,
     metrics::{MetricTraits, UnitOf, words},
 };
 use crate::recipe::{
@@ -36,7 +37,7 @@ pub fn brief(value: f64) -> String {
 /// The metric and the kind of claim that numbers are about.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About<'a> {
-    /// `value`, `ratio` or `difference`.
+    /// `value`, `ratio`, `difference` or [`EXPONENT`].
     pub(super) kind: &'a str,
     /// Its name and its properties, if they are known.
     pub(super) metric: Option<(&'a str, MetricTraits)>,
@@ -167,9 +168,12 @@ impl Lower<'_> {
                 self.problem(entry.key.span, "`within` gives both bounds", "one bound too many", help);
                 return None;
             }
-            if kind == "value" {
+            if matches!(kind, "value" | EXPONENT) {
                 let help = "write `{ at_least: X, at_most: Y }`";
-                let message = "`within` is about a `difference` or a `ratio`, not about a `value`";
+                let message = match kind {
+                    EXPONENT => "`within` is about a `difference` or a `ratio`, not about an exponent",
+                    _ => "`within` is about a `difference` or a `ratio`, not about a `value`",
+                };
                 self.problem(entry.key.span, message, "within what?", help);
                 return None;
             }
@@ -265,8 +269,12 @@ impl Lower<'_> {
                 "in which unit?",
                 "write the unit of each of them".to_owned(),
             ),
-            (Some(own_unit), _) if about.kind == "ratio" => (
-                format!("a ratio is a pure number, and `{}` is a unit", own_unit.key()),
+            (Some(own_unit), _) if matches!(about.kind, "ratio" | EXPONENT) => (
+                format!(
+                    "{} is a pure number, and `{}` is a unit",
+                    if about.kind == EXPONENT { "an exponent" } else { "a ratio" },
+                    own_unit.key()
+                ),
                 "no unit here",
                 "remove the unit".to_owned(),
             ),

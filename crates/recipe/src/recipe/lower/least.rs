@@ -69,21 +69,8 @@ impl Lower<'_> {
                 }
                 (Some(_), _) => ("parameter", None),
                 (None, true) if !is_axis => ("metric", Some(false)),
-                (None, _) if is_axis || step.task.open_metrics || self.derived.contains(&name.value) => continue,
-                (None, _) => {
-                    let metrics = step.task.metrics().map(|metric| metric.name);
-                    let mut names: Vec<&str> = Vec::new();
-                    for known in step.task.params().map(|param| param.name).chain(step.axes()).chain(metrics) {
-                        if !names.contains(&known) {
-                            names.push(known);
-                        }
-                    }
-                    let help = suggest(&name.value, "its parameters, axes and metrics", names).unwrap_or_default();
-                    let (step, task) = (&step.name.value, step.task.name);
-                    let message = format!("step `{step}` (`{task}`) has no parameter, axis or metric `{}`", name.value);
-                    self.problem(name.span, message, "unknown size", help);
-                    return None;
-                }
+                (None, _) if self.check_size(name, step) => continue,
+                (None, _) => return None,
             };
             if must_be_text.is_some_and(|wanted| wanted != is_text) {
                 let (is, help) = if is_text {
@@ -97,5 +84,25 @@ impl Lower<'_> {
             }
         }
         Some(Least { name: name.clone(), value })
+    }
+
+    /// Checks that `name` is a parameter, an axis or a metric of the jobs of a step; false if it is none.
+    pub(super) fn check_size(&mut self, name: &Spanned<String>, step: &Step) -> bool {
+        let metrics = step.task.metrics().map(|metric| metric.name);
+        let mut names: Vec<&str> = Vec::new();
+        for known in step.task.params().map(|param| param.name).chain(step.axes()).chain(metrics) {
+            if !names.contains(&known) {
+                names.push(known);
+            }
+        }
+        let is_known = names.contains(&name.value.as_str());
+        if is_known || step.task.open_metrics || self.derived.contains(&name.value) {
+            return true;
+        }
+        let help = suggest(&name.value, "its parameters, axes and metrics", names).unwrap_or_default();
+        let (step, task) = (&step.name.value, step.task.name);
+        let message = format!("step `{step}` (`{task}`) has no parameter, axis or metric `{}`", name.value);
+        self.problem(name.span, message, "unknown size", help);
+        false
     }
 }

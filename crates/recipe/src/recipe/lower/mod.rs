@@ -43,7 +43,7 @@ pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
     analyses::{Analysis, AnalysisKind, CurveRead, CurveTable, Fit, Profile},
-    claims::{Claim, Comparison, Order, Side, Statement},
+    claims::{Claim, Comparison, Law, Order, Side, Statement},
     compare::{Compare, ComparedValues},
     confirm::Confirm,
     effects::{Effects, Interactions},

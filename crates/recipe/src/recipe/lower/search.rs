@@ -467,7 +467,8 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
         match &mut claim.statement {
             Statement::Value(comparison, _)
             | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _) => {
+            | Statement::Difference(comparison, _)
+            | Statement::Law(comparison, ..) => {
                 for side in std::iter::once(&mut comparison.of).chain(&mut comparison.to) {
                     restrict(&steps[side.step], &mut side.only, &[]);
                 }

@@ -63,8 +63,12 @@ impl Lower<'_> {
             let help = "remove `statistic`, or claim the `difference` of two values of the axis";
             self.problem(span, "an `order` ranks means", "has no effect", help);
         }
-        if let Some(span) = pair.span().filter(|_| kind == "value") {
-            self.problem(span, "a `value` has one side, so nothing is paired", "has no effect", "remove `pair`");
+        if let Some(span) = statistic.span().filter(|_| kind == "law") {
+            self.problem(span, "a `law` is fitted to means", "has no effect", "remove `statistic`");
+        }
+        if let Some(span) = pair.span().filter(|_| matches!(kind, "value" | "law")) {
+            let message = format!("a `{kind}` has one side, so nothing is paired");
+            self.problem(span, message, "has no effect", "remove `pair`");
         }
         let named = statistic.value.unwrap_or_default();
         if let (Statistic::Quantile(_), Some(false), Some(span)) = (named, pair.value, statistic.span()) {

@@ -1,8 +1,6 @@
 //! Tables of power laws over sizes: the measured mean and the law at each size, the prediction at another size, and whether small
 //! sizes rank the values of an axis as the largest does.
 
-use std::collections::BTreeMap;
-
 use sweep_job::{Unit, Value};
 
 use super::{Made, jobs};
@@ -10,7 +8,7 @@ use crate::{
     analysis::{
         Cell, Column, Show, TableRow,
         aggregate::methods,
-        claim::scale::size_of,
+        claim::law::BySize,
         evidence::{Side, Source},
         table::scale,
     },
@@ -25,8 +23,6 @@ const DECIMALS: usize = 4;
 
 /// The request of a table.
 type Request<'r> = (&'r recipe::Table, &'r Analysis, &'r Fit);
-/// The measurements by size, in the order of the sizes; a key is the bits of a positive number.
-type BySize = BTreeMap<u64, Vec<f64>>;
 
 pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>) {
     let (table, analysis, settings) = request;
@@ -43,7 +39,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].keys().copied()).collect();
+        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].0.keys().copied()).collect();
         sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
@@ -56,11 +52,11 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.rows = rows.iter().map(|row| TableRow { labels: label(row), cells: Vec::new() }).collect();
     for (metric, of_metric) in metrics.iter().zip(&by_metric) {
         let unit = source.traits(analysis.of.step, metric).unit;
-        let laws: Vec<Option<PowerLaw>> = of_metric.iter().map(|sizes| law(sizes, settings.predict)).collect();
-        let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].get(size)));
+        let laws: Vec<Option<PowerLaw>> = of_metric.iter().map(|sizes| sizes.law(settings.predict)).collect();
+        let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].0.get(size)));
         push(contents, metric, unit, measured.collect());
         let predicted = rows.iter().map(|(index, size)| match laws[*index] {
-            Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].len()),
+            Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].0.len()),
             None => Cell { points: 1, ..Cell::default() },
         });
         push(contents, &format!("{metric}, law"), unit, predicted.collect());
@@ -116,15 +112,8 @@ fn by_size(
         only.push((&axis.value, vec![method.clone()]));
     }
     let side: Side<'_> = source.side(analysis.of.step, &only, metric, source.traits(analysis.of.step, metric));
-    let jobs = jobs(analysis, source);
-    let (mut sizes, mut lost) = (BySize::new(), side.absent.len());
-    for found in &side.found {
-        let job = found.by.and_then(|by| jobs.get(&by.key));
-        match job.and_then(|job| size_of(&settings.x.value, found.point, *job, source)).filter(|size| *size > 0.0) {
-            Some(size) => sizes.entry(size.to_bits()).or_default().push(found.value),
-            None => lost += 1,
-        }
-    }
+    let (sizes, without_size) = BySize::new(&side.found, &settings.x.value, &jobs(analysis, source), source);
+    let lost = side.absent.len() + without_size;
     if lost > 0 {
         let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &settings.x.value);
         contents
@@ -132,14 +121,6 @@ fn by_size(
             .push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
     }
     sizes
-}
-
-/// The law of the means by size, without the size that it predicts.
-fn law(sizes: &BySize, predict: Option<f64>) -> Option<PowerLaw> {
-    let means = sizes.iter().filter(|(size, _)| Some(**size) != predict.map(f64::to_bits));
-    let points: Vec<(f64, f64)> =
-        means.filter_map(|(size, values)| Some((f64::from_bits(*size), Sample::new(values)?.mean))).collect();
-    PowerLaw::new(&points, LEVEL)
 }
 
 /// The law of a value of the axis in words, and whether its prediction was right.
@@ -162,8 +143,7 @@ fn note(
     let Some(size) = settings.predict else { return text };
     let predicted = law.predict(size, LEVEL);
     let ends = predicted.low.zip(predicted.high);
-    let mean = sizes.get(&size.to_bits()).and_then(|values| Sample::new(values)).map(|sample| sample.mean);
-    let verdict = match (mean, ends) {
+    let verdict = match (sizes.mean(size), ends) {
         (Some(mean), Some((low, high))) => {
             let place = if low <= mean && mean <= high { "within" } else { "outside of" };
             let [size, mean, low, high] = [size, mean, low, high].map(brief);
@@ -176,14 +156,13 @@ fn note(
 
 /// Whether each smaller size ranks the values of the axis as the largest does.
 fn ranks(x: &str, metric: &str, of_metric: &[BySize]) -> Vec<String> {
-    let Some(largest) = of_metric.iter().filter_map(|sizes| sizes.keys().max().copied()).max() else {
+    let Some(largest) = of_metric.iter().filter_map(|sizes| sizes.0.keys().max().copied()).max() else {
         return Vec::new();
     };
-    let means = |size: u64| -> Option<Vec<f64>> {
-        of_metric.iter().map(|sizes| Some(Sample::new(sizes.get(&size)?)?.mean)).collect()
-    };
+    let means =
+        |size: u64| -> Option<Vec<f64>> { of_metric.iter().map(|sizes| sizes.mean(f64::from_bits(size))).collect() };
     let Some(large) = means(largest).filter(|_| of_metric.len() > 1) else { return Vec::new() };
-    let smaller = of_metric[0].keys().copied().filter(|size| *size < largest);
+    let smaller = of_metric[0].0.keys().copied().filter(|size| *size < largest);
     let rank = |size: u64| {
         let rank_agreement = agreement(&means(size)?, &large)?;
         Some(format!(

@@ -9,7 +9,9 @@ mod variance;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Table, TableRow, absence::Footnotes, curves::Curves, evidence::Source, table::Column};
+use super::{
+    Table, TableRow, absence::Footnotes, claim::law::jobs_by_key, curves::Curves, evidence::Source, table::Column,
+};
 use crate::{
     format::clean,
     plan::{JobId, resolved},
@@ -65,6 +67,5 @@ pub(super) fn curves_of_tables(source: Source<'_>) -> BTreeSet<(Key, &str)> {
 
 /// The measured jobs of an analysis by the keys of their records.
 fn jobs(analysis: &Analysis, source: Source<'_>) -> BTreeMap<Key, JobId> {
-    let points = source.points(analysis.of.step, &resolved(&source.study.recipe, &analysis.of.only));
-    points.into_iter().filter_map(|(_, job)| Some((source.measured.get(&job)?.key, job))).collect()
+    jobs_by_key(analysis.of.step, &resolved(&source.study.recipe, &analysis.of.only), source)
 }

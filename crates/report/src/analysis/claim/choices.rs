@@ -77,7 +77,7 @@ impl Verdict {
 
 /// True for a claim about a mean that is not true by construction.
 fn has_choices(claim: &Claim) -> bool {
-    !claim.invariant && claim.rules.statistic == Statistic::Mean
+    !claim.invariant && claim.rules.statistic == Statistic::Mean && !matches!(claim.statement, Statement::Law(..))
 }
 
 /// The other rules for a claim about a mean.

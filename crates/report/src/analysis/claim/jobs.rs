@@ -32,7 +32,10 @@ pub struct ClaimJobs {
 pub fn jobs_of(claim: &Claim, study: &Study) -> ClaimJobs {
     let is_ratio = matches!(claim.statement, Statement::Ratio(..));
     match &claim.statement {
-        Statement::Value(comparison, _) | Statement::Ratio(comparison, _) | Statement::Difference(comparison, _) => {
+        Statement::Value(comparison, _)
+        | Statement::Ratio(comparison, _)
+        | Statement::Difference(comparison, _)
+        | Statement::Law(comparison, ..) => {
             let sides = std::iter::once(&comparison.of).chain(&comparison.to);
             let of_side = |side: &Side| (side_of(study, side), jobs(study, side.step, &points_of(study, side)));
             let pairs = if claim.rules.independent { Vec::new() } else { pairs(comparison, study).unwrap_or_default() };

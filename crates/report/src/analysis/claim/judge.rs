@@ -134,7 +134,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The question about points of these steps; the first has the metric's properties.
-    fn question(&self, steps: &[usize], metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
+    pub(super) fn question(&self, steps: &[usize], metric: &str, apart: Vec<String>, ratio: bool) -> Question<'static> {
         let traits = self.source.traits(steps[0], metric);
         let kinds = self.source.kinds(steps);
         Question { traits, apart, kinds, repeats: None, ratio, unpaired: true, rules: self.rules }
@@ -159,7 +159,7 @@ impl<'a> Judge<'a> {
         apart(&self.source.study.recipe.steps[step], &names)
     }
 
-    fn side(
+    pub(super) fn side(
         &self,
         side: &recipe::Side,
         metric: &str,
@@ -256,7 +256,12 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &m
 }
 
 /// Compares an estimate with the expected range.
-fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut Verdict) -> Result<(), String> {
+pub(super) fn decide(
+    evidence: &Evidence,
+    expect: Expectation,
+    lacking: &str,
+    verdict: &mut Verdict,
+) -> Result<(), String> {
     let estimate = evidence.estimate();
     verdict.value = Some(estimate.value);
     let unit = if verdict.unit.symbol().is_empty() { String::new() } else { format!(" {}", verdict.unit) };

@@ -52,7 +52,7 @@ fn tells_apart(verdict: &Verdict, claim: &Claim) -> bool {
     let none = match claim.statement {
         Statement::Ratio(..) => 1.0,
         Statement::Difference(..) => 0.0,
-        Statement::Value(..) | Statement::Order(_) => return false,
+        Statement::Value(..) | Statement::Law(..) | Statement::Order(_) => return false,
     };
     let is_decided = matches!(verdict.state, State::Supported | State::Refuted) && !verdict.certain;
     is_decided && !verdict.invariant && verdict.interval.is_some_and(|[low, high]| none < low || high < none)
