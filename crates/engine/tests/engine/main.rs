@@ -49,6 +49,7 @@ mod inputs;
 mod integrity;
 mod items;
 mod kubernetes;
+mod laws;
 mod leaderboard;
 mod log;
 mod looks;
