@@ -36,7 +36,7 @@ pub use self::{
     layer::Layer,
     seen::{Fact, File, Listed, Options, Outside, PASSED_OVER, Seen, Stamp},
     supervisor::Supervisor,
-    view::View,
+    view::{Shared, View},
 };
 
 /// Puts programs under observation before they start. The supervisor's loop ends after the last of these is dropped and all

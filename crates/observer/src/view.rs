@@ -18,12 +18,39 @@ use std::{
 
 use super::layer::Layer;
 
+/// Maximum number of shared paths of a view.
+const MAX_SHARED: usize = 4;
+
+/// A file or a folder that a view does not cover.
+#[derive(Debug, Clone, Copy)]
+pub struct Shared<'a> {
+    /// The path, absolute and without links.
+    pub path: &'a Path,
+    /// True if the program may write to it.
+    pub is_writable: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Bind {
+    path: CString,
+    /// Flags that make the mount read-only; `None` if it is writable.
+    read_only: Option<libc::c_ulong>,
+}
+
+impl Bind {
+    fn new(shared: Shared<'_>) -> io::Result<Self> {
+        let path = text(shared.path)?;
+        let read_only = if shared.is_writable { None } else { Some(read_only(&path)?) };
+        Ok(Self { path, read_only })
+    }
+}
+
 /// A private view of a folder.
 #[derive(Debug, Clone)]
 pub struct View {
     folder: CString,
-    /// A folder inside that is not covered.
-    shared: Option<CString>,
+    /// Paths inside that are not covered, in the order in which they are mounted.
+    shared: Vec<Bind>,
     working: CString,
     upper: PathBuf,
     options: CString,
@@ -36,13 +63,14 @@ pub struct View {
 impl View {
     /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is made.
     ///
-    /// Programs start in the folder `working`. The folder `shared` below `folder` is not covered: writes to it reach it. The
-    /// files of `layer` stand in place of those of `folder`.
+    /// Programs start in the folder `working`. The paths `shared` below `folder` are not covered: writes to the writable ones
+    /// reach them, and the kernel refuses writes to the others, except below a writable one that follows. The files of `layer`
+    /// stand in place of those of `folder`.
     ///
     /// # Errors
     ///
     /// If `place` cannot be made, if a file of the layer cannot be copied, or if a path has a NUL character.
-    pub fn new(folder: &Path, working: &Path, shared: Option<&Path>, place: &Path, layer: &Layer) -> io::Result<Self> {
+    pub fn new(folder: &Path, working: &Path, shared: &[Shared<'_>], place: &Path, layer: &Layer) -> io::Result<Self> {
         let (upper, work) = (place.join("upper"), place.join("work"));
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o755);
@@ -58,11 +86,15 @@ impl View {
         options.push(escaped(&work));
         let mut user_options = options.clone();
         user_options.push(",userxattr");
+        let inside = shared.iter().filter(|shared| shared.path.starts_with(folder));
+        if shared.len() > MAX_SHARED {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         // SAFETY: these take nothing and cannot fail.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         Ok(Self {
             folder: text(folder)?,
-            shared: shared.filter(|shared| shared.starts_with(folder)).map(text).transpose()?,
+            shared: inside.map(|shared| Bind::new(*shared)).collect::<io::Result<_>>()?,
             working: text(working)?,
             upper,
             options: text(Path::new(&options))?,
@@ -115,10 +147,11 @@ impl View {
     /// The reason why it does not.
     pub fn check(place: &Path) -> io::Result<()> {
         let folder = place.join("folder");
-        DirBuilder::new().recursive(true).create(&folder)?;
+        DirBuilder::new().recursive(true).create(folder.join("shared"))?;
         let folder = folder.canonicalize()?;
+        let shared = [Shared { path: &folder.join("shared"), is_writable: false }];
         let mut command = Command::new("true");
-        Self::new(&folder, &folder, None, place, &Layer::default())?.apply(&mut command);
+        Self::new(&folder, &folder, &shared, place, &Layer::default())?.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let refusal = |error: io::Error| match error.raw_os_error() {
             // The limit of user namespaces is an exhausted space to the kernel.
@@ -140,15 +173,22 @@ impl View {
             write(c"/proc/self/gid_map", &self.group_map)?;
         }
         mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE, None)?;
-        // Opened before the overlay covers it.
-        let shared = self.shared.as_deref().map(open).transpose()?;
+        // Opened before the overlay covers them. The array is on the stack: memory must not be allocated here.
+        let mut handles = [None; MAX_SHARED];
+        for (bind, handle) in self.shared.iter().zip(&mut handles) {
+            *handle = Some(open(&bind.path)?);
+        }
         let options = if is_privileged { &self.options } else { &self.user_options };
         mount(c"overlay", &self.folder, Some(c"overlay"), 0, Some(options))?;
-        if let (Some(path), Some(handle)) = (&self.shared, shared) {
+        for (Bind { path, read_only }, handle) in self.shared.iter().zip(handles) {
+            let Some(handle) = handle else { continue };
             let mut source = [0; 32];
             mount(descriptor(handle, &mut source), path, None, libc::MS_BIND | libc::MS_REC, None)?;
             // SAFETY: the descriptor is this function's own.
             done(unsafe { libc::close(handle) })?;
+            if let Some(flags) = read_only {
+                mount(c"none", path, None, libc::MS_REMOUNT | libc::MS_BIND | flags, None)?;
+            }
         }
         // SAFETY: the path ends with NUL and lives as long as the call.
         done(unsafe { libc::chdir(self.working.as_ptr()) })
@@ -210,6 +250,24 @@ fn text(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
 }
 
+/// The flags of a read-only mount of a path. A user namespace may not clear flags that the path's mount has.
+fn read_only(path: &CStr) -> io::Result<libc::c_ulong> {
+    // SAFETY: the structure is plain data, for which zeros are valid.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with NUL, and both pointers live as long as the call.
+    done(unsafe { libc::statvfs(path.as_ptr(), &raw mut found) })?;
+    let pairs = [
+        (libc::ST_NOSUID, libc::MS_NOSUID),
+        (libc::ST_NODEV, libc::MS_NODEV),
+        (libc::ST_NOEXEC, libc::MS_NOEXEC),
+        (libc::ST_NOATIME, libc::MS_NOATIME),
+        (libc::ST_NODIRATIME, libc::MS_NODIRATIME),
+        (libc::ST_RELATIME, libc::MS_RELATIME),
+    ];
+    let kept = pairs.into_iter().filter(|(flag, _)| found.f_flag & flag != 0);
+    Ok(kept.fold(libc::MS_RDONLY, |flags, (_, flag)| flags | flag))
+}
+
 fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -229,7 +287,7 @@ fn mount(
 
 fn open(path: &CStr) -> io::Result<RawFd> {
     // SAFETY: the path ends with NUL and lives as long as the call.
-    let number = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    let number = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
     if number < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
 }
 
@@ -293,7 +351,8 @@ mod tests {
         fs::create_dir_all(&results).unwrap();
         fs::write(project.join("data"), "old\n").unwrap();
         fs::write(sources.join("gone"), "").unwrap();
-        let view = View::new(&project, &sources, Some(&results), &results.join("view"), &Layer::default()).unwrap();
+        let shared = [Shared { path: &results, is_writable: true }];
+        let view = View::new(&project, &sources, &shared, &results.join("view"), &Layer::default()).unwrap();
         let script = "pwd; cat ../data; echo new >> ../data; cat ../data; rm gone; echo x > made; mkdir -p ../runs/1; \
                       echo kept > ../results/kept; ls";
         let expected = format!("{}\nold\nold\nnew\nmade\n", sources.display());
@@ -304,9 +363,33 @@ mod tests {
         assert_eq!(fs::read_to_string(view.written().join("src/made")).unwrap(), "x\n");
         assert!(view.written().join("runs/1").is_dir());
         // Two views do not see each other's writes.
-        let other_view =
-            View::new(&project, &sources, Some(&results), &results.join("other"), &Layer::default()).unwrap();
+        let other_view = View::new(&project, &sources, &shared, &results.join("other"), &Layer::default()).unwrap();
         assert_eq!(shell(&other_view, "cat ../data; ls"), "old\ngone\n");
+    }
+
+    #[test]
+    fn a_program_changes_only_the_writable_ones_of_shared_paths() {
+        let place = tempfile::tempdir().unwrap();
+        if let Err(error) = View::check(&place.path().join("check")) {
+            println!("no views on this machine: {error}");
+            return;
+        }
+        let project = place.path().canonicalize().unwrap();
+        let results = project.join("results");
+        let (own, file) = (results.join("staging/own"), results.join("staging/file"));
+        fs::create_dir_all(&own).unwrap();
+        for path in [&results.join("record"), &file, &own.join("old")] {
+            fs::write(path, "kept\n").unwrap();
+        }
+        let shared = [(&results, false), (&own, true), (&file, true)];
+        let shared = shared.map(|(path, is_writable)| Shared { path, is_writable });
+        let view = View::new(&project, &project, &shared, &project.join("view"), &Layer::default()).unwrap();
+        let script = "rm -rf results 2>/dev/null || true; cat results/record; echo x > results/record || true; \
+                      echo new > results/staging/own/new; echo more >> results/staging/file; ls results/staging/own";
+        assert_eq!(shell(&view, &format!("exec 2>/dev/null; {script}")), "kept\nnew\n");
+        assert_eq!(fs::read_to_string(results.join("record")).unwrap(), "kept\n");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "kept\nmore\n");
+        assert!(own.join("new").exists() && !own.join("old").exists());
     }
 
     #[test]
@@ -324,6 +407,7 @@ mod tests {
         for (path, text) in [("src/model", "base\n"), ("src/gone", ""), ("old/a", ""), ("data", "d\n")] {
             fs::write(project.join(path), text).unwrap();
         }
+        let shared = [Shared { path: &results, is_writable: true }];
         let folder = results.join("layer");
         let files = Layer::write(&folder, [Path::new("src/gone"), Path::new("old")].into_iter()).unwrap();
         fs::create_dir_all(files.join("src/new")).unwrap();
@@ -331,7 +415,7 @@ mod tests {
         fs::write(files.join("src/new/part"), "part\n").unwrap();
         std::os::unix::fs::symlink("model", files.join("src/link")).unwrap();
         let layer = Layer::open(&project, &folder).unwrap();
-        let view = View::new(&project, &sources, Some(&results), &results.join("view"), &layer).unwrap();
+        let view = View::new(&project, &sources, &shared, &results.join("view"), &layer).unwrap();
         let script = "cat model link new/part ../data; ls; ls ..; echo mine >> new/part; echo out > out";
         assert_eq!(shell(&view, script), "variant\nvariant\npart\nd\nlink\nmodel\nnew\ndata\nresults\nsrc\n");
         assert_eq!(fs::read_to_string(files.join("src/new/part")).unwrap(), "part\n", "the layer is as it was");

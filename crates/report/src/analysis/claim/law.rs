@@ -117,7 +117,8 @@ impl Judge<'_> {
                 (mean.ln() - logarithm, error, basis)
             }
         };
-        let evidence = Evidence::of_law(value, error, predict.is_some(), side.looks.clone(), basis);
-        decide(&Evidence { notes, ..evidence }, expect, "", verdict)
+        let mut evidence = Evidence::of_law(value, error, predict.is_some(), side.looks.clone(), basis);
+        evidence.notes = notes;
+        decide(&evidence, expect, "", verdict)
     }
 }

@@ -10,10 +10,10 @@ use std::{
 
 use fs_err as fs;
 use sweep_job::{Failure, FailureKind, Job, Report, Value, tasks::Command};
-use sweep_observer::{Layer, View};
+use sweep_observer::{Layer, Shared, View};
 
 use super::{disk, folder::Folder, kept};
-use crate::store::{TRACKING, remove_if_there};
+use crate::store::{READS, TRACKING, remove_if_there};
 
 /// Name of the folder of a view, beside what else is removed with the job.
 const VIEW: &str = "view";
@@ -110,7 +110,15 @@ impl Place {
         remove_if_there(folder)?;
         // The job's folder is `results/store/staging/KEY/files`.
         let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
-        View::new(root, working, store.as_deref(), folder, layer)
+        // The view's own folder is not among them: a program that removes its results removes neither records nor the view.
+        let reads = folder.with_file_name(READS);
+        fs::create_dir_all(folder)?;
+        fs::write(&reads, "")?;
+        let own = [&job.dir, &job.scratch, &reads].map(fs::canonicalize).into_iter().filter_map(Result::ok);
+        let own: Vec<PathBuf> = own.collect();
+        let own = own.iter().map(|path| Shared { path, is_writable: true });
+        let shared = store.iter().map(|path| Shared { path, is_writable: false }).chain(own);
+        View::new(root, working, &shared.collect::<Vec<_>>(), folder, layer)
     }
 
     /// The files that the program finds in place of those of the project.
