@@ -310,10 +310,30 @@ impl Collector {
         }
     }
 
+    /// The highest folder on the way to the path that the program itself has created.
+    fn made_folder(&self, path: &Path) -> Option<PathBuf> {
+        let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.options.project));
+        folders.filter(|folder| self.before.get(*folder) == Some(&Before::Absent)).last().map(Path::to_owned)
+    }
+
     /// Notes that a property of a path is queried.
     pub(crate) fn fact(&mut self, path: &Path, fact: Fact) {
+        if !self.is_own(path) {
+            self.keep_fact(path, fact);
+        } else if fact == Fact::Absent && !self.before.contains_key(path) {
+            // Nothing was there before the program made the folder, either.
+            if let Some(folder) = self.made_folder(path) {
+                let count = self.sought.entry(folder.clone()).or_default();
+                *count += 1;
+                let path = if *count > MAX_SOUGHT { &folder } else { path };
+                self.keep_fact(path, Fact::Absent);
+            }
+        }
+    }
+
+    fn keep_fact(&mut self, path: &Path, fact: Fact) {
         let is_known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
-        if !is_known && !self.is_own(path) && !self.is_full() {
+        if !is_known && !self.is_full() {
             self.seen.facts.insert(path.to_owned(), fact);
         }
     }
@@ -362,6 +382,10 @@ impl Collector {
 
     /// A folder is listed.
     pub(crate) fn listed(&mut self, folder: &Path) {
+        // The entries of a folder that the program has made are its own, as long as there is no such folder before.
+        if self.before.get(folder) == Some(&Before::Absent) {
+            self.keep_fact(folder, Fact::Absent);
+        }
         if self.is_own(folder) || self.seen.listed.get(folder).is_some_and(|entry| entry.names.is_some()) {
             return;
         }

@@ -111,6 +111,24 @@ fn a_file_is_known_as_it_was_before_the_program_changed_it() {
     assert_eq!(names(&folder, seen.made.iter()), ["project/made"]);
 }
 
+/// A training that resumes from a checkpoint, if one of an earlier run is there.
+#[test]
+fn names_below_a_folder_that_the_program_makes_were_not_there_before() {
+    if !is_supported() {
+        eprintln!("skipped: the kernel reports no system calls here");
+        return;
+    }
+    let (_kept, folder) = world();
+    let script = "mkdir -p out/inner; test -e out/last || true; test -e out/inner/best || true; echo x > out/last; cat out/last; \
+        mkdir list; ls list; mkdir mute; echo y > mute/file; cat mute/file";
+    let seen = seen(&folder, script);
+    let absent = seen.facts.iter().filter(|(_, fact)| **fact == Fact::Absent).map(|(path, _)| path);
+    let absent: Vec<String> =
+        names(&folder, absent).into_iter().filter(|name| !name.ends_with("mute") && !name.ends_with("out")).collect();
+    assert_eq!(absent, ["project/list", "project/out/inner/best", "project/out/last"]);
+    assert!(!seen.facts.contains_key(&folder.join("project/mute/file")), "{seen:?}");
+}
+
 #[test]
 fn a_call_that_fails_changes_nothing() {
     if !is_supported() {

@@ -26,7 +26,7 @@ use sweep_job::{
 
 use crate::host::{lab, settings::Settings};
 
-pub use self::command::{logs, measure_again};
+pub use self::command::{logs, measure_again, without_codes};
 
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {

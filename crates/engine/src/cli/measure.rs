@@ -48,7 +48,6 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
     let name = format!("{}-{program}", plan.studies.first().map_or("measure", |study| study.recipe.name.as_str()));
     let study = Study::new(results, Subject::Files(measurement), name, Wish { waits: true, ..Wish::default() }, None);
     args.only.only = vec![study.name.clone()];
-    study.write()?;
     let Prepared { plan, .. } =
         args.changes.prepare(results, std::slice::from_ref(&study.file), &args.only.only, false)?;
     let jobs: Vec<JobId> = plan.selection()?.into_iter().filter(|id| !store.contains(plan.job(*id).key)).collect();

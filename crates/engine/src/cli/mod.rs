@@ -42,6 +42,7 @@ mod script;
 mod show;
 mod status;
 mod stop;
+mod studies;
 mod tasks;
 #[cfg(feature = "ui")]
 mod ui;

@@ -12,13 +12,14 @@ use std::{
 use super::{
     ChangeArgs, Prepared, init, report,
     run::{self, RunArgs},
+    studies::{self, Claim},
 };
 use crate::{
     batches::log_of,
     error::{Error, Exit},
     format::{clean, say},
     host::replaced::{Outlives, Readers, replace},
-    init::{self as recipes, Measurement, Wish},
+    init::{self as recipes, InitError, Measurement, Wish},
     plan::Job,
     stats::Better,
     store::Store,
@@ -69,8 +70,8 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
 
 /// Runs a study, and adds the measured metrics to its recipe.
 pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> Result<Exit, Error> {
+    let _claim = study.claim()?;
     args.paths = vec![study.file.clone()];
-    study.write()?;
     let was_known = study.learn(results, &args.changes)?;
     let mut outcome = run::run(results, &args)?;
     if !was_known && study.learn(results, &args.changes)? {
@@ -89,6 +90,19 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
         say(format_args!("the recipe of this study: {}", clean(&study.file.display().to_string())));
     }
     outcome.exit_after_answer(results, &args)
+}
+
+impl Subject {
+    /// The file that is run; `None` if there is none, or if the study is about files of jobs.
+    fn file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Script(script, _) => script.folder.join(&script.path).canonicalize().ok(),
+            Self::Command { argv, folder } => {
+                folder.join(subject_of(argv)).canonicalize().ok().filter(|file| file.is_file())
+            }
+            Self::Files(_) => None,
+        }
+    }
 }
 
 impl Study {
@@ -125,17 +139,55 @@ impl Study {
     }
 
     pub(super) fn new(results: &Path, subject: Subject, name: String, wish: Wish, keep: Option<String>) -> Self {
-        let file = results.join(FOLDER).join(format!("{name}.yaml"));
+        let folder = results.join(FOLDER);
+        let name = match subject.file() {
+            Some(file) => studies::name_for(&folder, &name, &file),
+            None => name,
+        };
+        let file = folder.join(format!("{name}.yaml"));
         Self { subject, name, file, wish, keep, has_records: false }
+    }
+
+    fn text(&self) -> Result<String, Error> {
+        let text = match &self.subject {
+            Subject::Script(script, found) => {
+                let (text, missing_names) = recipes::text(script, found, &self.name, &self.file, &self.wish)?;
+                if !missing_names.is_empty() {
+                    return Err(InitError::required(script, found, &missing_names).into());
+                }
+                text
+            }
+            Subject::Command { argv, folder } => recipes::command(argv, folder, &self.name, &self.wish)?,
+            Subject::Files(measurement) => measurement.text(&self.name, &self.wish)?,
+        };
+        Ok(studies::marked(text, self.subject.file().as_deref()))
+    }
+
+    /// Writes the recipe, and keeps it from other runs of the same script until the claim is dropped: a study with other values
+    /// that is at work gets another name.
+    fn claim(&mut self) -> Result<Option<Claim>, Error> {
+        let writing = || Error::io("cannot write the recipe");
+        fs_err::create_dir_all(self.file.parent().unwrap_or(Path::new("."))).map_err(writing())?;
+        if let Some(claim) = Claim::of(&self.file).map_err(writing())? {
+            self.write()?;
+            return Ok(Some(claim));
+        }
+        let name = std::mem::take(&mut self.name);
+        self.name = format!("{name}-{}", studies::short(self.text()?.as_bytes()));
+        say(format_args!(
+            "another run of the study `{}` is at work: this one is `{}`",
+            clean(&name),
+            clean(&self.name)
+        ));
+        self.file.set_file_name(format!("{}.yaml", self.name));
+        let claim = Claim::of(&self.file).map_err(writing())?;
+        self.write()?;
+        Ok(claim)
     }
 
     /// Writes the recipe.
     pub(super) fn write(&self) -> Result<(), Error> {
-        let text = match &self.subject {
-            Subject::Script(script, found) => recipes::text(script, found, &self.name, &self.file, &self.wish)?.0,
-            Subject::Command { argv, folder } => recipes::command(argv, folder, &self.name, &self.wish)?,
-            Subject::Files(measurement) => measurement.text(&self.name, &self.wish)?,
-        };
+        let text = self.text()?;
         let writing = || Error::io("cannot write the recipe");
         fs_err::create_dir_all(self.file.parent().unwrap_or(Path::new("."))).map_err(writing())?;
         replace(&self.file, text.as_bytes(), Readers::All, Outlives::Process).map_err(writing())
@@ -161,9 +213,11 @@ impl Study {
                 *curves.entry(name.clone()).or_insert(0) += 1;
             }
         }
-        if metrics.is_empty() && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
+        let has_results = metrics.keys().any(|name| Better::of_name(name).is_some());
+        if !has_results && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
             let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
-            (self.wish.printed, self.wish.logs) = logged(&own_jobs, &store, &params)?;
+            let names: BTreeSet<&str> = metrics.keys().chain(curves.keys()).map(String::as_str).collect();
+            (self.wish.printed, self.wish.logs) = logged(&own_jobs, &store, &params, &names)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
@@ -182,32 +236,47 @@ impl Study {
 /// Logs of a program: kinds of `reads`, each with its paths.
 type Logs = BTreeMap<&'static str, BTreeSet<String>>;
 
-/// The numbers that a job has printed, else the logs that it has written.
-fn logged(jobs: &[&Job], store: &Store, params: &BTreeSet<&str>) -> Result<(Vec<recipes::Printed>, Logs), Error> {
-    let empty = (Vec::new(), Logs::new());
+/// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported the numbers `known`,
+/// only those are looked for whose names say which direction is better: settings that a program prints, such as
+/// `batch_size = 64`, are no results.
+fn logged(
+    jobs: &[&Job],
+    store: &Store,
+    params: &BTreeSet<&str>,
+    known: &BTreeSet<&str>,
+) -> Result<(Vec<recipes::Printed>, Logs), Error> {
+    let mut outputs = Vec::new();
+    let mut logs = Logs::new();
     for job in jobs {
         let Some(record) = store.get(job.key)? else { continue };
         // Unreadable output has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
-        let mut numbers = recipes::printed(&String::from_utf8_lossy(&output), params);
-        numbers.truncate(MAX_METRICS);
-        for number in &numbers {
-            say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
+        outputs.push(worker::without_codes(&output));
+        for (kind, paths) in worker::logs(&store.files(record.key)) {
+            logs.entry(kind).or_default().extend(paths);
         }
-        if !numbers.is_empty() {
-            return Ok((numbers, Logs::new()));
-        }
-        let logs = worker::logs(&store.files(record.key));
-        for (kind, paths) in &logs {
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            say(format_args!(
-                "metrics from {}, which the program wrote (`reads: {{ {kind}: … }}`)",
-                clean(&paths.join(", "))
-            ));
-        }
-        return Ok((Vec::new(), logs));
     }
-    Ok(empty)
+    let texts = || outputs.iter().map(String::as_str);
+    let mut numbers = recipes::printed_results(texts());
+    if numbers.is_empty() && known.is_empty() {
+        numbers = recipes::printed_numbers(texts(), params);
+    }
+    numbers.retain(|number| !known.contains(number.name.as_str()));
+    numbers.truncate(MAX_METRICS);
+    for number in &numbers {
+        say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
+    }
+    if !numbers.is_empty() {
+        return Ok((numbers, Logs::new()));
+    }
+    for (kind, paths) in &logs {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        say(format_args!(
+            "metrics from {}, which the program wrote (`reads: {{ {kind}: … }}`)",
+            clean(&paths.join(", "))
+        ));
+    }
+    Ok((Vec::new(), logs))
 }
 
 /// The most frequent names, those with a better direction first.
@@ -222,8 +291,8 @@ pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
     if !is_script(path) {
         return unread(path).map_or_else(|| Ok(path.to_owned()), Err);
     }
-    let study = results.join(FOLDER).join(format!("{}.yaml", recipes::name(path)?));
-    if study.is_file() { Ok(study) } else { Err(Error::NoStudy(path.to_owned())) }
+    let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    studies::of(&results.join(FOLDER), &recipes::name(path)?, &file).ok_or_else(|| Error::NoStudy(path.to_owned()))
 }
 
 /// The error of a program in a language whose parameters are not read; `None` for any other file.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use super::{
-    InitError, Wish, scalar,
+    InitError, Wish, axis_values, scalar,
     settings::Settings,
     text::{self, reads, results},
 };
@@ -65,7 +65,7 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     if !axes.is_empty() {
         out.push_str("    matrix:\n");
         for (axis, (_, values)) in axes.iter().zip(&wish.axes) {
-            let _ = writeln!(out, "      {}: {}", scalar::text(axis), text::values(values));
+            let _ = writeln!(out, "      {}: {}", scalar::text(axis), axis_values::values(values));
         }
     }
     if has_place(SEED) || seed_key.is_some() {

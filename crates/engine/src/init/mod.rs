@@ -5,6 +5,7 @@
 //! process that may neither write files nor start programs nor connect to anything. `languages.rs` and `shells.rs` read scripts
 //! of other languages.
 
+mod axis_values;
 mod command;
 mod forms;
 mod languages;
@@ -33,7 +34,7 @@ pub use self::{
     command::{command, started_by},
     measure::Measurement,
     own_lab::{Engine, OwnLab},
-    printed::{Printed, printed},
+    printed::{Printed, printed_numbers, printed_results},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
     target::{Target, target},
@@ -256,12 +257,39 @@ pub enum InitError {
         /// An axis.
         name: String,
     },
+    /// A required parameter has no value.
+    #[error(
+        "{} needs a value for {names}: give it after `--`, as in `sweep run {} … -- {example}`, or as an axis", .script.display(), .script.display()
+    )]
+    Required {
+        /// The script.
+        script: PathBuf,
+        /// The parameters.
+        names: String,
+        /// Arguments that give the first of them.
+        example: String,
+    },
     /// A recipe exists at this path.
     #[error("{} exists and is not overwritten; write to another file with `--output FILE`", .0.display())]
     Exists(PathBuf),
     /// The file name of the script cannot name a recipe.
     #[error("{} has no file name that can name a recipe", .0.display())]
     Unnamed(PathBuf),
+}
+
+impl InitError {
+    /// The error for the parameters `names`, which a script needs and which have no value.
+    pub fn required(script: &Script, found: &Found, names: &[String]) -> Self {
+        let is_position = |name: &String| {
+            let parameter = found.parameters.iter().find(|parameter| parameter.name == *name);
+            parameter.is_some_and(|parameter| parameter.style == Style::Position)
+        };
+        let example = names.first().map_or_else(String::new, |name| {
+            if is_position(name) { name.to_uppercase() } else { format!("--{name} {}", name.to_uppercase()) }
+        });
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        Self::Required { script: script.path.clone(), names: names.join(", "), example }
+    }
 }
 
 /// A commented recipe for a program, with places for its name and its file.

@@ -33,7 +33,7 @@ const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 /// A name of up to three words, a separator, and a number that is not part of a fraction or a version.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?<words>[A-Za-z][A-Za-z0-9_@/]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@]*){0,2})[ \t]*[:=]?[ \t]*(?<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?)\.?(?:[\s,;|\])}]|$)",
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@]*){0,2})['\x22]?[ \t]*[:=|]?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))\.?(?:[\s,;|\])}±]|$)",
     )
 });
 /// The step of a line.
@@ -43,12 +43,29 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// The numbers in an output whose names say which direction is better, in the order of their first lines. Without any, all
-/// numbers with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
-pub fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
-    let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
-    let numbers = collect(&lines, &|_, number| named(number));
-    if numbers.is_empty() { collect(&lines, &|line, number| separated(line, number, params)) } else { numbers }
+/// The numbers in the outputs of several jobs whose names say which direction is better, in the order of their first lines.
+pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> Vec<Printed> {
+    of_all(outputs, &|_, number| named(number))
+}
+
+/// The numbers in the outputs with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
+pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTreeSet<&str>) -> Vec<Printed> {
+    of_all(outputs, &|line, number| separated(line, number, params))
+}
+
+fn of_all<'o>(
+    outputs: impl Iterator<Item = &'o str>,
+    name: &dyn Fn(&'o str, &Captures<'o>) -> Named<'o>,
+) -> Vec<Printed> {
+    let mut numbers: Vec<Printed> = Vec::new();
+    for output in outputs {
+        let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
+        let found = collect(&lines, name);
+        let is_new = |number: &Printed| numbers.iter().all(|known| known.name != number.name);
+        let new: Vec<Printed> = found.into_iter().filter(is_new).collect();
+        numbers.extend(new);
+    }
+    numbers
 }
 
 /// The name of a number, and the words that it is made of.
@@ -63,29 +80,40 @@ fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named
         while let Some(number) = NUMBER.captures_at(line, start) {
             start = number.name("number").map_or(line.len(), |number| number.end());
             let Some((name, words)) = name(line, &number) else { continue };
-            let pattern = pattern(line, number.name("words").map_or(0, |words| words.end()), words, &name);
-            let entry = Printed { name: name.clone(), pattern, line: line.trim().to_owned() };
-            match places.get(&name) {
-                // Lines of another form would need another pattern.
-                Some(place) if numbers[*place].pattern == entry.pattern => numbers[*place] = entry,
-                Some(_) => {}
-                None => {
-                    places.insert(name, numbers.len());
-                    numbers.push(entry);
+            let entry = |name: &str| Printed {
+                name: name.to_owned(),
+                pattern: pattern(line, &number, name),
+                line: line.trim().to_owned(),
+            };
+            // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
+            for name in [name, joined(&words)] {
+                let entry = entry(&name);
+                match places.get(&name) {
+                    Some(place) if numbers[*place].pattern == entry.pattern => numbers[*place] = entry,
+                    Some(_) => continue,
+                    None => {
+                        places.insert(name, numbers.len());
+                        numbers.push(entry);
+                    }
                 }
+                break;
             }
         }
     }
     numbers
 }
 
-/// Returns the last words before a number that together name a metric.
+/// Returns the last words before a number that together name a metric, and all of the words.
 fn named<'t>(number: &Captures<'t>) -> Named<'t> {
     let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
-    (0..words.len()).map(|first| words[first..].to_vec()).find_map(|words| {
-        let name = words.join("_").replace(['@', '/'], "_").to_ascii_lowercase();
-        Better::of_name(&name).map(|_| (name, words))
-    })
+    let mut names = (0..words.len()).map(|first| joined(&words[first..]));
+    let name = names.find(|name| Better::of_name(name).is_some())?;
+    Some((name, words))
+}
+
+/// The name of a metric that is made of words.
+fn joined(words: &[&str]) -> String {
+    words.join("_").replace(['@', '/', '-'], "_").to_ascii_lowercase()
 }
 
 /// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
@@ -95,7 +123,7 @@ fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) 
         return None;
     }
     let words: Vec<&str> = words.as_str().split_whitespace().collect();
-    let mut name = words.join("_").replace(['@', '/'], "_").to_ascii_lowercase();
+    let mut name = joined(&words);
     let unit = line[value.end()..].split_whitespace().next().map(|unit| unit.trim_end_matches([',', ';', '.']));
     if let Some(unit) = unit.filter(|unit| UNITS.contains(unit)) {
         name = format!("{name}_{}", unit.to_ascii_lowercase());
@@ -104,17 +132,26 @@ fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) 
     (!is_other).then_some((name, words))
 }
 
-/// A pattern for a number in a line: its words, which end at `end`, after the step if the line has one before them.
-fn pattern(line: &str, end: usize, words: Vec<&str>, name: &str) -> String {
-    let words: Vec<String> = words.into_iter().map(regex::escape).collect();
-    let number = format!(r"{}\s*[:=]?\s*{{{name}}}", words.join(r"\s+"));
-    // A word before the first one would make it another metric.
+/// A pattern for a number in a line: its words, after the step if the line has one before them.
+fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
+    let (words, begin, end) =
+        number.name("words").map_or(("", 0, 0), |words| (words.as_str(), words.start(), words.end()));
+    let words: Vec<String> = words.split_whitespace().map(regex::escape).collect();
+    let is_quoted = line[end..].starts_with(['\'', '"']);
+    let quote = if is_quoted { r#"['"]?"# } else { "" };
+    let separator = if line[end..].trim_start().starts_with('|') { r"\|" } else { "[:=]?" };
+    let reading = format!(r"{}{quote}\s*{separator}\s*{{{name}}}", words.join(r"\s+"));
+    // A word before the first one would make it another metric, unless the line has more words than a name.
+    let before = line[..begin].trim_end();
+    let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
+    let boundary = if continues { r"(?:^|\s)" } else { r"(?:^|[^A-Za-z_\s-]|\s-)\s*" };
     match STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end)) {
         Some(step) => {
             let word = &step["word"];
-            format!(r"{word}\s*[:=#]?\s*{{{}}}(?:.*?[^A-Za-z_\s])?\s*{number}", word.to_ascii_lowercase())
+            let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])?\s*" };
+            format!(r"{word}\s*[:=#]?\s*{{{}}}{gap}{reading}", word.to_ascii_lowercase())
         }
-        None => format!(r"(?:^|[^A-Za-z_\s])\s*{number}"),
+        None => format!("{boundary}{reading}"),
     }
 }
 
@@ -123,6 +160,19 @@ mod tests {
     use sweep_job::tasks::Pattern;
 
     use super::*;
+
+    fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
+        let results = printed_results(std::iter::once(output));
+        if results.is_empty() { printed_numbers(std::iter::once(output), params) } else { results }
+    }
+
+    #[test]
+    fn numbers_of_all_jobs_are_found() {
+        let outputs = ["done", "loss: nan", "loss: 0.5\nval loss: 0.7", "acc 3"];
+        let names: Vec<String> = printed_results(outputs.into_iter()).into_iter().map(|number| number.name).collect();
+        assert_eq!(names, ["loss", "val_loss", "acc"]);
+        assert_eq!(self::names("val loss -inf, device: info, inference: 3"), ["val_loss"]);
+    }
 
     /// Returns the names of the numbers in `output`; panics if the pattern of a number is invalid.
     fn names(output: &str) -> Vec<String> {
@@ -151,6 +201,30 @@ mod tests {
         let numbers = printed("time: 12.3 ms", &BTreeSet::new());
         let pattern = Pattern::new(&numbers[0].pattern).unwrap();
         assert!(pattern.find("time: 11.0 ms").is_some() && pattern.find("wall time: 11.0 ms").is_none());
+    }
+
+    #[test]
+    fn each_form_of_a_line_has_a_pattern_that_reads_it() {
+        for (line, name, value) in [
+            ("====> Test set loss: 127.4", "loss", 127.4),
+            ("[9]\ttrain-rmse:0.45\ttest-rmse:0.55", "test_rmse", 0.55),
+            ("{'eval_loss': 0.45, 'epoch': 1.0}", "eval_loss", 0.45),
+            ("{\"loss\": 0.25}", "loss", 0.25),
+            ("| loss | 0.25 |", "loss", 0.25),
+            ("training has finished with loss 0.3", "loss", 0.3),
+            ("Epoch 3 - val_loss: 0.5 - val_acc: 0.9", "val_acc", 0.9),
+            ("acc: 0.91±0.02", "acc", 0.91),
+            ("loss: tensor(0.25)", "loss", 0.25),
+        ] {
+            let numbers = printed_results(std::iter::once(line));
+            let number = numbers.iter().find(|number| number.name == name);
+            let Some(number) = number else { panic!("{line}: {numbers:?}") };
+            let found = Pattern::new(&number.pattern).unwrap().find(line);
+            assert!(format!("{found:?}").contains(&format!("{value:?}")), "{line}: {} {found:?}", number.pattern);
+        }
+        let both = "Train Epoch: 1 Loss: 2.5\n====> Test set loss: 2.4\n";
+        let names: Vec<String> = printed_results(std::iter::once(both)).into_iter().map(|number| number.name).collect();
+        assert_eq!(names, ["loss", "test_set_loss"]);
     }
 
     #[test]

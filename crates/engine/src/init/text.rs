@@ -1,11 +1,14 @@
 //! The text of a first recipe.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value as Json;
 
 use super::{
-    Found, InitError, Language, Parameter, Script, Source, Style, Wish,
+    Found, InitError, Language, Parameter, Script, Source, Style, Wish, axis_values,
     forms::{self, Booleans, Place, booleans, is_seed, named, suits},
     scalar,
     suggest::{self, Axis},
@@ -98,7 +101,12 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
         };
         let parameter = parameter.ok_or_else(unknown_parameter)?;
         let name = parameter.name.replace('.', "_");
-        Ok(Axis { parameter: parameter.name.clone(), name, value: values.clone(), more: String::new() })
+        // `"${{ flags }}"` writes booleans as flags, and nothing for null.
+        let takes_text = matches!(parameter.style, Style::Value | Style::List | Style::Short)
+            && forms::uses_flags(found.source)
+            && !forms::has_types(found.source);
+        let value = if takes_text { axis_values::texts(values) } else { values.clone() };
+        Ok(Axis { parameter: parameter.name.clone(), name, value, more: String::new() })
     };
     wish.axes.iter().map(axis).collect()
 }
@@ -170,23 +178,11 @@ fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
         out.push_str("    matrix:\n");
         for axis in axes {
             let more = if axis.more.is_empty() { String::new() } else { format!("  # {}", clean(&axis.more)) };
-            let _ = writeln!(out, "      {}: {}{more}", scalar::text(&axis.name), values(&axis.value));
+            let _ = writeln!(out, "      {}: {}{more}", scalar::text(&axis.name), axis_values::values(&axis.value));
         }
     }
     if let Some(seeds) = seeds {
         let _ = writeln!(out, "    # Repetitions, with the seeds 0, 1, …\n    seeds: {seeds}");
-    }
-}
-
-/// The values of an axis, as they are typed, as YAML.
-pub(super) fn values(text: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-+./, ".contains(char);
-    if text.starts_with(['[', '{']) {
-        text.to_owned()
-    } else if text.chars().all(is_plain) {
-        format!("[{}]", text.split(',').map(str::trim).collect::<Vec<_>>().join(", "))
-    } else {
-        format!("[{text}]")
     }
 }
 
@@ -278,9 +274,19 @@ fn project(out: &mut String, script: &Script, file: &Path) {
                  when its results are out of date.";
     comment(out, "      ", about);
     let _ = writeln!(out, "      project: {project}");
-    if script.path.is_absolute() && !script.path.starts_with(&script.folder) {
-        let _ = writeln!(out, "      inputs: [{}]", scalar::text(&script.path.to_string_lossy()));
+    if let Some(inputs) = outside(script) {
+        let about = "The script is outside of this folder, in which reads are observed: its own folder is an input. List what else it \
+                     reads outside.";
+        comment(out, "      ", about);
+        let _ = writeln!(out, "      inputs: [{}]", scalar::text(&inputs.to_string_lossy()));
     }
+}
+
+/// The folder of a script that is not in the folder that it runs in.
+fn outside(script: &Script) -> Option<PathBuf> {
+    let path = script.folder.join(&script.path).canonicalize().ok()?;
+    let folder = script.folder.canonicalize().ok()?;
+    if path.starts_with(folder) { None } else { path.parent().map(Path::to_owned) }
 }
 
 /// The lines of `params`, and the names of the parameters that must be given. Parameters that keep their defaults are comments.

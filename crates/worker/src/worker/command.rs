@@ -45,7 +45,7 @@ use sweep_job::{
 use crate::{host::machine::OutOfMemory, run::killed};
 
 pub(super) use self::program::is_over;
-pub use self::{again::measure_again, kept::logs};
+pub use self::{again::measure_again, kept::logs, words::without_codes};
 use self::{
     contract::Contract,
     folder::Folder,

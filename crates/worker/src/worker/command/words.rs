@@ -24,6 +24,13 @@ pub(super) enum Word {
 /// A metrics file is never larger.
 const MAX_FILE: u64 = 16 << 20;
 
+/// The lines of an output without the codes for terminals. A carriage return ends a line, too.
+pub fn without_codes(output: &[u8]) -> String {
+    let lines = output.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let lines: Vec<String> = lines.map(|line| String::from_utf8_lossy(&plain(line)).into_owned()).collect();
+    lines.join("\n")
+}
+
 /// Removes the codes for terminals from a line: colors, movements of the cursor, titles of windows.
 pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: u8 = 0x1b;
