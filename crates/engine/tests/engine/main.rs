@@ -107,6 +107,7 @@ mod spellings;
 mod ssh;
 mod standards;
 mod states;
+mod strangers;
 mod summaries;
 mod tables;
 mod takeover;

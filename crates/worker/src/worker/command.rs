@@ -6,6 +6,7 @@
 //! changed, and `params_file.rs` observes whether it opens the file with its parameters.
 
 mod again;
+mod cause;
 mod contract;
 mod folder;
 mod kept;

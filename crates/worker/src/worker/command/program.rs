@@ -27,6 +27,7 @@ use sweep_observer::Hook;
 use tracing::info;
 
 use super::{
+    cause::Cause,
     launcher::{Failed, Launcher},
     lines::Lines,
     words::{Word, plain, understand},
@@ -41,7 +42,7 @@ pub(super) struct Ended {
     pub(super) rank: Option<usize>,
     /// Time from the program's start to its end.
     pub(super) seconds: f64,
-    /// The last line that the program wrote to stderr.
+    /// The line of the program's output that names the cause of a failure.
     pub(super) complaint: String,
 }
 
@@ -71,8 +72,6 @@ enum Event {
     Ended(End),
 }
 
-/// Maximum length of a quoted line of stderr, in characters.
-const MAX_STDERR_LENGTH: usize = 300;
 /// Shortest interval at which output counts as activity.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait for killed processes to end, and for outputs to close after that.
@@ -135,8 +134,10 @@ fn end_everything() -> ! {
 /// Standard error of the processes.
 #[derive(Debug, Default)]
 struct Said {
-    /// The last line of each process's stderr, by rank; the launcher has no rank.
-    last: BTreeMap<Option<usize>, String>,
+    /// The cause in each process's stderr, by rank; the launcher has no rank.
+    causes: BTreeMap<Option<usize>, Cause>,
+    /// The cause in the stdout of the first process, which counts if its stderr is empty.
+    stdout: Cause,
     /// The first failed process, as the launcher reports it.
     failed: Option<Failed>,
     /// The rank that last wrote to stderr.
@@ -148,12 +149,11 @@ impl Said {
     /// reported, the rank that last wrote to stderr has probably failed.
     fn of_failed(&mut self) -> (Option<Failed>, String) {
         let rank = self.failed.map(|failed| failed.rank);
-        let own_line = rank.and_then(|rank| self.last.remove(&Some(rank)));
-        let likely_complaint = || {
-            let latest_rank = self.latest.filter(|_| rank.is_none())?;
-            Some(format!("[{latest_rank}] {}", self.last.get(&Some(latest_rank))?))
-        };
-        let complaint = own_line.or_else(likely_complaint).or_else(|| self.last.remove(&None));
+        let own_line = rank.and_then(|rank| self.causes.remove(&Some(rank))).map(Cause::line);
+        let latest = self.latest.filter(|_| rank.is_none());
+        let latest = latest.and_then(|latest| Some((latest, self.causes.remove(&Some(latest))?)));
+        let likely_complaint = || latest.map(|(latest, cause)| format!("[{latest}] {}", cause.line()));
+        let complaint = own_line.or_else(likely_complaint).or_else(|| self.causes.remove(&None).map(Cause::line));
         (self.failed, complaint.unwrap_or_default())
     }
 }
@@ -237,7 +237,8 @@ pub(super) fn run(
         let status = failed.and_then(|failed| failed.status).unwrap_or(status);
         return Ok(Ended { status, rank: failed.map(|failed| failed.rank), seconds, complaint });
     }
-    let complaint = guard.last.remove(&Some(rank)).unwrap_or_default();
+    let complaint = guard.causes.remove(&Some(rank)).map(Cause::line);
+    let complaint = complaint.or_else(|| std::mem::take(&mut guard.stdout).named()).unwrap_or_default();
     Ok(Ended { status, rank: has_several.then_some(rank), seconds, complaint })
 }
 
@@ -252,11 +253,13 @@ fn follow_outputs(
     let mut output_count = 0;
     if let Some(stdout) = child.stdout.take() {
         let (words, hear) = (sender.clone(), on_line.clone());
+        let complaints = Arc::clone(complaints);
         let on_line = move |rank: Option<usize>, line: &[u8], is_cut: bool| {
             if rank != Some(0) {
                 return;
             }
             hear(Output::Out, line, is_cut);
+            complaints.lock().unwrap_or_else(PoisonError::into_inner).stdout.hear(&String::from_utf8_lossy(line));
             if let Some(word) = understand(line) {
                 let _ = words.send(Event::Word(word));
             }
@@ -283,7 +286,7 @@ fn follow_outputs(
                 guard.failed.get_or_insert(failed);
             }
             guard.latest = rank.or(guard.latest);
-            guard.last.insert(rank, text.trim().chars().take(MAX_STDERR_LENGTH).collect());
+            guard.causes.entry(rank).or_default().hear(&text);
         };
         listen(stderr, writer.clone(), sender.clone(), on_line)?;
         output_count += 1;

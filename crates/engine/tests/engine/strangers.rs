@@ -1,0 +1,198 @@
+//! What scripts of public repositories do that sweeping them has to bear.
+
+use std::thread;
+
+use crate::{
+    projects::has_views,
+    sandbox::{Ended, Sandbox},
+};
+
+/// The parameters of all scripts.
+const HEAD: &str = "\
+import argparse, glob, os, shutil, sys
+parser = argparse.ArgumentParser()
+parser.add_argument('--lr', type=float, default=1)
+parser.add_argument('--seed', type=int, default=0)
+a = parser.parse_args()
+";
+
+fn script(sandbox: &Sandbox, name: &str, body: &str) {
+    sandbox.write(name, &format!("{HEAD}{body}"));
+}
+
+fn with(body: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    script(&sandbox, "train.py", body);
+    sandbox
+}
+
+fn run(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    let ended = sandbox.sweep(&[&["run"], args].concat());
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    ended
+}
+
+/// The rows of the table of a run, with single spaces.
+fn rows(ended: &Ended) -> Vec<String> {
+    let rows = ended.stdout.lines().filter(|line| line.starts_with("  "));
+    rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn a_script_that_removes_its_results_folder_removes_no_results() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    script(&sandbox, "other.py", "print('loss=%g' % a.lr)\n");
+    for body in [
+        "shutil.rmtree('results', ignore_errors=True)\nos.makedirs('results', exist_ok=True)\nopen('results/m.csv', 'w').write('a')\n",
+        "os.system('rm -rf results')\n",
+        "shutil.rmtree(os.getcwd(), ignore_errors=True)\n",
+    ] {
+        run(&sandbox, &["other.py", "--axis", "lr=1,2"]);
+        let records = sandbox.records();
+        script(&sandbox, "train.py", &format!("{body}print('loss=%g' % a.lr)\n"));
+        run(&sandbox, &["train.py", "--axis", "lr=3"]);
+        let after = sandbox.records();
+        assert!(records.keys().all(|label| after.contains_key(label)), "{body}");
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0), "{body}");
+        sandbox.assert_all_cached(&["results/studies/other.yaml"]);
+    }
+}
+
+#[test]
+fn two_studies_of_one_script_at_once_have_their_own_points() {
+    let sandbox = with("import time; time.sleep(0.5)\nprint('loss=%g' % (a.lr * 10))\n");
+    let ended: Vec<Ended> = thread::scope(|scope| {
+        let studies = ["1,2", "3,4", "5,6"].map(|values| {
+            let sandbox = &sandbox;
+            scope.spawn(move || run(sandbox, &["train.py", "--axis", &format!("lr={values}")]))
+        });
+        studies.into_iter().map(|study| study.join().unwrap()).collect()
+    });
+    for (first, ended) in [1, 3, 5].into_iter().zip(&ended) {
+        let rows = rows(ended);
+        for lr in [first, first + 1] {
+            assert!(rows.contains(&format!("{lr} {lr}0.0")), "{rows:?}\n{}", ended.stderr);
+        }
+    }
+    assert!(ended.iter().any(|ended| ended.stderr.contains("another run of the study `train` is at work")));
+}
+
+#[test]
+fn scripts_of_one_name_have_studies_of_their_own() {
+    let sandbox = Sandbox::new();
+    script(&sandbox, "x/train.py", "print('loss=%g' % a.lr)\n");
+    script(&sandbox, "y/train.py", "print('loss=%g' % (a.lr * 100))\n");
+    run(&sandbox, &["x/train.py", "--axis", "lr=1,2"]);
+    run(&sandbox, &["y/train.py", "--axis", "lr=1,2"]);
+    for (script, row) in [("x/train.py", "2 2.00"), ("y/train.py", "2 200")] {
+        let ended = sandbox.sweep(&["report", script]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(rows(&ended).iter().any(|found| found == row), "{script}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_required_argument_is_not_invented() {
+    let sandbox = Sandbox::new();
+    let text = HEAD
+        .replace("a = parser", "parser.add_argument('data')\nparser.add_argument('--out', required=True)\na = parser");
+    sandbox.write("train.py", &format!("{text}print('loss=1')\n"));
+    let ended = sandbox.sweep(&["run", "train.py", "--axis", "lr=1"]);
+    assert_ne!(ended.code, Some(0), "{}", ended.stdout);
+    assert!(ended.stderr.contains("needs a value for") && ended.stderr.contains("`out`"), "{}", ended.stderr);
+    assert!(sandbox.records().is_empty());
+    run(&sandbox, &["train.py", "--axis", "lr=1", "--", "d", "--out", "o"]);
+}
+
+#[test]
+fn false_and_null_reach_options_that_take_texts() {
+    let sandbox = Sandbox::new();
+    let text = HEAD.replace("a = parser", "parser.add_argument('--amp', type=str, default='true')\na = parser");
+    sandbox.write("train.py", &format!("{text}print('loss=%d' % len(a.amp))\n"));
+    let ended = run(&sandbox, &["train.py", "--axis", "amp=false,true,null,~"]);
+    let rows = rows(&ended);
+    for row in ["false 5.00", "true 4.00", "null 4.00", "~ 1.00"] {
+        assert!(rows.iter().any(|found| found == row), "{row}: {rows:?}");
+    }
+}
+
+#[test]
+fn values_of_axes_are_texts_and_no_yaml() {
+    let sandbox = Sandbox::new();
+    let text = HEAD.replace("a = parser", "parser.add_argument('--name', default='x')\na = parser");
+    sandbox.write("train.py", &format!("{text}print('loss=%d' % len(a.name))\n"));
+    let ended = run(&sandbox, &["train.py", "--axis", "name=a #b,*.txt,@xy,k: long,%s"]);
+    let rows = rows(&ended);
+    for row in ["a #b 4.00", "*.txt 5.00", "@xy 3.00", "k: long 7.00", "%s 2.00"] {
+        assert!(rows.iter().any(|found| found == row), "{row}: {rows:?}");
+    }
+}
+
+/// A script's settings that it prints are no results beside a loss, and each job's output counts.
+#[test]
+fn numbers_are_found_in_the_outputs_of_all_jobs() {
+    for (body, wanted) in [
+        ("print('batch_size = 64\\nepochs = 3\\ntrain loss: %g' % a.lr)\n", ["1 1.00", "2 2.00"]),
+        ("print('n_params=1000'); print('Epoch 1: val_loss 0.%d' % a.lr)\n", ["1 0.100", "2 0.200"]),
+        ("print('loss: nan' if a.lr == 1 else 'loss: 0.5')\n", ["1 –ᵃ", "2 0.500"]),
+        ("print('done' if a.lr == 1 else 'loss: 0.5')\n", ["1 –ᵃ", "2 0.500"]),
+        ("print('\\x1b[1mloss\\x1b[0m: \\x1b[32m%g\\x1b[0m' % a.lr)\n", ["1 1.00", "2 2.00"]),
+        ("print({'eval_loss': a.lr, 'epoch': 1.0})\n", ["1 1.00", "2 2.00"]),
+        ("print('====> Test set loss: %g' % a.lr)\n", ["1 1.00", "2 2.00"]),
+        (
+            "d = 'runs/%g' % a.lr; os.makedirs(d); open(d + '/log.csv', 'w').write('epoch,loss\\n1,%g\\n' % a.lr)\n",
+            ["1 1.00", "2 2.00"],
+        ),
+    ] {
+        let ended = run(&with(body), &["train.py", "--axis", "lr=1,2"]);
+        let rows = rows(&ended);
+        for row in wanted {
+            assert!(rows.iter().any(|found| found.starts_with(row)), "{body}{}{}", ended.stdout, ended.stderr);
+        }
+        assert!(!ended.stdout.contains("bit by bit"), "{body}{}", ended.stdout);
+    }
+    let ended = run(&with("print('[9]\\ttrain-rmse:0.45\\ttest-rmse:%g' % a.lr)\n"), &["train.py", "--axis", "lr=1,2"]);
+    assert!(ended.stdout.contains("train_rmse") && ended.stdout.contains("test_rmse"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_checkpoint_that_appears_in_a_folder_of_the_script_is_an_edit() {
+    let sandbox = with(
+        "\
+os.makedirs('ckpt', exist_ok=True)
+found = glob.glob('ckpt/*.pt')
+start = int(open(found[0]).read()) if found else 0
+open('ckpt/last.pt', 'w').write('5')
+print('loss=%g' % (a.lr / (1 + start)))
+",
+    );
+    if !has_views() {
+        return;
+    }
+    assert!(rows(&run(&sandbox, &["train.py", "--axis", "lr=1"])).contains(&"1 1.00".to_owned()));
+    sandbox.write("ckpt/last.pt", "5");
+    let ended = run(&sandbox, &["train.py", "--axis", "lr=1"]);
+    assert!(rows(&ended).contains(&"1 0.167".to_owned()), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn an_edit_of_a_script_outside_of_the_current_folder_is_seen() {
+    let sandbox = Sandbox::new();
+    script(&sandbox, "project/train.py", "from model import V\nprint('loss=%g' % V)\n");
+    sandbox.write("project/model.py", "V = 1\n");
+    sandbox.write("else/keep", "");
+    let run = || {
+        let mut command = sandbox.command(&["run", "../project/train.py", "--axis", "lr=1"]);
+        let ended = command.current_dir(sandbox.path("else")).output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(ended.status.success(), "{text}{}", String::from_utf8_lossy(&ended.stderr));
+        text
+    };
+    run();
+    sandbox.write("project/model.py", "V = 7\n");
+    let text = run();
+    assert!(text.contains("7.00"), "{text}");
+}
