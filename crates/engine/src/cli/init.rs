@@ -202,8 +202,15 @@ fn of_script(
     }
     // Jobs that `sweep run` has done already have shown their metrics.
     let subject = Subject::Script(script, found);
-    let mut study =
-        Study { subject, name: name.to_owned(), file: output.to_owned(), wish, keep: None, has_records: false };
+    let mut study = Study {
+        subject,
+        name: name.to_owned(),
+        file: output.to_owned(),
+        wish,
+        keep: None,
+        has_records: false,
+        is_claimed: false,
+    };
     study.learn(results, &unchanged())?;
     Ok(())
 }

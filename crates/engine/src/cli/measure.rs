@@ -46,7 +46,9 @@ pub(super) fn measure(results: &Path, mut args: RunArgs) -> Result<Exit, Error> 
     let measurement = of_command(&plan, &store, &recipe, std::mem::take(&mut args.command))?;
     let program = recipes::name(Path::new(script::subject_of(&measurement.argv)))?;
     let name = format!("{}-{program}", plan.studies.first().map_or("measure", |study| study.recipe.name.as_str()));
-    let study = Study::new(results, Subject::Files(measurement), name, Wish { waits: true, ..Wish::default() }, None);
+    let mut study =
+        Study::new(results, Subject::Files(measurement), name, Wish { waits: true, ..Wish::default() }, None);
+    let _claim = study.claim()?;
     args.only.only = vec![study.name.clone()];
     let Prepared { plan, .. } =
         args.changes.prepare(results, std::slice::from_ref(&study.file), &args.only.only, false)?;

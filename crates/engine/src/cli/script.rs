@@ -46,6 +46,8 @@ pub(super) struct Study {
     pub(super) keep: Option<String>,
     /// True once a job has a record.
     pub(super) has_records: bool,
+    /// True for a recipe in the results folder, which is run as it is.
+    pub(super) is_claimed: bool,
 }
 
 pub(super) enum Subject {
@@ -56,7 +58,7 @@ pub(super) enum Subject {
 
 /// Runs recipes, a script, or a command line.
 pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
-    let Some(study) = Study::of(results, &args)? else {
+    let Some(mut study) = Study::of(results, &args)? else {
         if args.seeds.is_some() || args.python.is_some() || !args.command.is_empty() {
             return Err(Error::ForScripts);
         }
@@ -65,12 +67,12 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
     };
     args.changes.axes.clear();
     args.command.clear();
+    let _claim = study.claim()?;
     run_study(results, args, study)
 }
 
-/// Runs a study, and adds the measured metrics to its recipe.
+/// Runs a study that was claimed, and adds the measured metrics to its recipe.
 pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> Result<Exit, Error> {
-    let _claim = study.claim()?;
     args.paths = vec![study.file.clone()];
     let was_known = study.learn(results, &args.changes)?;
     let mut outcome = run::run(results, &args)?;
@@ -145,14 +147,14 @@ impl Study {
             None => name,
         };
         let file = folder.join(format!("{name}.yaml"));
-        Self { subject, name, file, wish, keep, has_records: false }
+        Self { subject, name, file, wish, keep, has_records: false, is_claimed: false }
     }
 
     fn text(&self) -> Result<String, Error> {
         let text = match &self.subject {
             Subject::Script(script, found) => {
                 let (text, missing_names) = recipes::text(script, found, &self.name, &self.file, &self.wish)?;
-                if !missing_names.is_empty() {
+                if self.is_claimed && !missing_names.is_empty() {
                     return Err(InitError::required(script, found, &missing_names).into());
                 }
                 text
@@ -160,12 +162,13 @@ impl Study {
             Subject::Command { argv, folder } => recipes::command(argv, folder, &self.name, &self.wish)?,
             Subject::Files(measurement) => measurement.text(&self.name, &self.wish)?,
         };
-        Ok(studies::marked(text, self.subject.file().as_deref()))
+        Ok(if self.is_claimed { studies::marked(text, self.subject.file().as_deref()) } else { text })
     }
 
     /// Writes the recipe, and keeps it from other runs of the same script until the claim is dropped: a study with other values
     /// that is at work gets another name.
-    fn claim(&mut self) -> Result<Option<Claim>, Error> {
+    pub(super) fn claim(&mut self) -> Result<Option<Claim>, Error> {
+        self.is_claimed = true;
         let writing = || Error::io("cannot write the recipe");
         fs_err::create_dir_all(self.file.parent().unwrap_or(Path::new("."))).map_err(writing())?;
         if let Some(claim) = Claim::of(&self.file).map_err(writing())? {
