@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 use super::{
     InitError, Wish, axis_values, scalar,
     settings::Settings,
-    text::{self, reads, results},
+    text::{reads, results},
 };
 
 /// Extensions of programs in languages whose parameters are not read, with the command that starts one; without a command, it

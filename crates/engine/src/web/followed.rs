@@ -13,7 +13,7 @@ use crate::{render::page::FollowedRun, run::RunFolder};
 const MAX_RUNS: usize = 8;
 
 /// Runs by their names, the latest shown first.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Followed(Mutex<VecDeque<(String, Arc<Mutex<FollowedRun>>)>>);
 
 impl Followed {

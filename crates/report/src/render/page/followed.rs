@@ -29,6 +29,7 @@ const MAX_LIVE_POINTS: usize = 120;
 const MAX_COLUMNS: usize = 200;
 
 /// A run that is observed repeatedly.
+#[derive(Debug)]
 pub struct FollowedRun {
     watch: Watch,
     store: Store,
