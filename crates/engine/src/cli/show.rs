@@ -65,7 +65,9 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
         let mut decisions: Vec<String> =
             decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
         decisions.sort();
-        let text = text(&record, origin.as_ref(), &store.folder(record.key), decisions);
+        let is_observed =
+            record.read.is_some() || store.listed_manifests().read_by(None, &record.identity, record.key).is_some();
+        let text = text(&record, is_observed, origin.as_ref(), &store.folder(record.key), decisions);
         let notes: String = note::lines(&notes).into_iter().map(|line| line + "\n").collect();
         print(&(text + &notes))?;
     }
@@ -152,7 +154,7 @@ struct Shown<'r> {
     notes: Option<&'r Notes>,
 }
 
-fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<String>) -> String {
+fn text(record: &Record, is_observed: bool, origin: Option<&Origin>, folder: &Path, decisions: Vec<String>) -> String {
     let provenance = &record.provenance;
     let device = provenance.device.as_ref().map_or_else(String::new, |device| format!(", {}", device.name));
     let (started, seconds) = (provenance.started.strftime("%Y-%m-%d %H:%M UTC"), duration(provenance.seconds));
@@ -173,7 +175,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<
     lines.extend(provenance.sources().into_iter().map(|sentence| format!("  {sentence}")));
     // The lines above describe the machine of origin.
     lines.extend(origin.map(|origin| format!("  from {origin}")));
-    if record.identity.task == Command::NAME && record.read.is_none() {
+    if record.identity.task == Command::NAME && !is_observed {
         lines.push(
             "  not observed: the files that the program reads; only `inputs` decide when it runs again".to_owned(),
         );

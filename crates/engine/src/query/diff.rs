@@ -15,6 +15,7 @@ use super::changed::{Change, changes};
 use crate::{
     analysis::{State, Verdict, digits_of},
     format::{Scale, count, number},
+    plan::Manifests,
     record::{Environment, Identity, Key, Provenance, ReadFile, ReadSet, Record},
     run::Manifest,
     stats::{Estimate, LEVEL, Sample, holm},
@@ -32,8 +33,8 @@ pub struct Side {
     pub verdicts: Vec<Verdict>,
     /// Environments of its jobs by their identifiers; `None` for those that cannot be read.
     environments: BTreeMap<String, Option<Arc<Environment>>>,
-    /// Sets of files that its jobs have read by their identifiers; `None` for those that cannot be read.
-    sets: BTreeMap<String, Option<Arc<ReadSet>>>,
+    /// The lists of files that its jobs have read; `None` before the first record.
+    manifests: Option<Manifests>,
     /// True for a single record that was named by its key.
     is_record: bool,
 }
@@ -201,10 +202,9 @@ impl Side {
             let entry = self.environments.entry(id);
             entry.or_insert_with_key(|id| store.environment(id).map(Arc::new)).clone()
         });
-        let set = record.as_ref().and_then(|record| record.read.clone());
-        let code = set.and_then(|set| {
-            let entry = self.sets.entry(set);
-            entry.or_insert_with_key(|set| store.set(set).map(Arc::new)).clone()
+        let code = record.as_ref().and_then(|record| {
+            let manifests = self.manifests.get_or_insert_with(|| store.listed_manifests());
+            manifests.read_by(record.read.as_deref(), &record.identity, key)
         });
         let values = record.as_ref().map_or(values, |record| record.params.clone());
         self.jobs.insert(label, SideJob { key, identity, values, record, code, environment });

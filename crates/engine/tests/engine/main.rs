@@ -64,6 +64,7 @@ mod nodes;
 mod notes;
 mod notify;
 mod observation;
+mod old_stores;
 mod page;
 mod policies;
 mod programs;

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::sandbox::{Running, Sandbox};
 
 /// A server, and its port.
-fn serve(sandbox: &Sandbox) -> (Running, u16) {
+pub(crate) fn serve(sandbox: &Sandbox) -> (Running, u16) {
     let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -20,7 +20,7 @@ fn serve(sandbox: &Sandbox) -> (Running, u16) {
 }
 
 /// Asks, and answers the whole answer.
-fn ask(port: u16, method: &str, path: &str, host: &str) -> String {
+pub(crate) fn ask(port: u16, method: &str, path: &str, host: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();

@@ -155,6 +155,15 @@ impl Manifests {
         self.observation(base, record).map(|(_, set)| set)
     }
 
+    /// The files and packages that the job of a record read: those of the set that the record names. Records of earlier versions
+    /// name none, and have the set of their line in the list.
+    pub fn read_by(&mut self, named: Option<&str>, identity: &Identity, record: Key) -> Option<Arc<ReadSet>> {
+        match named {
+            Some(id) => self.set(id),
+            None => self.set_of(identity.base_key().ok()?, record),
+        }
+    }
+
     /// The latest observed run of the job of a record.
     pub fn observation(&mut self, base: Key, record: Key) -> Option<(Manifest, Arc<ReadSet>)> {
         let manifest = self.by_base.get(&base)?.iter().rfind(|manifest| manifest.record == record)?.clone();

@@ -22,7 +22,7 @@ use crate::{
     format::{count, say},
     host::{failpoints, files as fs},
     plan::{ENVIRONMENTS, Manifests, set_file},
-    record::{Environment, Key, Line, Manifest, ReadSet, code_digest},
+    record::{Environment, Key, Line, Manifest, ReadSet},
 };
 
 /// Held while a line is appended. Simulated engines share their process, and would wait for each other.
@@ -56,7 +56,7 @@ impl Store {
     }
 
     /// The manifests that the list has.
-    pub(super) fn listed_manifests(&self) -> Manifests {
+    pub fn listed_manifests(&self) -> Manifests {
         Manifests::open(&self.manifest_list(), self.sets())
     }
 
@@ -85,14 +85,6 @@ impl Store {
     /// The set with this identifier; `None` if it cannot be read.
     pub fn set(&self, id: &str) -> Option<ReadSet> {
         ReadSet::parse(&fs::read(set_file(&self.sets(), id)?).ok()?, id)
-    }
-
-    /// Digest of the files and packages in a set; `None` if the set cannot be read.
-    pub fn files_of_set(&self, id: &str) -> Option<String> {
-        let set = self.set(id)?;
-        let files = set.files.iter().map(|(path, file)| (path.as_str(), file.digest.as_str()));
-        let packages = set.packages.iter().map(|(name, package)| (name.as_str(), package.version.as_str()));
-        Some(code_digest(files, packages, std::iter::empty()))
     }
 
     /// The folder of the environments that sets name.

@@ -2,6 +2,7 @@
 //! names are not taken for all that were measured.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io,
 };
@@ -10,9 +11,9 @@ use sweep_job::{Value, Values};
 
 use super::{results::Results, units::SEED};
 use crate::{
-    plan::{JobId, Plan, Point, Study, resolved, selected},
+    plan::{JobId, Manifests, Plan, Point, Study, resolved, selected},
     recipe::{Claim, Selection},
-    record::{Identity, Key, Needed},
+    record::{Identity, Key, Needed, code_digest},
     store::{Entry, Measured, Store},
 };
 
@@ -45,7 +46,7 @@ struct Further {
 /// The entries of the store, and the digests of the files that their programs read.
 struct Entries<'a> {
     by_key: HashMap<Key, &'a Entry>,
-    store: &'a Store,
+    manifests: RefCell<Manifests>,
 }
 
 impl FurtherSeeds {
@@ -66,7 +67,8 @@ impl FurtherSeeds {
             return Ok(None);
         }
         let index = store.index()?;
-        let entries = Entries { by_key: index.iter().map(|entry| (entry.key, entry)).collect(), store };
+        let by_key = index.iter().map(|entry| (entry.key, entry)).collect();
+        let entries = Entries { by_key, manifests: RefCell::new(store.listed_manifests()) };
         let mut by_shape: HashMap<String, Vec<&Entry>> = HashMap::new();
         for entry in index.iter().filter(|entry| !planned_keys.contains(&entry.key) && seed_of(&entry.label).is_some())
         {
@@ -159,8 +161,12 @@ impl Entries<'_> {
         let (a, b) = (&entry.identity, &other.identity);
         let bare =
             |identity: &Identity| Identity { params: Values::new(), needs: Needed::default(), ..identity.clone() };
-        let is_same_code =
-            entry.read == other.read || self.files_of(entry).is_some_and(|files| self.files_of(other) == Some(files));
+        let is_same_code = (entry.read.is_some() && entry.read == other.read)
+            || match (self.files_of(entry), self.files_of(other)) {
+                // Neither program was observed.
+                (None, None) => entry.read.is_none() && other.read.is_none(),
+                (files, other_files) => files == other_files,
+            };
         let (needs, other_needs): (Vec<Key>, Vec<Key>) = (a.needs.iter().collect(), b.needs.iter().collect());
         let partner = |need: &Key| {
             let alike = |other: &&Key| *other == need || self.need_alike(*need, **other, seeds);
@@ -184,7 +190,10 @@ impl Entries<'_> {
 
     /// Digest of the files and packages that the program of a record read; `None` if it is unknown.
     fn files_of(&self, entry: &Entry) -> Option<String> {
-        self.store.files_of_set(entry.read.as_ref()?)
+        let set = self.manifests.borrow_mut().read_by(entry.read.as_deref(), &entry.identity, entry.key)?;
+        let files = set.files.iter().map(|(path, file)| (path.as_str(), file.digest.as_str()));
+        let packages = set.packages.iter().map(|(name, package)| (name.as_str(), package.version.as_str()));
+        Some(code_digest(files, packages, std::iter::empty()))
     }
 }
 

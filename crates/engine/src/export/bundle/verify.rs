@@ -90,6 +90,11 @@ impl Opened {
                 fs::write(folder.join("record.json"), text)?;
             }
         }
+        self.lay_out_decisions(store)
+    }
+
+    /// Copies the decisions of searches to a store, without which it is not known why jobs have no result.
+    fn lay_out_decisions(&self, store: &Store) -> io::Result<()> {
         let decisions_folder = self.folder.join(super::DECISIONS);
         for entry in fs::read_dir(&decisions_folder).into_iter().flatten().flatten() {
             let decision = fs::read(entry.path()).ok().and_then(|text| serde_json::from_slice::<Decision>(&text).ok());
@@ -259,6 +264,7 @@ impl Opened {
             fs::rename(runs, results.join("runs"))?;
         }
         let store = self.store();
+        self.lay_out_decisions(&store)?;
         let job_results = Results::read(plan, &store)?;
         for study in &plan.studies {
             let report = Report::new(plan, study, &job_results, &store);
