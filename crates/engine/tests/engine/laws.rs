@@ -12,7 +12,7 @@ steps:
   a:
     uses: command
     matrix: { zip: { width: [16, 32, 64, 128, 256, 512], height: [4.02, 3.51, 3.11, 2.70, 2.41, 2.0] } }
-    with: { run: 'echo loss=${{ matrix.height }}' }
+    with: { run: 'echo loss=${{ matrix.height }}', env: { WIDTH: '${{ matrix.width }}' } }
 claims:
   falls:
     law: { metric: loss, of: { step: a, width: [16, 32, 64, 128] }, x: width }
