@@ -263,7 +263,8 @@ fn same_types(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>)
     }
 }
 
-/// The parameters that are axes, and those that are left out: texts that differ in every run, such as paths of outputs.
+/// The parameters that are axes, and those that are left out: texts that differ in every run, such as paths of outputs. Where
+/// nothing else tells the runs apart, such texts are axes: a mean over different methods would be of nothing.
 fn split(
     params: &[BTreeMap<String, Value>],
     names: &BTreeSet<String>,
@@ -287,6 +288,9 @@ fn split(
         } else {
             left_out.insert(name.clone());
         }
+    }
+    if axes.is_empty() && wishes.axes.is_empty() {
+        axes.extend(std::mem::take(&mut left_out));
     }
     (axes, left_out)
 }

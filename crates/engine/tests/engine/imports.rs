@@ -329,6 +329,10 @@ fn of_many_configurations_the_best_are_shown_and_a_recipe_that_no_longer_fits_is
     assert_eq!((ranks, ended.stdout.contains("2.5")), (1, true), "{}", ended.stdout);
     let study = sandbox.read("n.yaml");
     sandbox.write("n.yaml", &study.replace("rows: [lr]", "rows: [width]"));
+    // Methods with a run each are told apart, also beside a parameter that is constant.
+    sandbox.write("methods.csv", "method,lr,loss\nsgd,0.1,0.5\nadam,0.1,0.3\nlion,0.1,0.2\n");
+    imported(&sandbox, &["methods.csv"]);
+    assert_eq!(rows(&sandbox, "methods.yaml"), 3);
     sandbox.write("n.csv", "lr,seed,loss\n0,0,2\n0,1,3\n1,0,3\n1,1,4\n");
     let ended = imported(&sandbox, &["n.csv"]);
     assert!(ended.stderr.contains("note: n.yaml has no report: "), "{}", ended.stderr);
