@@ -203,6 +203,10 @@ fn runs_without_a_seed_are_independent_repetitions() {
     assert!(ended.contains("They have 3 runs, and 2 would do"), "{ended}");
     let best = sandbox.sweep(&["best", "n.yaml", "--by", "val_acc"]).stdout;
     assert!(best.contains("0.923") && best.contains("0.820"), "the means of three runs: {best}");
+    // Methods with a run each are told apart, also beside a parameter that is constant.
+    sandbox.write("methods.csv", "method,lr,loss\nsgd,0.1,0.5\nadam,0.1,0.3\nlion,0.1,0.2\n");
+    imported(&sandbox, &["methods.csv"]);
+    assert_eq!(rows(&sandbox, "methods.yaml"), 3);
     let study = sandbox.read("n.yaml");
     let more = "
   effects: { from: runs, effects: { interactions: false }, cells: [val_acc] }
@@ -329,10 +333,6 @@ fn of_many_configurations_the_best_are_shown_and_a_recipe_that_no_longer_fits_is
     assert_eq!((ranks, ended.stdout.contains("2.5")), (1, true), "{}", ended.stdout);
     let study = sandbox.read("n.yaml");
     sandbox.write("n.yaml", &study.replace("rows: [lr]", "rows: [width]"));
-    // Methods with a run each are told apart, also beside a parameter that is constant.
-    sandbox.write("methods.csv", "method,lr,loss\nsgd,0.1,0.5\nadam,0.1,0.3\nlion,0.1,0.2\n");
-    imported(&sandbox, &["methods.csv"]);
-    assert_eq!(rows(&sandbox, "methods.yaml"), 3);
     sandbox.write("n.csv", "lr,seed,loss\n0,0,2\n0,1,3\n1,0,3\n1,1,4\n");
     let ended = imported(&sandbox, &["n.csv"]);
     assert!(ended.stderr.contains("note: n.yaml has no report: "), "{}", ended.stderr);
