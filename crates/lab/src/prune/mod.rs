@@ -173,7 +173,7 @@ impl<B: Selects> Pruner<B> {
         optimizer: &mut AdamW<B>,
         lr: f64,
         gradient_factor: Option<Tensor<B, 1>>,
-    ) -> Result<M, LabError>
+    ) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,

@@ -15,7 +15,6 @@ mod golden;
 mod gradprobe;
 mod hub;
 mod k1;
-mod objective;
 mod ops;
 mod optim;
 mod parity;

@@ -69,11 +69,6 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"optimizer": "adafactor", "prune": "bitter1", "attention": "mla"}),
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "magnitude", "precision": "mixed"}),
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "bitter2", "grad_accumulation": 2}),
-        json!({"optimizer": "soap", "precondition_frequency": 4, "prune": "magnitude", "grad_accumulation": 2}),
-        // One-sided; the bases turn after the checkpoint after 20 for the first time.
-        json!({"optimizer": "soap", "precondition_frequency": 21, "precondition_limit": 40, "prune": "bitter1"}),
-        json!({"optimizer": "soap", "precondition_frequency": 1, "precondition_limit": 8, "z_loss": 0.01}),
-        json!({"z_loss": 0.1, "precision": "mixed", "checkpointing": "segment:1"}),
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
         json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
