@@ -76,6 +76,13 @@ pub struct Comparison {
     pub to: Option<Side>,
 }
 
+impl Law {
+    /// The kind of its number, for `expect`.
+    fn kind(&self) -> &'static str {
+        if self.predict.is_some() { "ratio" } else { EXPONENT }
+    }
+}
+
 /// Points of a step.
 #[derive(Debug, Clone)]
 pub struct Side {
@@ -367,12 +374,7 @@ impl Lower<'_> {
                 let metric = comparison.metric.value.as_str();
                 (metric, traits_of(context.rules, &context.steps[comparison.of.step], metric))
             });
-            let kind_of_number = match &law {
-                Some(Law { predict: None, .. }) => EXPONENT,
-                Some(_) => "ratio",
-                None => kind,
-            };
-            let about = About { kind: kind_of_number, metric: traits };
+            let about = About { kind: law.as_ref().map_or(kind, Law::kind), metric: traits };
             let Some(expect) = keys.expect.node().map(|node| self.expectation(node, about)) else {
                 let help = format!("add `expect`: {USAGE}");
                 let message = format!("claim `{}` expects nothing", name.value);
