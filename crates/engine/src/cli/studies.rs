@@ -40,7 +40,7 @@ pub(super) fn short(text: &[u8]) -> String {
 
 fn line_of(subject: &Path) -> String {
     // A line break in a path would begin a line of the recipe.
-    format!("{SUBJECT}{:?}", subject.as_os_str())
+    format!("{SUBJECT}{}", subject.to_string_lossy().escape_debug())
 }
 
 /// The line of a recipe that names its file; `None` if the recipe has none, or does not exist.

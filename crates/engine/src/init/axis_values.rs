@@ -18,10 +18,8 @@ pub(super) fn values(text: &str) -> String {
 
 /// The same values for a parameter that takes a text: `true`, `false` and `null` reach it as they are typed.
 pub(super) fn texts(text: &str) -> String {
-    let quoted = |item: &&str| match BOOLEANS_AND_NULLS.contains(item) {
-        true => format!("\"{item}\""),
-        false => (*item).to_owned(),
-    };
+    let quoted =
+        |item: &&str| if BOOLEANS_AND_NULLS.contains(item) { format!("\"{item}\"") } else { (*item).to_owned() };
     items(text).iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
@@ -32,11 +30,8 @@ fn items(text: &str) -> Vec<&str> {
     for (index, char) in text.char_indices() {
         let is_first = text[begin..index].trim().is_empty();
         match (quote, char) {
-            (Some(end), char) => {
-                if char == end {
-                    quote = None;
-                }
-            }
+            (Some(end), char) if char == end => quote = None,
+            (Some(_), _) => {}
             (None, '"' | '\'') if is_first || !open.is_empty() => quote = Some(char),
             (None, '[' | '{') if is_first || !open.is_empty() => open.push(char),
             (None, ']' | '}') => {
