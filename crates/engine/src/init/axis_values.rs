@@ -31,7 +31,6 @@ fn items(text: &str) -> Vec<&str> {
         let is_first = text[begin..index].trim().is_empty();
         match (quote, char) {
             (Some(end), char) if char == end => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') if is_first || !open.is_empty() => quote = Some(char),
             (None, '[' | '{') if is_first || !open.is_empty() => open.push(char),
             (None, ']' | '}') => {
