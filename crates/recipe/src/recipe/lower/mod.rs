@@ -129,6 +129,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         ClaimKeys::declaration(),
         claims::ValueKeys::declaration(),
         claims::ComparedKeys::declaration(),
+        claims::LawKeys::declaration(),
         claims::OrderKeys::declaration(),
         expect::ExpectKeys::declaration(),
         metrics::MetricKeys::declaration(),
