@@ -68,7 +68,7 @@ fn of_all<'o>(
     numbers
 }
 
-/// The name of a number, and the words that it is made of.
+/// The name of a number, and the words before it.
 type Named<'t> = Option<(String, Vec<&'t str>)>;
 
 /// The numbers that `name` names, in the order of their first lines. `lines` begins with the last one.
@@ -86,7 +86,8 @@ fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named
                 line: line.trim().to_owned(),
             };
             // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
-            for name in [name, joined(&words)] {
+            let longer = Some(joined(&words)).filter(|longer| longer.len() > name.len());
+            for name in std::iter::once(name).chain(longer) {
                 let entry = entry(&name);
                 match places.get(&name) {
                     Some(place) if numbers[*place].pattern == entry.pattern => numbers[*place] = entry,
@@ -225,6 +226,7 @@ mod tests {
         let both = "Train Epoch: 1 Loss: 2.5\n====> Test set loss: 2.4\n";
         let names: Vec<String> = printed_results(std::iter::once(both)).into_iter().map(|number| number.name).collect();
         assert_eq!(names, ["loss", "test_set_loss"]);
+        assert_eq!(self::names("time: 12.3 ms\nEpoch 1 time: 11 ms"), ["time_ms"], "one name for one number");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What scripts of public repositories do that sweeping them has to bear.
+//! Habits of scripts in public repositories: removed results folders, equal file names, printed settings, own checkpoints.
 
 use std::thread;
 

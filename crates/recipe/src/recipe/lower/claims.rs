@@ -7,6 +7,7 @@ use super::{Lower, find};
 use super::{
     expect::{About, EXPECTS, Expectation, USAGE, expect},
     family::{FAMILY, Family},
+    law::{Law, LawKeys},
     least::{self, Least},
     metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
     statistic::Statistic,
@@ -56,15 +57,6 @@ pub enum Statement {
     Order(Order),
 }
 
-/// The number of a power law that a claim is about.
-#[derive(Debug, Clone)]
-pub struct Law {
-    /// The parameter, axis or metric whose values are the sizes.
-    pub x: Spanned<String>,
-    /// The size at which the measured mean is divided by the prediction of the other sizes; `None` for the exponent.
-    pub predict: Option<f64>,
-}
-
 /// A metric of some points, and the points to compare them with.
 #[derive(Debug, Clone)]
 pub struct Comparison {
@@ -74,13 +66,6 @@ pub struct Comparison {
     pub of: Side,
     /// The points to compare with; `None` for `value` and `law`.
     pub to: Option<Side>,
-}
-
-impl Law {
-    /// The kind of its number, for `expect`.
-    fn kind(&self) -> &'static str {
-        if self.predict.is_some() { "ratio" } else { EXPONENT }
-    }
 }
 
 /// Points of a step.
@@ -258,21 +243,6 @@ mapping! {
 }
 
 mapping! {
-    /// The keys of a claim's `law`.
-    struct LawKeys = "law" {
-        /// The metric.
-        metric [required]: Text = Text::METRIC,
-        /// The points: a step and values of its axes.
-        of [required]: Custom = Custom::SIDE,
-        /// The parameter, axis or metric of the jobs whose values are the sizes. The law is fitted to the means of at least three sizes.
-        x [required]: Text = Text::METRIC,
-        /// A size that is left out of the fit. The claim is about the ratio of its measured mean to the law's prediction, with the
-        /// interval of the prediction. Without it the claim is about the exponent.
-        predict: Number,
-    }
-}
-
-mapping! {
     /// The keys of a claim's `order`.
     struct OrderKeys = "order" {
         /// The metric.
@@ -290,9 +260,6 @@ mapping! {
         },
     }
 }
-
-/// The kind of number of a claim about a law's exponent, which has no unit.
-pub(super) const EXPONENT: &str = "exponent";
 
 /// The words of `hardware`.
 pub(super) const BACKENDS: &[(&str, Backend)] =
@@ -449,33 +416,7 @@ impl Lower<'_> {
         Some(Comparison { metric, of, to })
     }
 
-    /// Reads `{ metric, of, x, predict }`.
-    fn law(&mut self, node: &Node, context: &Context<'_>) -> Option<(Comparison, Law)> {
-        let keys = LawKeys::read(self, node, "`law`")?;
-        let metric = self.metric(node, keys.metric, "law");
-        let Some(of) = keys.of.node() else {
-            let help = "write `of: { step: NAME, axis: value }`";
-            self.problem(node.span, "`law` lacks `of`", "which jobs?", help);
-            return None;
-        };
-        let of = self.side(of, "of", context);
-        if self.is_missing(node, "x", &keys.x) {
-            let help = "add the parameter, axis or metric that is the size, for example `x: d_model`";
-            self.problem(node.span, "`law` has no sizes", "`x` is missing", help);
-        }
-        let help = "write a size above zero";
-        let predict = keys.predict.is_there().then(|| self.positive(&keys.predict, "predict", "no size", help));
-        let (metric, of, x) = (metric?, of?, keys.x.spanned()?);
-        self.check_metric(&metric, &context.steps[of.step]);
-        self.check_size(&x, &context.steps[of.step]);
-        let predict = match predict {
-            Some(size) => Some(size?),
-            None => None,
-        };
-        Some((Comparison { metric, of, to: None }, Law { x, predict }))
-    }
-
-    fn metric(&mut self, node: &Node, metric: Given<'_, String>, kind: &str) -> Option<Spanned<String>> {
+    pub(super) fn metric(&mut self, node: &Node, metric: Given<'_, String>, kind: &str) -> Option<Spanned<String>> {
         if self.is_missing(node, "metric", &metric) {
             let help = "add a metric of the step, for example `metric: loss`";
             self.problem(node.span, format!("`{kind}` has no metric"), "no metric", help);
@@ -497,7 +438,7 @@ impl Lower<'_> {
     }
 
     /// Reads `{ step: train, prune: bitter7 }`: the points of a step that have these values.
-    fn side(&mut self, node: &Node, key: &str, context: &Context<'_>) -> Option<Side> {
+    pub(super) fn side(&mut self, node: &Node, key: &str, context: &Context<'_>) -> Option<Side> {
         let entries = self.entries(node, &format!("`{key}`"));
         let step = self.claimed_step(node, find(entries, "step"), context)?;
         let entries: Vec<Entry> = entries.iter().filter(|entry| entry.key.value != "step").cloned().collect();

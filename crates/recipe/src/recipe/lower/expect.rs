@@ -6,7 +6,7 @@ use sweep_job::Unit;
 
 use super::{
     Lower,
-    claims::EXPONENT,
+    law::EXPONENT,
     metrics::{MetricTraits, UnitOf, words},
 };
 use crate::recipe::{

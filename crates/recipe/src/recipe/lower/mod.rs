@@ -14,6 +14,7 @@ mod expect;
 mod family;
 mod figures;
 mod items;
+mod law;
 mod least;
 mod looks;
 mod matrix;
@@ -43,7 +44,7 @@ pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
     analyses::{Analysis, AnalysisKind, CurveRead, CurveTable, Fit, Profile},
-    claims::{Claim, Comparison, Law, Order, Side, Statement},
+    claims::{Claim, Comparison, Order, Side, Statement},
     compare::{Compare, ComparedValues},
     confirm::Confirm,
     effects::{Effects, Interactions},
@@ -51,6 +52,7 @@ pub use self::{
     family::Family,
     figures::Figure,
     items::Items,
+    law::Law,
     least::Least,
     metrics::{MetricRule, MetricTraits, Missing, ReadOff, Rules, UnitOf},
     notify::{Notify, Occasion},
@@ -129,7 +131,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         ClaimKeys::declaration(),
         claims::ValueKeys::declaration(),
         claims::ComparedKeys::declaration(),
-        claims::LawKeys::declaration(),
+        law::LawKeys::declaration(),
         claims::OrderKeys::declaration(),
         expect::ExpectKeys::declaration(),
         metrics::MetricKeys::declaration(),

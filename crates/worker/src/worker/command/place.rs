@@ -114,8 +114,12 @@ impl Place {
         let reads = folder.with_file_name(READS);
         fs::create_dir_all(folder)?;
         fs::write(&reads, "")?;
-        let own = [&job.dir, &job.scratch, &reads].map(fs::canonicalize).into_iter().filter_map(Result::ok);
-        let own: Vec<PathBuf> = own.collect();
+        let existing = |path: &PathBuf| match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            path => Some(path),
+        };
+        let own: Vec<PathBuf> =
+            [&job.dir, &job.scratch, &reads].into_iter().filter_map(existing).collect::<io::Result<_>>()?;
         let own = own.iter().map(|path| Shared { path, is_writable: true });
         let shared = store.iter().map(|path| Shared { path, is_writable: false }).chain(own);
         View::new(root, working, &shared.collect::<Vec<_>>(), folder, layer)
