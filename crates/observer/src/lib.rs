@@ -1,5 +1,5 @@
-//! Observes which files of a project a program and all its children read, look for, list and write, and which programs and
-//! shared libraries outside of it they use.
+//! Observes which files of a project, and which data outside of it, a program and all its children read, look for, list and write,
+//! and which programs and shared libraries outside of it they use.
 //!
 //! The kernel reports their system calls (seccomp user notification, Linux 5.0) to a thread of the worker, which looks at
 //! the paths before it lets each call go on. So any program in any language is observed, and the state of a file is known
@@ -14,6 +14,7 @@ mod filter;
 #[expect(unsafe_code, reason = "system calls that no safe crate has")]
 mod kernel;
 mod layer;
+mod places;
 mod process;
 mod seen;
 mod supervisor;

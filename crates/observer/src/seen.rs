@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::{Layer, filter::Blind, walk::State};
+use super::{Layer, filter::Blind, places::Places, walk::State};
 
 /// Names of folders that belong to version control, and of Python's cache, whose sources count instead.
 pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
@@ -28,7 +28,8 @@ const MAX_DIGESTED_BYTES: u64 = 256 << 20;
 /// Places that matter.
 #[derive(Debug)]
 pub struct Options {
-    /// Folder in which reads and writes count.
+    /// Folder in which reads and writes count. Outside of it, they count for files that are neither of the system nor installed,
+    /// cached or temporary.
     pub project: PathBuf,
     /// Places in which only writes count, also in the project.
     pub inputs: Vec<PathBuf>,
@@ -154,9 +155,10 @@ enum Before {
 #[derive(Debug)]
 pub(crate) struct Collector {
     options: Options,
+    places: Places,
     pub(crate) seen: Seen,
     before: BTreeMap<PathBuf, Before>,
-    /// Folders of the project, with whether they are environments.
+    /// Folders, with whether they are environments.
     environments: HashMap<PathBuf, bool>,
     /// Folders that do not exist, with the number of names that were looked for below each.
     sought: HashMap<PathBuf, usize>,
@@ -199,8 +201,10 @@ impl Before {
 
 impl Collector {
     pub(crate) fn new(options: Options) -> Self {
+        let places = Places::around(&options.project);
         Self {
             options,
+            places,
             seen: Seen::default(),
             before: BTreeMap::new(),
             environments: HashMap::new(),
@@ -223,18 +227,25 @@ impl Collector {
         if is_below(&self.options.inputs) {
             return Interest::Writes;
         }
-        let Ok(inner) = path.strip_prefix(&self.options.project) else { return Interest::Nothing };
-        let is_passed = inner.iter().any(|name| PASSED_OVER.iter().any(|folder| name == *folder));
+        let is_passed = match path.strip_prefix(&self.options.project) {
+            Ok(inner) => inner.iter().any(|name| PASSED_OVER.iter().any(|folder| name == *folder)),
+            Err(_) => !self.places.are_data(path),
+        };
         if is_passed || is_below(&self.options.skipped) || self.is_environment(path) {
             return Interest::Nothing;
         }
         Interest::All
     }
 
-    /// True if a folder of the project on the way to the path has an environment in it.
+    /// True if a path is in the project.
+    pub(crate) fn is_inside(&self, path: &Path) -> bool {
+        path.starts_with(&self.options.project)
+    }
+
+    /// True if a folder on the way to the path, but not to the project, has an environment in it.
     fn is_environment(&mut self, path: &Path) -> bool {
         let project = &self.options.project;
-        let folders = path.ancestors().skip(1).take_while(|folder| *folder != project && folder.starts_with(project));
+        let folders = path.ancestors().skip(1).take_while(|folder| !project.starts_with(folder));
         for folder in folders {
             let entry = self.environments.get(folder).copied();
             let is_environment = entry.unwrap_or_else(|| ENVIRONMENT.iter().any(|mark| folder.join(mark).exists()));
@@ -280,7 +291,7 @@ impl Collector {
         if self.before.is_empty() {
             return false;
         }
-        let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.options.project));
+        let mut folders = path.ancestors().skip(1);
         self.before.contains_key(path) || folders.any(|folder| self.before.get(folder) == Some(&Before::Absent))
     }
 
@@ -312,7 +323,7 @@ impl Collector {
 
     /// The highest folder on the way to the path that the program itself has created.
     fn made_folder(&self, path: &Path) -> Option<PathBuf> {
-        let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.options.project));
+        let folders = path.ancestors().skip(1);
         folders.filter(|folder| self.before.get(*folder) == Some(&Before::Absent)).last().map(Path::to_owned)
     }
 
@@ -332,6 +343,9 @@ impl Collector {
     }
 
     fn keep_fact(&mut self, path: &Path, fact: Fact) {
+        if fact == Fact::Absent && !self.is_inside(path) && self.places.is_above(path) {
+            return;
+        }
         let is_known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
         if !is_known && !self.is_full() {
             self.seen.facts.insert(path.to_owned(), fact);

@@ -249,8 +249,14 @@ impl Supervisor {
         let look = |path: &Path| process::look(process, path, collector.layer(), collector.is_own(path));
         let place = self.walker.walk(path, follows, &look);
         let mut interest = self.collector.interest(&place.path);
+        let is_data = interest == Interest::All && !self.collector.is_inside(&place.path);
+        if is_data && is_library(&place.path, false) {
+            // It is a part of the environment.
+            return Some((place, Interest::Nothing));
+        }
         for (link, target) in &place.links {
-            if self.collector.interest(link) == Interest::All {
+            // The place of the project itself does not matter, nor do links to it.
+            if (is_data || self.collector.is_inside(link)) && self.collector.interest(link) == Interest::All {
                 self.collector.fact(link, Fact::Link(target.clone()));
                 if interest == Interest::Nothing {
                     interest = Interest::Writes;
@@ -326,22 +332,21 @@ impl Supervisor {
             let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, &path, follows) else {
                 return;
             };
+            let is_counted = interest == Interest::All && self.collector.is_inside(&real_path);
             match &state {
                 State::File(metadata) => {
                     if metadata.permissions().mode() & PRIVILEGES != 0 {
                         self.collector.seen.privileged.insert(real_path.clone());
                     }
-                    if interest == Interest::All {
+                    if is_counted {
                         self.collector.read(&real_path, metadata, true);
                     } else {
                         self.collector.used(&real_path, metadata, true);
                     }
                     program = process::interpreter(process, &real_path);
                 }
-                State::Absent if interest == Interest::All => self.collector.fact(&real_path, Fact::Absent),
-                State::Incomplete(full_path) if interest == Interest::All => {
-                    self.collector.sought(&real_path, full_path);
-                }
+                State::Absent if is_counted => self.collector.fact(&real_path, Fact::Absent),
+                State::Incomplete(full_path) if is_counted => self.collector.sought(&real_path, full_path),
                 _ => {}
             }
         }

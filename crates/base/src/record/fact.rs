@@ -164,6 +164,11 @@ pub fn is_local(fact: &str) -> bool {
     fact == ABSENT || is_names(fact) || fact.starts_with(WITHOUT)
 }
 
+/// True if a path that the programs of `project` use is ignored: by its place in the project, or, outside of it, in the file system.
+pub fn is_ignored(ignore: &Ignore, project: &Path, path: &Path) -> bool {
+    ignore.covers(if path.starts_with(project) { project } else { Path::new("/") }, path)
+}
+
 /// Returns the present value of the same property of a path under a layer. `is_made` returns true for the paths in a folder
 /// that jobs have made.
 pub fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path) -> bool) -> String {

@@ -2,15 +2,15 @@
 //! identifier or its state.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
 };
 
-use sweep_job::tasks::STEP_NAMES;
+use sweep_job::tasks::{Number, STEP_NAMES};
 
 use super::{End, ImportError, Run, Runs, lenient, text};
 use crate::{
-    format::{clean, fields, separator},
+    format::{clean, count, fields, separator},
     stats::Better,
 };
 
@@ -105,6 +105,7 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
     }
     let mut places: HashMap<Vec<&str>, usize> = HashMap::new();
     let mut copies: HashMap<String, usize> = HashMap::new();
+    let (mut in_percent, mut unread) = (BTreeSet::new(), BTreeMap::new());
     for row in &table.rows {
         let group: Vec<&str> = match columns.id {
             Some(id) => vec![row[id].trim()],
@@ -122,13 +123,26 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
         let step = columns.step.and_then(|step| row[step].trim().parse().ok());
         for place_of_metric in &columns.metrics {
             let (name, cell) = (&table.columns[*place_of_metric], row[*place_of_metric].trim());
-            match (cell.parse::<f64>(), step) {
-                (Ok(value), Some(step)) => runs.runs[place].log(name, lenient::step(step), value),
-                (Ok(value), None) => runs.runs[place].conclude(name, value),
-                (Err(_), _) => {}
+            let Some(number) = Number::parse(cell) else {
+                if !cell.is_empty() {
+                    unread.entry(name).or_insert((0, cell)).0 += 1;
+                }
+                continue;
+            };
+            if number.unit.is_some() {
+                in_percent.insert(name);
+            }
+            match step {
+                Some(step) => runs.runs[place].log(name, lenient::step(step), number.value),
+                None => runs.runs[place].conclude(name, number.value),
             }
         }
     }
+    let percent = in_percent.into_iter().map(|name| format!("`{}` is in percent: 95 % is 95", clean(name)));
+    let texts = unread.into_iter().map(|(name, (number, first))| {
+        format!("left out: {} of `{}` without a number, such as `{}`", count(number, "value"), clean(name), clean(first))
+    });
+    runs.notices.extend(percent.chain(texts));
     Ok(runs)
 }
 
@@ -167,7 +181,7 @@ impl Table {
     /// True if a column has numbers, and nothing else.
     fn has_numbers(&self, place: usize) -> bool {
         let cells = || self.rows.iter().map(|row| row[place].trim()).filter(|cell| !cell.is_empty());
-        cells().next().is_some() && cells().all(|cell| cell.parse::<f64>().is_ok())
+        cells().next().is_some() && cells().all(|cell| Number::parse(cell).is_some())
     }
 
     /// True for the column that `DataFrame.to_csv` of pandas adds: it numbers the rows.
@@ -278,6 +292,16 @@ mod tests {
         let read = runs("a,\"the\nloss\"\n1,2\nx,1,2\n", &["the\nloss"]).unwrap();
         assert_eq!((read.runs.len(), read.skipped.values().sum::<usize>()), (1, 1));
     }
+
+    #[test]
+    fn percent_is_read_and_texts_among_numbers_are_counted() {
+        let read = runs("lr,acc\n1,95%\n2,96.5 %\n", &[]).unwrap();
+        assert_eq!(read.runs[1].series["acc"].last, Some(96.5));
+        assert_eq!(read.notices, ["`acc` is in percent: 95 % is 95"]);
+        let read = runs("lr,acc\n1,0.5\n2,oom\n3,\n", &["acc"]).unwrap();
+        assert_eq!(read.notices, ["left out: 1 value of `acc` without a number, such as `oom`"]);
+    }
+
     #[test]
     fn the_index_of_a_data_frame_is_no_parameter() {
         for name in ["", "Unnamed: 0"] {

@@ -30,10 +30,10 @@ const UNITS: [&str; 5] = ["ms", "s", "us", "ns", "MiB"];
 /// Words before numbers that are the steps of lines.
 const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
-/// A name of up to three words, a separator, and a number that is not part of a fraction or a version.
+/// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?<words>[A-Za-z][A-Za-z0-9_@/-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@]*){0,2})['\x22]?[ \t]*[:=|]?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))\.?(?:[\s,;|\])}±]|$)",
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?['\x22]?[ \t]*[:=|]?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))\.?(?:[\s,;|\])}±]|$)",
     )
 });
 /// The step of a line.
@@ -112,15 +112,20 @@ fn named<'t>(number: &Captures<'t>) -> Named<'t> {
     Some((name, words))
 }
 
+/// True for a number such as `98/100`.
+fn is_ratio(number: &Captures<'_>) -> bool {
+    number.name("whole").is_some()
+}
+
 /// The name of a metric that is made of words.
 fn joined(words: &[&str]) -> String {
-    words.join("_").replace(['@', '/', '-'], "_").to_ascii_lowercase()
+    words.join("_").replace(['@', '/', '-'], "_").replace('^', "").to_ascii_lowercase()
 }
 
 /// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
 fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
     let (words, value) = (number.name("words")?, number.name("number")?);
-    if !line[words.end()..value.start()].contains([':', '=']) {
+    if is_ratio(number) || !line[words.end()..value.start()].contains([':', '=']) {
         return None;
     }
     let words: Vec<&str> = words.as_str().split_whitespace().collect();
@@ -140,8 +145,10 @@ fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
     let words: Vec<String> = words.split_whitespace().map(regex::escape).collect();
     let is_quoted = line[end..].starts_with(['\'', '"']);
     let quote = if is_quoted { r#"['"]?"# } else { "" };
+    let remark = number.name("remark").map_or("", |remark| remark.as_str());
     let separator = if line[end..].trim_start().starts_with('|') { r"\|" } else { "[:=]?" };
-    let reading = format!(r"{}{quote}\s*{separator}\s*{{{name}}}", words.join(r"\s+"));
+    let placeholder = if is_ratio(number) { format!("{{{name}:ratio}}") } else { format!("{{{name}}}") };
+    let reading = format!(r"{}{}{quote}\s*{separator}\s*{placeholder}", words.join(r"\s+"), regex::escape(remark));
     // A word before the first one would make it another metric, unless the line has more words than a name.
     let before = line[..begin].trim_end();
     let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
@@ -189,7 +196,7 @@ mod tests {
         assert_eq!(names("iter 10: loss 2.3012, time 30.1ms, mfu 1.20%"), ["loss"]);
         assert_eq!(names("step 0: train loss 4.2, val loss 4.3"), ["train_loss", "val_loss"]);
         assert_eq!(names("Epoch 3/10 | loss: 0.53 | acc: 91.2%"), ["loss", "acc"]);
-        assert_eq!(names("Test set: Average loss: 0.0274, Accuracy: 9905/10000 (99%)"), ["average_loss"]);
+        assert_eq!(names("Test set: Average loss: 0.0274, Accuracy: 9905/10000 (99%)"), ["average_loss", "accuracy"]);
         assert_eq!(names("Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.299824"), ["loss"]);
         assert_eq!(names("saved to model-0.5, version 1.2.3, lr 0.1, took 3 s"), Vec::<String>::new());
     }
@@ -216,6 +223,10 @@ mod tests {
             ("Epoch 3 - val_loss: 0.5 - val_acc: 0.9", "val_acc", 0.9),
             ("acc: 0.91±0.02", "acc", 0.91),
             ("loss: tensor(0.25)", "loss", 0.25),
+            ("Test set: Average loss: 0.02, Accuracy: 9905/10000 (99%)", "accuracy", 0.9905),
+            ("top-1 acc: 3 / 4", "acc", 0.75),
+            ("RMSE (test): 3.21", "rmse", 3.21),
+            ("R^2: 0.77", "r2", 0.77),
         ] {
             let numbers = printed_results(std::iter::once(line));
             let number = numbers.iter().find(|number| number.name == name);

@@ -1,9 +1,6 @@
 //! The text of a first recipe.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write as _, path::Path};
 
 use serde_json::Value as Json;
 
@@ -274,19 +271,6 @@ fn project(out: &mut String, script: &Script, file: &Path) {
                  when its results are out of date.";
     comment(out, "      ", about);
     let _ = writeln!(out, "      project: {project}");
-    if let Some(inputs) = outside(script) {
-        let about = "The script is outside of this folder, in which reads are observed: its own folder is an input. List what else it \
-                     reads outside.";
-        comment(out, "      ", about);
-        let _ = writeln!(out, "      inputs: [{}]", scalar::text(&inputs.to_string_lossy()));
-    }
-}
-
-/// The folder of a script that is not in the folder that it runs in.
-fn outside(script: &Script) -> Option<PathBuf> {
-    let path = script.folder.join(&script.path).canonicalize().ok()?;
-    let folder = script.folder.canonicalize().ok()?;
-    if path.starts_with(folder) { None } else { path.parent().map(Path::to_owned) }
 }
 
 /// The lines of `params`, and the names of the parameters that must be given. Parameters that keep their defaults are comments.

@@ -23,6 +23,7 @@ mod concurrency;
 mod conditions;
 mod cookbook;
 mod cutoff;
+mod data;
 mod decisions;
 mod demo;
 mod design;

@@ -371,7 +371,7 @@ impl Manifests {
         let (project, site, sets) = &known;
         // Invalid patterns have been reported as mistakes of the recipe.
         let ignore = Ignore::only(&site.ignore).unwrap_or_default();
-        let is_ignored = |path: &Path| ignore.covers(project, path);
+        let is_ignored = |path: &Path| fact::is_ignored(&ignore, project, path);
         let mut unchanged = true;
         let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut facts: BTreeMap<(String, String), String> = BTreeMap::new();

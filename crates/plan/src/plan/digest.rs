@@ -17,7 +17,7 @@ use std::{
 
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
-use sweep_job::Ignore;
+use sweep_job::{FileStamp, Ignore};
 
 use super::{code::Manifests, environment::Parts, made::Made};
 use crate::{
@@ -214,6 +214,13 @@ impl Digests {
     /// the lifetime of this value.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, &[], SystemTime::now())
+    }
+
+    /// The digest that a file had in this state, if it was read then.
+    pub fn in_state(&self, path: &Path, state: FileStamp) -> Option<&str> {
+        let Entry { stamp, digest } = self.known.get(path.to_str()?)?;
+        let is_same = (stamp.size, stamp.mtime, stamp.inode) == (state.size, i128::from(state.mtime), state.inode);
+        is_same.then_some(digest)
     }
 
     /// The digest of a file or folder like [`Digests::of`], without the files of a folder that `ignore_patterns` match.

@@ -20,7 +20,7 @@ pub(super) use self::{
 };
 use super::Label;
 use crate::format::is_secret;
-use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Statement, Step, TableKind, Template};
+use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Span, Spanned, Step, TableKind, Template};
 
 /// The task that runs programs.
 pub(super) const COMMAND: &str = "command";
@@ -256,16 +256,8 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
         found.extend(table.cells.iter().map(judged));
     }
     for claim in &recipe.claims {
-        let (metric, steps) = match &claim.statement {
-            Statement::Value(comparison, _)
-            | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _)
-            | Statement::Law(comparison, ..) => {
-                let sides = std::iter::once(&comparison.of).chain(&comparison.to);
-                (&comparison.metric, sides.map(|side| side.step).collect())
-            }
-            Statement::Order(order) => (&order.metric, vec![order.step]),
-        };
+        let metric = claim.statement.metric();
+        let steps = claim.selections().into_iter().map(|(step, _)| step).collect();
         let any_conditions = claim.rules.any_conditions;
         found.push(Judged { kind: "claim", name: &claim.name.value, metric, steps, any_conditions });
     }

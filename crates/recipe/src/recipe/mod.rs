@@ -38,7 +38,7 @@ pub use self::{
     lower::{
         Adaptive, AdoptPolicy, Aggregate, Analysis, AnalysisKind, Bound, Citation, Claim, Compare, ComparedValues,
         Comparison, Confirm, CurveRead, CurveTable, Effects, Expectation, Extent, Family, Figure, Fit, GpuMemory,
-        Interactions, Items, KeptStates, Law, Least, MetricRule, MetricTraits, Metrics, Missing, Need, Notify,
+        Interactions, Items, KeptStates, Law, Least, Measure, MetricRule, MetricTraits, Metrics, Missing, Need, Notify,
         Occasion, OfStep, Order, PaperRow, Policy, Profile, Racing, ReadOff, Replication, ResourceCount, Resources,
         Rules, Rungs, Search, Side, StatePolicy, Statement, Statistic, Suggest, Table, TableKind, UnitOf,
         executor::{self, BatchSystem, Executor},

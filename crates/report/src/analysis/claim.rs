@@ -32,7 +32,7 @@ use super::{adopted, evidence::Source};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{Claim, Expectation, Family, Side, Statement},
+    recipe::{Claim, Expectation, Family, Measure, Side, Statement},
     stats::{LEVEL, holm},
 };
 
@@ -222,10 +222,12 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
     let result = match &claim.statement {
-        Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
-        Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
-        Statement::Difference(comparison, expect) => judge.compare(comparison, *expect, false, &mut verdict),
-        Statement::Law(comparison, law, expect) => judge.law(comparison, law, *expect, &mut verdict),
+        Statement::Number(comparison, measure, expect) => match measure {
+            Measure::Value => judge.value(comparison, *expect, &mut verdict),
+            Measure::Ratio => judge.compare(comparison, *expect, true, &mut verdict),
+            Measure::Difference => judge.compare(comparison, *expect, false, &mut verdict),
+            Measure::Law(law) => judge.law(comparison, law, *expect, &mut verdict),
+        },
         Statement::Order(order) => judge.order(order, &mut verdict),
     };
     if let Err(reason) = result {

@@ -10,7 +10,7 @@ use crate::{
         table::scale,
     },
     format::clean,
-    recipe::{self, Claim, Expectation, Spanned, Statement},
+    recipe::{self, Claim, Expectation, Measure, Spanned, Statement},
     stats::{Estimate, Sample},
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn table(
         .iter()
         .filter_map(|(index, claim)| {
             let verdict = &verdicts[*index];
-            let Statement::Ratio(comparison, _) = &claim.statement else { return None };
+            let comparison = claim.statement.ratio()?;
             let to = comparison.to.as_ref()?;
             let sides = format!("{} / {}", side_of(study, &comparison.of), side_of(study, to));
             let paper = claim.paper.map(|paper| paper.to_string()).unwrap_or_default();
@@ -42,7 +42,7 @@ pub(crate) fn table(
         let mut unit = Unit::One;
         for ((_, claim), row) in claims.iter().zip(&mut rows) {
             row.cells.push(ratio(claim, metric, source));
-            if let Statement::Ratio(comparison, _) = &claim.statement {
+            if let Some(comparison) = claim.statement.ratio() {
                 unit = source.traits(comparison.of.step, &metric.value).unit;
             }
         }
@@ -70,7 +70,7 @@ pub(crate) fn table(
 fn ratio(claim: &Claim, metric: &Spanned<String>, source: Source<'_>) -> Cell {
     // The hardware and the scale of a claim restrict its verdict, but not the numbers that are shown.
     let mut other = Claim { hardware: Vec::new(), scale: Vec::new(), ..claim.clone() };
-    if let Statement::Ratio(comparison, expect) = &mut other.statement {
+    if let Statement::Number(comparison, Measure::Ratio, expect) = &mut other.statement {
         comparison.metric = metric.clone();
         *expect = Expectation::default();
     }

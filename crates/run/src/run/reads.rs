@@ -1,24 +1,25 @@
 //! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
 //! of needed jobs with those in their records.
 
+mod artifact;
 mod own;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use fs_err as fs;
 use sweep_job::{Failure, FailureKind, FileStamp, Ignore, Observed, ObservedFile, Values};
 
-pub(crate) use self::own::Check;
+pub(crate) use self::{artifact::Artifact, own::Check};
 use crate::{
     plan::{Code, Digests, JobId, Plan, digest_now, state_now},
     record::{
-        ABSENT, Digest, ELSEWHERE, Environment, FILE_ELSEWHERE, Interpreter, Key, Own, ReadFile, ReadSet, UNKNOWN,
-        fact, path_text, text_path,
+        ABSENT, ELSEWHERE, Environment, FILE_ELSEWHERE, Interpreter, Own, ReadFile, ReadSet, UNKNOWN, fact, path_text,
+        text_path,
     },
     store::Store,
     variant::Moments,
@@ -38,38 +39,6 @@ pub(crate) struct Reads {
     moments: Arc<Moments>,
     /// True if its program sees the project in a view.
     has_view: bool,
-}
-
-/// The word for a file that is not in the record.
-const STRAY: &str = "does not belong to it";
-
-/// A file of an artifact that differs from its record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Defect {
-    /// The file's path from the folder with the files of the job that left the artifact.
-    file: String,
-    how: &'static str,
-}
-
-impl std::fmt::Display for Defect {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.file, self.how)
-    }
-}
-
-/// An artifact that one job takes from another.
-#[derive(Debug)]
-pub(crate) struct Artifact {
-    /// The job that has left it.
-    key: Key,
-    label: String,
-    name: String,
-    /// The folder with that job's files.
-    folder: PathBuf,
-    /// The artifact's path in the other job.
-    path: String,
-    /// All of that job's files; records of earlier versions have none.
-    files: BTreeMap<String, Digest>,
 }
 
 /// An input that differs from the plan.
@@ -247,8 +216,13 @@ impl Reads {
     }
 
     /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
-    /// what was read. Changes by the job itself and by other jobs of the store do not count as foreign changes.
-    pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
+    /// what was read; and notes on files that are left out. Changes by the job itself and by other jobs of the store do not
+    /// count as foreign changes.
+    pub(crate) fn observed(
+        &self,
+        observed: Observed,
+        digests: &mut Digests,
+    ) -> Result<(ReadSet, Vec<String>), Changed> {
         let none = Code::default();
         let code = self.code.as_deref().unwrap_or(&none);
         let digests_planned: BTreeMap<&str, &str> =
@@ -258,14 +232,21 @@ impl Reads {
         let place = |text: &String| path_text(text_path(text).strip_prefix(&code.project).unwrap_or(&text_path(text)));
         let written: BTreeSet<String> = observed.written.iter().map(place).collect();
         let ignore = Ignore::only(&code.site.ignore).unwrap_or_default();
-        let mut files = BTreeMap::new();
+        let (mut files, mut notes) = (BTreeMap::new(), Vec::new());
         for (name, file) in observed.files {
             let (path, planned_digest) = (code.path(&name), digests_planned.get(name.as_str()).copied());
             let is_own = written.contains(&name);
             let digest = match self.digest(code, (&name, &file), planned_digest, is_own, digests) {
                 // An ignored file does not count; if the recipe stops ignoring it, its content is unknown.
-                Err(Changed::Input { .. } | Changed::Unreadable { .. }) if ignore.covers(&code.project, &path) => {
+                Err(Changed::Input { .. } | Changed::Unreadable { .. })
+                    if fact::is_ignored(&ignore, &code.project, &path) =>
+                {
                     UNKNOWN.to_owned()
+                }
+                // Other programs may write a file that many use, such as a list of results; the job's work is not lost for it.
+                Err(Changed::Input { .. }) if planned_digest.is_none() && Path::new(&name).is_absolute() => {
+                    notes.push(format!("not observed: `{}`, which changed while the job ran", path.display()));
+                    continue;
                 }
                 digest => digest?,
             };
@@ -291,7 +272,7 @@ impl Reads {
             );
         }
         if code.hosted {
-            facts.retain(|_, fact| !fact::is_local(fact));
+            facts.retain(|path, fact| !fact::is_local(fact) && (path.starts_with("//") || !path.starts_with('/')));
             remember(&observed.written, &code.project, &digests_planned, digests);
         }
         for name in observed.rewritten.iter().filter(|_| code.hosted) {
@@ -318,7 +299,7 @@ impl Reads {
                 package.folder.insert_str(0, ELSEWHERE);
             }
         }
-        Ok(ReadSet::new(files, packages).with_facts(facts, own))
+        Ok((ReadSet::new(files, packages).with_facts(facts, own), notes))
     }
 
     /// The digest of what a job has read of a file, if it is the planned one. Of a file that jobs change, other jobs
@@ -343,6 +324,9 @@ impl Reads {
         }
         let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
         let mut real = code.real_path(name);
+        if let Some(planned) = planned.filter(|planned| digests.in_state(&real, file.stamp) == Some(*planned)) {
+            return Ok(planned.to_owned());
+        }
         let earlier = self.moments.copy(&code.project, &text_path(name));
         let is_there = |real: &Path| fs::metadata(real).is_ok_and(|now| FileStamp::of(&now) == file.stamp);
         let is_earlier = earlier.as_ref().is_some_and(|(_, then)| *then == file.stamp);
@@ -404,89 +388,6 @@ fn own(
     own
 }
 
-impl Artifact {
-    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which other checks report.
-    pub(crate) fn new(store: &Store, key: Key, name: String) -> Option<Self> {
-        let record = store.get(key).ok().flatten()?;
-        let path = Path::new(record.outcome.artifacts.get(&name)?);
-        let parts = path.components().filter(|part| *part != Component::CurDir);
-        let path = parts.collect::<PathBuf>().to_str()?.to_owned();
-        Some(Self { key, label: record.label, name, folder: store.files(key), path, files: record.files })
-    }
-
-    /// The job that has left it.
-    pub(crate) fn key(&self) -> Key {
-        self.key
-    }
-
-    /// Name of the artifact.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Checks that the artifact is unchanged.
-    pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
-        match self.defects(digests).as_deref() {
-            Ok([]) => Ok(()),
-            Ok([first, ..]) => Err(self.changed(first.to_string())),
-            Err(error) => Err(self.changed(error.clone())),
-        }
-    }
-
-    fn changed(&self, reason: String) -> Changed {
-        Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason }
-    }
-
-    /// The files that differ from its record. The error is a phrase.
-    fn defects(&self, digests: &mut Digests) -> Result<Vec<Defect>, String> {
-        self.compared(digests).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "it is gone".to_owned(),
-            _ => error.to_string(),
-        })
-    }
-
-    fn compared(&self, digests: &mut Digests) -> io::Result<Vec<Defect>> {
-        let mut names_found = BTreeSet::new();
-        names(&self.folder, &self.path, &mut names_found)?;
-        if self.files.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut files: BTreeMap<&str, &Digest> = self.written(&self.path);
-        if files.values().any(|file| matches!(file, Digest::Link { .. })) {
-            // A link leads to another of the job's files, and that may be read, too.
-            files = self.written("");
-            names_found.clear();
-            names(&self.folder, "", &mut names_found)?;
-        }
-        let mut defects = Vec::new();
-        for (name, file) in &files {
-            if !names_found.remove(*name) {
-                defects.push(Defect { file: (*name).to_owned(), how: "is missing" });
-                continue;
-            }
-            let path = self.folder.join(name);
-            let is_whole = match file {
-                Digest::File { bytes, blake3 } => {
-                    let metadata = fs::symlink_metadata(&path)?;
-                    metadata.is_file() && metadata.len() == *bytes && digests.of_artifact(&path)? == *blake3
-                }
-                Digest::Link { to } => fs::read_link(&path).is_ok_and(|now| now == *to),
-            };
-            if !is_whole {
-                defects.push(Defect { file: (*name).to_owned(), how: "has another content" });
-            }
-        }
-        defects.extend(names_found.into_iter().map(|file| Defect { file, how: STRAY }));
-        Ok(defects)
-    }
-
-    /// Returns the digests of the files at and below a path.
-    fn written(&self, path: &str) -> BTreeMap<&str, &Digest> {
-        let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
-        files.map(|(name, file)| (name.as_str(), file)).collect()
-    }
-}
-
 /// Remembers the files that a job made in the copy of its project on a host.
 fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
     let mut entries = Vec::new();
@@ -499,19 +400,4 @@ fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<
     }
     // If the list cannot be written, the next job does without it.
     let _ = digests.made().remember(entries);
-}
-
-/// The names of the files and links at a path in a folder and below it. Links are not followed.
-fn names(folder: &Path, inner: &str, paths: &mut BTreeSet<String>) -> io::Result<()> {
-    let path = folder.join(inner);
-    if !fs::symlink_metadata(&path)?.is_dir() {
-        paths.insert(inner.to_owned());
-        return Ok(());
-    }
-    for entry in fs::read_dir(path)? {
-        let name = entry?.file_name();
-        let name = name.to_string_lossy();
-        names(folder, &if inner.is_empty() { name.into_owned() } else { format!("{inner}/{name}") }, paths)?;
-    }
-    Ok(())
 }

@@ -62,12 +62,14 @@ impl Signals {
     /// A terminal disappears once: a repeated SIGHUP, while the run ends after the first one, does not end the process
     /// before it has its exit code.
     pub(super) fn forward(mut self, inputs: Sender<Input>) -> io::Result<()> {
+        let handle = self.0.handle();
         let forward = move || {
             let mut hung_up = false;
             for signal in self.0.forever() {
                 let repeated = signal == SIGHUP && hung_up;
                 hung_up |= signal == SIGHUP;
-                let is_over = inputs.send(Input::Signal(signal)).is_err();
+                // A later run of this process has the signal, too, if it came while both caught it.
+                let is_over = inputs.send(Input::Signal(signal)).is_err() && !handle.is_closed();
                 if is_over && !repeated && DEFERRALS.load(Ordering::SeqCst) == 0 {
                     let _ = emulate_default_handler(signal);
                 }

@@ -1,4 +1,4 @@
-//! Patterns for lines of output: regular expressions in which `{name}` stands for a number.
+//! Patterns for lines of output: regular expressions in which `{name}` stands for a number, and `{name:ratio}` for `98/100`.
 
 use regex::{Captures, Regex, RegexBuilder};
 
@@ -18,6 +18,8 @@ const NUMBER: &str = concat!(
 );
 /// A text with a digit in the place of a number.
 const TEXT: &str = r"(?-Uix:\S*?[0-9]\S*)";
+/// The end of the name of a placeholder for a ratio.
+const RATIO: &str = ":ratio";
 /// Numbers that a group for numbers should read, too.
 const PRINTED: [&str; 5] = ["-0.5", "1e-3", "3.33e-06", "nan", "inf"];
 
@@ -41,6 +43,8 @@ struct Group {
     name: String,
     /// The expression of a group; `None` for a placeholder.
     inner: Option<String>,
+    /// True for the placeholder of a ratio.
+    is_ratio: bool,
     /// The literal characters of the pattern before and after it.
     before: Option<char>,
     after: Option<char>,
@@ -130,6 +134,14 @@ impl Group {
     fn part(&self, captures: &Captures<'_>, line: &str) -> Option<Reading> {
         let found = captures.name(&self.capture)?;
         let text = found.as_str();
+        if self.is_ratio {
+            let (before, rest) = (&line[..found.start()], &line[found.end()..]);
+            // `1/2/3` is a date.
+            let is_whole =
+                begins_after(before) && ends_before(rest) && !before.ends_with('/') && !rest.starts_with('/');
+            let ratio = ratio(text).filter(|_| is_whole);
+            return Some(ratio.map_or_else(|| Reading::Text(text.to_owned()), Reading::Number));
+        }
         let Some(number) = Number::parse(text) else { return Some(Reading::Text(text.to_owned())) };
         let (start, rest) = (found.start() + text.len() - text.trim_start().len(), &line[found.end()..]);
         let next = rest.chars().next();
@@ -144,6 +156,13 @@ impl Group {
         let percent = self.inner.is_none() && rest.strip_prefix(' ').unwrap_or(rest).starts_with('%');
         Some(Reading::Number(if percent { Number::percent(number.value) } else { number }))
     }
+}
+
+/// The value of `98/100`.
+fn ratio(text: &str) -> Option<Number> {
+    let (part, whole) = text.split_once('/')?;
+    let (part, whole) = (Number::parse(part)?, Number::parse(whole)?);
+    Some(Number { value: part.value / whole.value, unit: None })
 }
 
 /// The text without spaces around a part of a line.
@@ -258,7 +277,14 @@ impl<'t> Scanner<'t> {
             return;
         };
         let before = self.previous.take();
-        let group = Group { capture: name.to_owned(), name: name.to_owned(), inner: None, before, after: None };
+        let group = Group {
+            capture: name.to_owned(),
+            name: name.to_owned(),
+            inner: None,
+            is_ratio: false,
+            before,
+            after: None,
+        };
         self.groups.push(group);
         self.open.push(Some((self.groups.len() - 1, self.text.len() - inner.len())));
         self.copy(rest.len() - inner.len());
@@ -274,17 +300,20 @@ impl<'t> Scanner<'t> {
             self.previous = None;
             return Ok(());
         };
+        let length = inner.len() + 2;
+        let (inner, is_ratio) = inner.strip_suffix(RATIO).map_or((inner, false), |name| (name, true));
         let fits = |char: char| char.is_alphanumeric() || "_-./@#%+".contains(char);
         if !inner.chars().all(fits) {
             let name: String = inner.chars().take_while(|char| fits(*char)).collect();
             return Err(format!("`{{{inner}}}` is no placeholder: write `{{{name}}}`"));
         }
         let capture = format!("sweep_{}", self.groups.len());
-        self.out.extend([CALL, "(?<", &capture, ">", NUMBER, ")"]);
-        self.at += inner.len() + 2;
+        let other = if is_ratio { [r"\s*/\s*", NUMBER] } else { [""; 2] };
+        self.out.extend([CALL, "(?<", &capture, ">", NUMBER].into_iter().chain(other).chain([")"]));
+        self.at += length;
         let before = self.previous.take();
         let after = literal(self.rest());
-        self.groups.push(Group { capture, name: inner.to_owned(), inner: None, before, after });
+        self.groups.push(Group { capture, name: inner.to_owned(), inner: None, is_ratio, before, after });
         Ok(())
     }
 }
@@ -362,6 +391,16 @@ mod tests {
         assert_eq!(value(r"loss (?<loss>[\d.]+)", "loss 2.5, acc"), Some(2.5));
         assert_eq!(value(r"took (?<t>[\d.]+)", "took 2.5s"), Some(2.5));
         assert_eq!(value(r"(?<major>\d+)\.(?<minor>\d+)", "v1.2"), Some(2.0));
+    }
+
+    #[test]
+    fn ratios_are_read() {
+        assert_eq!(value("acc: {acc:ratio}", "acc: 9843/10000 (98%)"), Some(0.9843));
+        assert_eq!(value("acc: {acc:ratio}", "acc: 1 / 4"), Some(0.25));
+        assert_eq!(value("acc: {acc:ratio}", "acc: 5"), None);
+        assert_eq!(value("acc: {acc:ratio}", "acc: 1/2/3"), None, "a date");
+        assert!(value("acc: {acc:ratio}", "acc: 0/0").is_some_and(f64::is_nan));
+        assert!(Pattern::new("{acc:percent}").unwrap_err().contains("write `{acc}`"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use sweep_job::{Unit, units::parse_quantity};
 
-use crate::recipe::{Claim, Collector, Expectation, Names, Recipe, Side, Statement, Step, Template};
+use crate::recipe::{Claim, Collector, Expectation, Measure, Names, Recipe, Side, Step, Template};
 
 /// Two numbers are the same if they differ by less than this part: sentences round.
 const SAME: f64 = 0.01;
@@ -72,8 +72,8 @@ pub(in crate::plan) fn sentences(recipe: &Recipe, problems: &mut Collector) {
     for claim in &recipe.claims {
         let (Some(says), Some(expect)) = (&claim.says, claim.expectation()) else { continue };
         let steps: Vec<&Step> = claim.selections().iter().map(|(step, _)| &recipe.steps[*step]).collect();
-        let unit = match claim.statement {
-            Statement::Ratio(..) | Statement::Law(..) => Unit::One,
+        let unit = match claim.statement.number() {
+            Some((_, Measure::Ratio | Measure::Law(_))) => Unit::One,
             _ => expect.unit.unwrap_or_else(|| recipe.traits(steps[0], claim.metric()).unit),
         };
         let (bounds, settings, factors) = (bounds(expect), settings(recipe, &steps), factors(recipe, claim));
@@ -121,7 +121,7 @@ fn settings(recipe: &Recipe, steps: &[&Step]) -> Vec<f64> {
 /// The factors between the values of axes that distinguish the sides of a claim.
 fn factors(recipe: &Recipe, claim: &Claim) -> Vec<f64> {
     let mut found = Vec::new();
-    if let Statement::Ratio(comparison, _) | Statement::Difference(comparison, _) = &claim.statement
+    if let Some(comparison) = claim.statement.compared()
         && let Some(to) = &comparison.to
     {
         let chosen = |side: &Side, axis: &str| {

@@ -5,20 +5,21 @@ use sweep_job::Backend;
 
 use super::{Lower, find};
 use super::{
-    expect::{About, EXPECTS, Expectation, USAGE, expect},
+    expect::{About, EXPECTS, USAGE, expect},
     family::{FAMILY, Family},
     law::{Law, LawKeys},
     least::{self, Least},
     metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
+    statement::{Comparison, Measure, Order, Side, Statement},
     statistic::Statistic,
 };
 use crate::recipe::{
-    Names, Selection, Step, Template,
+    Names, Selection, Step,
     keys::{Custom, Flag, Given, Mapping as _, Number, Text, Within, Word, Words, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
     schema::reference,
-    source::{Span, Spanned},
+    source::Spanned,
 };
 
 /// A statement about metrics that a run supports, refutes or leaves undecided.
@@ -40,123 +41,6 @@ pub struct Claim {
     pub invariant: bool,
     /// Rules for missing results and conditions.
     pub rules: Rules,
-}
-
-/// The formal statement of a claim.
-#[derive(Debug, Clone)]
-pub enum Statement {
-    /// The mean of a metric.
-    Value(Comparison, Expectation),
-    /// The ratio of a metric between two sides.
-    Ratio(Comparison, Expectation),
-    /// The difference of a metric between two sides.
-    Difference(Comparison, Expectation),
-    /// A power law of a metric over sizes.
-    Law(Comparison, Law, Expectation),
-    /// The ranking of an axis's values.
-    Order(Order),
-}
-
-/// A metric of some points, and the points to compare them with.
-#[derive(Debug, Clone)]
-pub struct Comparison {
-    /// The metric.
-    pub metric: Spanned<String>,
-    /// The points.
-    pub of: Side,
-    /// The points to compare with; `None` for `value` and `law`.
-    pub to: Option<Side>,
-}
-
-/// Points of a step.
-#[derive(Debug, Clone)]
-pub struct Side {
-    /// The step, as an index into [`crate::recipe::Recipe::steps`].
-    pub step: usize,
-    /// The selected points.
-    pub only: Selection,
-    /// The place in the text.
-    pub span: Span,
-}
-
-/// An order of an axis's values by a metric.
-#[derive(Debug, Clone)]
-pub struct Order {
-    /// The metric.
-    pub metric: Spanned<String>,
-    /// The step, as an index into [`crate::recipe::Recipe::steps`].
-    pub step: usize,
-    /// The axis.
-    pub axis: Spanned<String>,
-    /// Its values, in ascending order of the metric.
-    pub ascending: Vec<Template>,
-    /// The selected points.
-    pub only: Selection,
-    /// The place of the values.
-    pub span: Span,
-}
-
-impl Claim {
-    /// The metric of the statement.
-    pub fn metric(&self) -> &str {
-        match &self.statement {
-            Statement::Value(comparison, _)
-            | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _)
-            | Statement::Law(comparison, ..) => &comparison.metric.value,
-            Statement::Order(order) => &order.metric.value,
-        }
-    }
-
-    /// The expected range; an order has none.
-    pub fn expectation(&self) -> Option<Expectation> {
-        match &self.statement {
-            Statement::Value(_, expect)
-            | Statement::Ratio(_, expect)
-            | Statement::Difference(_, expect)
-            | Statement::Law(.., expect) => Some(*expect),
-            Statement::Order(_) => None,
-        }
-    }
-
-    /// The claim over all values of an axis; `None` if it selects none of them.
-    pub fn over_all(&self, axis: &str) -> Option<Self> {
-        let mut claim = self.clone();
-        let selections: Vec<&mut Selection> = match &mut claim.statement {
-            Statement::Value(comparison, _)
-            | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _)
-            | Statement::Law(comparison, ..) => {
-                std::iter::once(&mut comparison.of).chain(&mut comparison.to).map(|side| &mut side.only).collect()
-            }
-            Statement::Order(order) => vec![&mut order.only],
-        };
-        let mut selects = false;
-        for selection in selections {
-            let before = selection.0.len();
-            selection.0.retain(|(name, _)| name.value != axis);
-            selects |= selection.0.len() < before;
-        }
-        selects.then_some(claim)
-    }
-
-    /// The steps of the statement, each with its selection of points.
-    pub fn selections(&self) -> Vec<(usize, Selection)> {
-        match &self.statement {
-            Statement::Value(comparison, _)
-            | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _)
-            | Statement::Law(comparison, ..) => {
-                let sides = std::iter::once(&comparison.of).chain(&comparison.to);
-                sides.map(|side| (side.step, side.only.clone())).collect()
-            }
-            Statement::Order(order) => {
-                let mut only = order.only.clone();
-                only.0.push((order.axis.clone(), order.ascending.clone()));
-                vec![(order.step, only)]
-            }
-        }
-    }
 }
 
 mapping! {
@@ -350,13 +234,13 @@ impl Lower<'_> {
                 }
                 return None;
             };
-            let comparison = comparison?;
-            match *kind {
-                "law" => Statement::Law(comparison, law?, expect?),
-                "value" => Statement::Value(comparison, expect?),
-                "ratio" => Statement::Ratio(comparison, expect?),
-                _ => Statement::Difference(comparison, expect?),
-            }
+            let measure = match *kind {
+                "law" => Measure::Law(law?),
+                "value" => Measure::Value,
+                "ratio" => Measure::Ratio,
+                _ => Measure::Difference,
+            };
+            Statement::Number(comparison?, measure, expect?)
         };
         let statistic = self.check_statistic(kind, &keys.statistic, &keys.q, &keys.pair);
         let hardware = keys.hardware.value.unwrap_or_default();

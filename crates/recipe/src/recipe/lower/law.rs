@@ -1,9 +1,6 @@
 //! `law` of a claim: a power law of a metric over sizes.
 
-use super::{
-    Lower,
-    claims::{Comparison, Context},
-};
+use super::{Lower, claims::Context, statement::Comparison};
 use crate::recipe::{
     keys::{Custom, Mapping as _, Number, Text, mapping},
     node::Node,

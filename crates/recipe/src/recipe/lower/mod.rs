@@ -27,6 +27,7 @@ mod replicates;
 mod resources;
 mod scales;
 mod search;
+mod statement;
 mod states;
 mod statistic;
 mod steps;
@@ -44,7 +45,7 @@ pub use self::{
     adaptive::Adaptive,
     aggregate::Aggregate,
     analyses::{Analysis, AnalysisKind, CurveRead, CurveTable, Fit, Profile},
-    claims::{Claim, Comparison, Order, Side, Statement},
+    claims::Claim,
     compare::{Compare, ComparedValues},
     confirm::Confirm,
     effects::{Effects, Interactions},
@@ -61,6 +62,7 @@ pub use self::{
     replicates::Replication,
     resources::{GpuMemory, ResourceCount, Resources},
     search::{Racing, Rungs, Search},
+    statement::{Comparison, Measure, Order, Side, Statement},
     states::{AdoptPolicy, KeptStates, StatePolicy},
     statistic::Statistic,
     steps::{Need, Policy},

@@ -465,11 +465,8 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
     }
     for claim in claims {
         match &mut claim.statement {
-            Statement::Value(comparison, _)
-            | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _)
-            | Statement::Law(comparison, ..) => {
-                for side in std::iter::once(&mut comparison.of).chain(&mut comparison.to) {
+            Statement::Number(comparison, ..) => {
+                for side in comparison.sides_mut() {
                     restrict(&steps[side.step], &mut side.only, &[]);
                 }
             }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     recipe::{
-        Claim, Selection, Statement, Step,
+        Claim, Selection, Step,
         keys::{Custom, Given, Mapping as _, Text, Texts, Within, Word, Words, mapping, meaning},
         node::{Entry, Node, NodeKind},
         problem::suggest,
@@ -279,12 +279,12 @@ impl Lower<'_> {
                 self.problem(claim.span, message, "no claim has this name", help);
                 continue;
             };
-            let Statement::Ratio(comparison, _) = &claims[index].statement else {
+            let Some(comparison) = claims[index].statement.ratio() else {
                 let message = format!("claim `{}` is no `ratio`", claim.value);
                 self.problem(claim.span, message, "has no two sides to divide", "leave it out of the table");
                 continue;
             };
-            for side in std::iter::once(&comparison.of).chain(&comparison.to) {
+            for side in comparison.sides() {
                 for cell in &cells {
                     self.check_metric(cell, &steps[side.step]);
                 }

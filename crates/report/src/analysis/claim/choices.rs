@@ -13,7 +13,7 @@ use crate::{
     },
     format::count,
     plan::JobId,
-    recipe::{Claim, Rules, Statement, Statistic},
+    recipe::{Claim, Measure, Rules, Statistic},
     record::Key,
 };
 
@@ -77,7 +77,9 @@ impl Verdict {
 
 /// True for a claim about a mean that is not true by construction.
 fn has_choices(claim: &Claim) -> bool {
-    !claim.invariant && claim.rules.statistic == Statistic::Mean && !matches!(claim.statement, Statement::Law(..))
+    !claim.invariant
+        && claim.rules.statistic == Statistic::Mean
+        && !matches!(claim.statement.number(), Some((_, Measure::Law(_))))
 }
 
 /// The other rules for a claim about a mean.
@@ -89,8 +91,8 @@ fn others(claim: &Claim) -> impl Iterator<Item = (&'static str, Rules)> {
     ];
     let centers = centers.map(|(choice, statistic)| (choice, Rules { statistic, ..claim.rules }));
     let pairs = if claim.rules.independent { "pairs" } else { "independent samples" };
-    let is_compared = matches!(claim.statement, Statement::Ratio(..) | Statement::Difference(..));
-    let pairs = is_compared.then_some((pairs, Rules { independent: !claim.rules.independent, ..claim.rules }));
+    let pairs =
+        claim.statement.compared().map(|_| (pairs, Rules { independent: !claim.rules.independent, ..claim.rules }));
     centers.into_iter().chain(pairs)
 }
 

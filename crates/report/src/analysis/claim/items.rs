@@ -27,7 +27,7 @@ struct Scored<'a> {
 impl<'a> Judge<'a> {
     /// True if a claim is over items: the step of each side declares scores of the metric.
     pub(super) fn is_over_items(&self, comparison: &Comparison) -> bool {
-        let sides = std::iter::once(&comparison.of).chain(&comparison.to);
+        let sides = comparison.sides();
         let study = self.source.study;
         sides.map(|side| side.step).all(|step| declared(study, step, &comparison.metric.value).is_some())
     }
@@ -43,7 +43,7 @@ impl<'a> Judge<'a> {
         if self.rules.statistic != Statistic::Mean {
             return Err("items have means only: remove `statistic`".to_owned());
         }
-        let sides = std::iter::once(&comparison.of).chain(&comparison.to);
+        let sides = comparison.sides();
         let scored_sides: Vec<Scored<'a>> =
             sides.map(|side| self.scored(side, &comparison.metric.value, apart)).collect::<Result<_, _>>()?;
         let first = &scored_sides[0];

@@ -30,13 +30,10 @@ pub struct ClaimJobs {
 
 /// Finds the jobs of a claim.
 pub fn jobs_of(claim: &Claim, study: &Study) -> ClaimJobs {
-    let is_ratio = matches!(claim.statement, Statement::Ratio(..));
+    let is_ratio = claim.statement.ratio().is_some();
     match &claim.statement {
-        Statement::Value(comparison, _)
-        | Statement::Ratio(comparison, _)
-        | Statement::Difference(comparison, _)
-        | Statement::Law(comparison, ..) => {
-            let sides = std::iter::once(&comparison.of).chain(&comparison.to);
+        Statement::Number(comparison, ..) => {
+            let sides = comparison.sides();
             let of_side = |side: &Side| (side_of(study, side), jobs(study, side.step, &points_of(study, side)));
             let pairs = if claim.rules.independent { Vec::new() } else { pairs(comparison, study).unwrap_or_default() };
             ClaimJobs { metric: comparison.metric.value.clone(), sides: sides.map(of_side).collect(), pairs, is_ratio }

@@ -10,7 +10,7 @@ use crate::{
     analysis::{Compared, Show, Table, compare, evidence::Source},
     format::count,
     plan::resolved,
-    recipe::{Claim, Compare, Statement, TableKind},
+    recipe::{Claim, Compare, Measure, TableKind},
     stats::LEVEL,
 };
 
@@ -49,10 +49,10 @@ pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
 
 /// True for a decided claim whose interval excludes that the sides are equal.
 fn tells_apart(verdict: &Verdict, claim: &Claim) -> bool {
-    let none = match claim.statement {
-        Statement::Ratio(..) => 1.0,
-        Statement::Difference(..) => 0.0,
-        Statement::Value(..) | Statement::Law(..) | Statement::Order(_) => return false,
+    let none = match claim.statement.number() {
+        Some((_, Measure::Ratio)) => 1.0,
+        Some((_, Measure::Difference)) => 0.0,
+        _ => return false,
     };
     let is_decided = matches!(verdict.state, State::Supported | State::Refuted) && !verdict.certain;
     is_decided && !verdict.invariant && verdict.interval.is_some_and(|[low, high]| none < low || high < none)
@@ -60,9 +60,7 @@ fn tells_apart(verdict: &Verdict, claim: &Claim) -> bool {
 
 /// True if the sides of a claim are a pair of a table, at the same points of other axes.
 fn is_about(claim: &Claim, compare: &Compare, (of, to): &(Value, Value), source: Source<'_>) -> bool {
-    let (Statement::Ratio(comparison, _) | Statement::Difference(comparison, _)) = &claim.statement else {
-        return false;
-    };
+    let Some(comparison) = claim.statement.compared() else { return false };
     let Some(other) = &comparison.to else { return false };
     let recipe = &source.study.recipe;
     let axis = compare.axis.value.as_str();

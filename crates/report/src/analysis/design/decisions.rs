@@ -13,7 +13,9 @@ use crate::{
     },
     format::clean,
     plan::{JobId, Point, resolved, selected},
-    recipe::{Claim, Comparison, Family, Metrics, Names, Order, Rules, Selection, Side, Statement, Table, TableKind},
+    recipe::{
+        Claim, Comparison, Family, Measure, Metrics, Names, Order, Rules, Selection, Side, Statement, Table, TableKind,
+    },
 };
 
 /// Points of a step with their jobs.
@@ -102,13 +104,12 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn claim(&mut self, claim: &'a Claim) {
         match &claim.statement {
-            Statement::Value(comparison, _) | Statement::Difference(comparison, _) => {
-                self.compared(claim, comparison, false);
-            }
-            Statement::Ratio(comparison, _) => self.compared(claim, comparison, true),
-            Statement::Order(order) => self.order(claim, order),
             // The error of a law is that of its sizes, of which a recipe has as many as it names.
-            Statement::Law(..) => {}
+            Statement::Number(_, Measure::Law(_), _) => {}
+            Statement::Number(comparison, measure, _) => {
+                self.compared(claim, comparison, matches!(measure, Measure::Ratio));
+            }
+            Statement::Order(order) => self.order(claim, order),
         }
     }
 
@@ -120,7 +121,7 @@ impl<'a> Finder<'a> {
     }
 
     fn compared(&mut self, claim: &'a Claim, comparison: &'a Comparison, ratio: bool) {
-        let sides = || std::iter::once(&comparison.of).chain(&comparison.to);
+        let sides = || comparison.sides();
         let metric = comparison.metric.value.as_str();
         let axes = match &comparison.to {
             None => Vec::new(),

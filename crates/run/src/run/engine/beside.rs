@@ -278,7 +278,7 @@ impl LocalExecutor<'_, '_> {
             }
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
-                keep(observed, (&reads, agreed.as_deref()), &mut record, &pending, digests)?;
+                notes.extend(keep(observed, (&reads, agreed.as_deref()), &mut record, &pending, digests)?);
             }
             // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
@@ -369,20 +369,21 @@ impl LocalExecutor<'_, '_> {
     }
 }
 
-/// Stores what a program was observed to read, and its environment, before its record, which names both.
+/// Stores what a program was observed to read, and its environment, before its record, which names both. Returns notes on
+/// files that are left out.
 fn keep(
     observed: Observed,
     (reads, agreed): (&Reads, Option<&Comparing>),
     record: &mut Record,
     pending: &Pending,
     digests: &mut Digests,
-) -> Result<(), NotStored> {
+) -> Result<Vec<String>, NotStored> {
     let interpreter = record.provenance.conditions.as_ref().and_then(|conditions| conditions.interpreter.as_ref());
     let environment = reads.environment(&observed, &record.params, interpreter, digests);
     let environment = environment.map(|environment| pending.add_environment(&environment)).transpose();
     let environment = environment.map_err(|error| NotStored::Store(error.into()))?;
     let tool = observed.tool;
-    let set = reads.observed(observed, digests).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
+    let (set, notes) = reads.observed(observed, digests).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
     let set = set.with_environment(environment.clone());
     // What the program reads after its first steps is known from the earlier run only.
     let set = match agreed {
@@ -394,7 +395,8 @@ fn keep(
     if let Some(conditions) = &mut record.provenance.conditions {
         conditions.environment = environment;
     }
-    Ok(())
+    record.provenance.notices.extend_from_slice(&notes);
+    Ok(notes)
 }
 
 /// The part of its log that a job has written, from the beginning of its last attempt.

@@ -9,7 +9,10 @@ use std::{
 
 use fs_err as fs;
 
-use super::{Artifact, Changed, Reads, STRAY};
+use super::{
+    Changed, Reads,
+    artifact::{Artifact, Defect, STRAY},
+};
 use crate::{
     format::count,
     plan::{Digests, Made, Tree},
@@ -148,7 +151,7 @@ impl Check<'_> {
     }
 
     /// Removes files that jobs have added to an artifact, once no other job reads it.
-    fn mended(&self, artifact: &Artifact, defects: &[super::Defect]) -> Result<Vec<String>, Changed> {
+    fn mended(&self, artifact: &Artifact, defects: &[Defect]) -> Result<Vec<String>, Changed> {
         let Artifact { label, name, folder, .. } = artifact;
         let mut notes = Vec::new();
         for defect in defects {

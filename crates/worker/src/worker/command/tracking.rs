@@ -201,7 +201,7 @@ impl<'a> Tracking<'a> {
             report.note(&format!("not observed: some files that the program reads, because {reasons}"));
         }
         if observation.is_cut {
-            report.note("not observed: the program looks at more than 200,000 paths of the project");
+            report.note("not observed: the program looks at more than 200,000 paths");
         }
         if let Some(lost_path) = observation.lost.first() {
             let place = path_text(self.place(lost_path));
@@ -232,7 +232,7 @@ impl<'a> Tracking<'a> {
         let is_alone = self.command.depfile.is_none();
         if is_alone {
             let phrase = if observation.begun > 0 {
-                "the files that other programs than Python read"
+                "the files outside of the project and those that other programs than Python read"
             } else {
                 "the files that the program reads"
             };
@@ -265,7 +265,7 @@ impl<'a> Tracking<'a> {
         let Found { tool, files, facts, listed, modules, written, made, rewritten, outside } = reads;
         // Invalid patterns are mistakes of the recipe, and have been reported.
         let ignore = Ignore::only(&self.command.ignore).unwrap_or_default();
-        let counts = |path: &Path| !ignore.covers(&self.project, path);
+        let counts = |path: &Path| !fact::is_ignored(&ignore, &self.project, path);
         let mut is_cut = false;
         let files = self.files(files, &written, report);
         let place = |path: &Path| path_text(self.place(path));
@@ -363,8 +363,7 @@ impl<'a> Tracking<'a> {
         }
         if has_too_many {
             report.note(&format!(
-                "the program reads more than {MAX_FILES} files of the project, of which only code is tracked: add their \
-                 folder to `inputs`"
+                "the program reads more than {MAX_FILES} files, of which only code is tracked: add their folder to `inputs`"
             ));
         }
         if let Some(first_path) = missing_paths.first() {

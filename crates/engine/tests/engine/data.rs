@@ -1,0 +1,132 @@
+//! Data outside of the project, which nobody declares: a program that was observed to read them runs again when they change.
+
+use std::{os::unix::fs::symlink, process::Command};
+
+use serde_json::json;
+
+use crate::sandbox::{Ended, Sandbox, until};
+
+/// A project in the folder `nets` whose script runs `body`; the data are beside it.
+fn project(body: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("nets/train.py", &format!("import glob, os, sys\ndata = os.path.abspath('../data')\n{body}"));
+    sandbox.write(
+        "nets/recipe.yaml",
+        "steps:\n  train:\n    uses: command\n    matrix: { seed: [1, 2] }\n    with: { argv: [python3, train.py, '${{ matrix.seed }}'] }\n",
+    );
+    sandbox.write("nets/pyproject.toml", "");
+    sandbox.write("data/x.txt", "1");
+    sandbox
+}
+
+/// `sweep run` in the project, not started yet.
+fn command(sandbox: &Sandbox) -> Command {
+    let mut command = sandbox.command(&["run", "recipe.yaml"]);
+    command.current_dir(sandbox.path("nets")).env("SWEEP_RESULTS", sandbox.path("results"));
+    command
+}
+
+fn run(sandbox: &Sandbox) -> Ended {
+    let output = command(sandbox).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// The number of jobs that ran.
+fn ran(sandbox: &Sandbox) -> usize {
+    let ended = run(sandbox);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    2 - ["1 cached", "2 cached"].iter().position(|text| ended.stderr.contains(text)).map_or(0, |index| index + 1)
+}
+
+#[test]
+fn changed_data_run_the_programs_again() {
+    let cases: [(&str, &str, fn(&Sandbox)); 5] = [
+        ("a file", "print('loss=' + open(data + '/x.txt').read())", |at| at.write("data/x.txt", "2")),
+        ("a new file", "print('loss=%d' % len(glob.glob(data + '/*')))", |at| at.write("data/y.txt", "2")),
+        ("a missing file", "print('loss=%d' % os.path.exists(data + '/extra'))", |at| at.write("data/extra", "2")),
+        ("a module", "sys.path.insert(0, '../lib')\nimport mine\nprint('loss=%d' % mine.V)", |at| {
+            at.write("lib/mine.py", "V = 25\n");
+        }),
+        ("a link", "print('loss=' + open('../latest/x.txt').read())", |at| {
+            fs_err::remove_file(at.path("latest")).unwrap();
+            symlink("other", at.path("latest")).unwrap();
+        }),
+    ];
+    for (case, body, change) in cases {
+        let sandbox = project(body);
+        sandbox.write("lib/mine.py", "V = 1\n");
+        sandbox.write("other/x.txt", "1");
+        symlink("data", sandbox.path("latest")).unwrap();
+        assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0), "{case}");
+        // Nothing that the program looked at.
+        sandbox.write("elsewhere.txt", "");
+        sandbox.write("lib/unused.txt", "");
+        assert_eq!(ran(&sandbox), 0, "{case}");
+        change(&sandbox);
+        assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0), "{case}");
+    }
+}
+
+#[test]
+fn caches_and_what_is_ignored_do_not_count() {
+    let body = "\
+for name in '.cache/hub', 'venv', 'env/lib/python3.9', '__pycache__', 'scratch':
+    print(open('../%s/x.txt' % name).read())
+print('loss=1')
+";
+    let sandbox = project(body);
+    let recipe = sandbox.read("nets/recipe.yaml");
+    let folder = fs_err::canonicalize(sandbox.path("")).unwrap();
+    let ignore = format!("with: {{ ignore: ['{}/scratch/'], ", folder.display());
+    sandbox.write("nets/recipe.yaml", &recipe.replace("with: { ", &ignore));
+    sandbox.write("venv/pyvenv.cfg", "");
+    let files =
+        [".cache/hub", "venv", "env/lib/python3.9", "__pycache__", "scratch"].map(|name| format!("{name}/x.txt"));
+    for file in &files {
+        sandbox.write(file, "1");
+    }
+    assert_eq!(ran(&sandbox), 2);
+    for file in &files {
+        sandbox.write(file, "2");
+        assert_eq!(ran(&sandbox), 0, "{file}");
+    }
+}
+
+#[test]
+fn a_file_that_the_program_changes_itself_is_no_change() {
+    let body = "\
+path = data + '/results.csv'
+rows = open(path).read() if os.path.exists(path) else ''
+open(path, 'w').write(rows + sys.argv[1] + '\\n')
+print('loss=1')
+";
+    let sandbox = project(body);
+    assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0));
+    assert!(!sandbox.read("data/results.csv").is_empty());
+}
+
+#[test]
+fn a_file_that_others_change_meanwhile_loses_no_job() {
+    let body = "\
+import time
+print('loss=' + open(data + '/x.txt').read())
+open(data + '/begun', 'w')
+while not os.path.exists(data + '/go'):
+    time.sleep(0.02)
+";
+    let sandbox = project(body);
+    let recipe = sandbox.read("nets/recipe.yaml").replace("[1, 2]", "[1]");
+    sandbox.write("nets/recipe.yaml", &recipe);
+    let running = command(&sandbox).spawn().unwrap();
+    until("the program has begun", || sandbox.path("data/begun").exists());
+    sandbox.write("data/x.txt", "2");
+    sandbox.write("data/go", "");
+    let ended = running.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{text}");
+    let records = sandbox.records();
+    let notes = records["train/seed=1"]["provenance"]["notices"].to_string();
+    assert!(notes.contains("x.txt") && notes.contains("changed while the job ran"), "{notes}");
+    assert_eq!(records["train/seed=1"]["outcome"]["metrics"]["loss"], json!(1.0));
+}

@@ -1,0 +1,139 @@
+//! The files outside of a project that are data of its programs: not the system, installed software, settings, caches or temporary
+//! files.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::seen::PASSED_OVER;
+
+/// Folders of the system and of installed software.
+const SYSTEM: [&str; 18] = [
+    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc", "/run",
+    "/sbin", "/snap", "/sys", "/usr", "/var",
+];
+/// Folders of temporary files, in addition to that of `TMPDIR`.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Folders with installed packages of Python.
+const SITES: [&str; 2] = ["site-packages", "dist-packages"];
+/// Variables that name folders of downloads and settings, in addition to those with `CACHE` in their names.
+const HOMES: [&str; 9] = [
+    "CARGO_HOME",
+    "HF_HOME",
+    "KERAS_HOME",
+    "MPLCONFIGDIR",
+    "RUSTUP_HOME",
+    "TORCH_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+];
+
+/// Tells data outside of a project from everything else there.
+#[derive(Debug)]
+pub(crate) struct Places {
+    project: PathBuf,
+    /// Folders without data, except for the folder directly in each that has the project.
+    closed: Vec<PathBuf>,
+    /// Folders without data, unless they have the project.
+    scratch: Vec<PathBuf>,
+}
+
+impl Places {
+    /// The places around a project, whose path has no links.
+    pub(crate) fn around(project: &Path) -> Self {
+        let is_cache = |name: &str| name.contains("CACHE") || HOMES.contains(&name);
+        let named = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_cache)).map(|(_, value)| value);
+        let folders = named.chain(env::var_os("TMPDIR")).map(PathBuf::from).filter(|path| path.is_absolute());
+        let scratch = folders.chain(TEMPORARY.map(PathBuf::from)).filter_map(|path| fs::canonicalize(path).ok());
+        Self { project: project.to_owned(), closed: SYSTEM.map(PathBuf::from).into(), scratch: scratch.collect() }
+    }
+
+    /// True if a path without links, which is not in the project, is that of data.
+    pub(crate) fn are_data(&self, path: &Path) -> bool {
+        let is_open = |folder: &PathBuf| {
+            let Ok(inner) = path.strip_prefix(folder) else { return true };
+            self.project.strip_prefix(folder).is_ok_and(|own| own.iter().next() == inner.iter().next())
+        };
+        if self.project.starts_with(path) || !self.closed.iter().all(is_open) && !self.shares_scratch(path) {
+            return false;
+        }
+        if self.scratch.iter().any(|folder| path.starts_with(folder) && !self.project.starts_with(folder)) {
+            return false;
+        }
+        let shared = path.iter().zip(self.project.iter()).take_while(|(name, own)| name == own).count();
+        let names: Vec<&OsStr> = path.iter().skip(shared).collect();
+        let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+        let is_installed = |name: &OsStr| SITES.iter().chain(&PASSED_OVER).any(|folder| name == *folder);
+        let is_library = |pair: &[&OsStr]| {
+            let is_python = |name: &OsStr| {
+                name.to_str().and_then(|name| name.strip_prefix("python")).is_some_and(|rest| rest.starts_with('3'))
+            };
+            pair[0].as_encoded_bytes().starts_with(b"lib") && is_python(pair[1])
+        };
+        !names.iter().any(|name| is_hidden(name) || is_installed(name)) && !names.windows(2).any(is_library)
+    }
+
+    /// True if a path is in a folder of temporary files that has the project, too.
+    fn shares_scratch(&self, path: &Path) -> bool {
+        self.scratch.iter().any(|folder| path.starts_with(folder) && self.project.starts_with(folder))
+    }
+
+    /// True if a path, or the folder that it is in, is a folder on the way to the project. Programs look there for settings, up to the
+    /// root.
+    pub(crate) fn is_above(&self, path: &Path) -> bool {
+        path.parent().is_none_or(|folder| self.project.starts_with(folder))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn are_data(project: &str, path: &str) -> bool {
+        let (project, closed) = (PathBuf::from(project), SYSTEM.map(PathBuf::from).into());
+        let scratch = vec!["/tmp".into(), "/dev/shm".into(), "/scratch/hf".into()];
+        Places { project, closed, scratch }.are_data(Path::new(path))
+    }
+
+    #[test]
+    fn data_are_apart_from_software_settings_and_caches() {
+        let project = "/home/ada/nets";
+        for data in ["/data/train.bin", "/home/ada/data/x.csv", "/mnt/d/a", "/home/ada/lib/mine.py", "/home/bob/x.npy"]
+        {
+            assert!(are_data(project, data), "{data}");
+        }
+        for other in [
+            "/usr/lib/x",
+            "/etc/passwd",
+            "/opt/cuda/x.h",
+            "/tmp/torchinductor_ada/x.py",
+            "/dev/shm/x",
+            "/home/ada/.cache/huggingface/model.bin",
+            "/home/ada/conda/lib/python3.12/os.py",
+            "/home/ada/venv/lib64/python3.12/site-packages/a.py",
+            "/data/code/__pycache__/a.pyc",
+            "/scratch/hf/hub/model.bin",
+            "/home/ada",
+            "/home",
+            "/",
+        ] {
+            assert!(!are_data(project, other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_project_in_a_closed_folder_has_data_beside_it() {
+        assert!(are_data("/var/lib/ci/job/nets", "/var/lib/ci/data.csv"));
+        assert!(!are_data("/var/lib/ci/job/nets", "/var/cache/fonts"));
+        assert!(are_data("/tmp/a/nets", "/tmp/a/data.csv"));
+        assert!(are_data("/tmp/a/nets", "/tmp/b/data.csv"));
+        assert!(are_data("/dev/shm/.x/nets", "/dev/shm/.x/data.csv"));
+        assert!(!are_data("/dev/shm/.x/nets", "/dev/shm/.y/data.csv"), "hidden");
+        assert!(!are_data("/dev/shm/x", "/dev/null"));
+        assert!(are_data("/home/ada/.work/nets", "/home/ada/.work/data.csv"));
+    }
+}
