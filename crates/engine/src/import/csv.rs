@@ -140,7 +140,12 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
     }
     let percent = in_percent.into_iter().map(|name| format!("`{}` is in percent: 95 % is 95", clean(name)));
     let texts = unread.into_iter().map(|(name, (number, first))| {
-        format!("left out: {} of `{}` without a number, such as `{}`", count(number, "value"), clean(name), clean(first))
+        format!(
+            "left out: {} of `{}` without a number, such as `{}`",
+            count(number, "value"),
+            clean(name),
+            clean(first)
+        )
     });
     runs.notices.extend(percent.chain(texts));
     Ok(runs)
