@@ -39,6 +39,7 @@ mod disk;
 mod gc;
 mod index;
 mod lease;
+mod lines;
 mod lock;
 mod manifests;
 mod notes;
@@ -74,7 +75,8 @@ pub use self::verify::wrong_key;
 pub use self::{
     decisions::{Decision, Member},
     gc::{Garbage, GcError},
-    index::{Entry, Looked, Measured, Stamp},
+    index::{Looked, Stamp},
+    lines::{Entry, Measured},
     lock::{Held, InUse},
     notes::{Note, NoteChange, NoteError, Notes},
     origin::Origin,
