@@ -8,60 +8,25 @@ use std::collections::BTreeSet;
 
 use sweep_job::Precision;
 
-pub(super) use super::source::{Found, Side, Source, traits};
 use super::{
-    Absence,
     alike::{leave_out_equal, values_without_effect},
     exact::Exact,
-    kinds::Kinds,
     looks::{Level, Looks},
     units::{Units, pairs, place, reduce, unit_pairs},
 };
+pub(super) use super::{
+    question::{Question, Silence, complete, like},
+    source::{Found, Side, Source, traits},
+};
 use crate::{
     format::count,
-    plan::{JobId, Point},
-    recipe::{MetricTraits, Missing, Rules, Statistic},
+    plan::Point,
+    recipe::{Missing, Statistic},
     stats::{
-        Better, ErrorOfMean, Estimate, LEVEL, Odds, Rates, Sample, WANTED, correlation, estimate, is_carried_by_one,
-        odds, seeds_needed, welch,
+        ErrorOfMean, Estimate, LEVEL, Odds, Rates, Sample, WANTED, correlation, estimate, is_carried_by_one, odds,
+        seeds_needed, welch,
     },
-    store::Measured,
 };
-
-/// Question about the sides of a comparison.
-pub(super) struct Question<'q> {
-    pub(super) traits: MetricTraits,
-    /// The axes that distinguish the sides.
-    pub(super) apart: Vec<String>,
-    /// The kinds of replication of the other axes.
-    pub(super) kinds: Kinds,
-    /// The axis that repeats the same job.
-    pub(super) repeats: Option<&'q str>,
-    /// True for a ratio, false for a difference.
-    pub(super) ratio: bool,
-    /// True if sides that cannot be paired are compared by their means.
-    pub(super) unpaired: bool,
-    pub(super) rules: Rules,
-}
-
-/// Reason why there is no evidence.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Silence {
-    /// No point has the values.
-    NoPoint,
-    /// Jobs have no result.
-    Absent,
-    /// Jobs are on both sides.
-    Shared(usize),
-    /// The conditions of the measurements differ.
-    Unlike(String),
-    /// A ratio of numbers that are not all above zero.
-    NoRatio,
-    /// The points cannot be paired one to one.
-    Unpaired,
-    /// The statistic has no interval for units that are not independent, or not paired.
-    NoStatistic,
-}
 
 /// Reason why an estimate has no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,51 +78,6 @@ pub(super) enum Needed {
     About(usize),
     /// A lower bound: the measured value is too near the claim's bound for an estimate.
     MoreThan(usize),
-}
-
-/// Applies the rule for missing results: fills them in, or leaves them out, or gives up.
-pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> Result<(), Silence> {
-    if sides.iter().any(|side| side.found.is_empty() && side.absent.is_empty()) {
-        return Err(Silence::NoPoint);
-    }
-    // What a search has stopped is not missing by chance, so no rule makes up for it.
-    if sides.iter().any(|side| side.is_stopped()) {
-        return Err(Silence::Absent);
-    }
-    match question.rules.missing {
-        Missing::Block => {}
-        Missing::Ignore => {
-            return if sides.iter().any(|side| side.found.is_empty()) { Err(Silence::Absent) } else { Ok(()) };
-        }
-        Missing::Worst => {
-            let values = sides.iter().flat_map(|side| side.found.iter().map(|found| found.value));
-            let worst = match question.traits.better {
-                Some(Better::Less) => values.max_by(f64::total_cmp),
-                Some(Better::More) => values.min_by(f64::total_cmp),
-                None => None,
-            };
-            for side in sides.iter_mut() {
-                // A job that has not run yet may still have a result.
-                let (lost, open_points) =
-                    std::mem::take(&mut side.absent).into_iter().partition(|(absence, ..)| absence.is_final());
-                let lost: Vec<(Absence, JobId, &Point)> = lost;
-                side.absent = open_points;
-                let Some(worst) = worst else {
-                    side.absent.extend(lost);
-                    continue;
-                };
-                side.found.extend(lost.into_iter().map(|(_, _, point)| Found { point, by: None, value: worst }));
-            }
-        }
-    }
-    if sides.iter().any(|side| !side.absent.is_empty()) { Err(Silence::Absent) } else { Ok(()) }
-}
-
-impl Question<'_> {
-    /// True if nothing is missing on a side, as far as missing results matter.
-    pub(super) fn is_whole(&self, side: &Side<'_>) -> bool {
-        (self.rules.missing == Missing::Ignore && !side.is_stopped()) || side.absent.is_empty()
-    }
 }
 
 /// The mean of the results that are there.
@@ -525,21 +445,4 @@ fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, apart: &[String]) -> Side
     let partners: BTreeSet<Vec<String>> = other.found.iter().map(key).collect();
     let found = side.found.iter().filter(|found| partners.contains(&key(found))).cloned().collect();
     Side { found, ..Side::default() }
-}
-
-/// Checks the conditions of times, rates and utilizations; returns footnotes.
-pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<String>, Silence> {
-    if !question.traits.depends_on_load {
-        return Ok(Vec::new());
-    }
-    if question.rules.any_conditions {
-        return Ok(vec!["whatever the conditions of the measurement (`conditions: any`)".to_owned()]);
-    }
-    let sides: Vec<Vec<&Measured>> = sides.iter().map(|side| side.records()).collect();
-    let sides: Vec<&[&Measured]> = sides.iter().map(Vec::as_slice).collect();
-    let comparison = super::conditions::comparable(&sides);
-    match comparison.reason {
-        Some(reason) => Err(Silence::Unlike(reason)),
-        None => Ok(comparison.notes),
-    }
 }

@@ -38,6 +38,7 @@ mod looks;
 mod marks;
 mod origins;
 mod pairs;
+mod question;
 mod results;
 pub mod search;
 mod source;
