@@ -210,6 +210,14 @@ pub enum InitError {
         /// The known parameters, or another way.
         help: String,
     },
+    /// An axis is also an argument that all jobs get.
+    #[error("`{name}` is given twice: as an axis, and by `{argument}` behind `--`; leave out one of them")]
+    Twice {
+        /// The axis.
+        name: String,
+        /// The argument.
+        argument: String,
+    },
     /// A parameter cannot be an axis together with the others.
     #[error(
         "`{name}` of {} takes its values in another form than the other axes, or in none that an axis has; write the command \

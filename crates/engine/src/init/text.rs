@@ -56,8 +56,8 @@ pub fn text(
     } else {
         booleans(&parameters.iter().collect::<Vec<_>>())
     };
-    if let Some(axis) = given(script, found, &axes) {
-        return Err(InitError::NoAxis { script: script.path.clone(), name: axis.parameter.clone() });
+    if let Some((axis, argument)) = given(script, found, &axes) {
+        return Err(InitError::Twice { name: axis.parameter.clone(), argument: argument.clone() });
     }
     if let Some(parameter) =
         varied_parameters.iter().find(|candidate| !forms::has_types(found.source) && !suits(candidate, booleans))
@@ -90,11 +90,20 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
         let parameter = exact_match
             .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)));
         let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
-        let unknown_parameter = || InitError::NoParameter {
-            script: script.path.clone(),
-            name: name.clone(),
-            help: crate::recipe::suggest(name, "parameters", names())
-                .unwrap_or_else(|| by_command(script, name, values)),
+        // The parameters that the arguments set are not among the others.
+        let sets = |argument: &&String| {
+            let option = argument.split('=').next().unwrap_or_default();
+            (option.starts_with('-') || argument.contains('='))
+                && normal_form(option.trim_start_matches(['-', '+'])) == normal_form(name)
+        };
+        let unknown_parameter = || match script.arguments.iter().find(sets) {
+            Some(argument) => InitError::Twice { name: name.clone(), argument: argument.clone() },
+            None => InitError::NoParameter {
+                script: script.path.clone(),
+                name: name.clone(),
+                help: crate::recipe::suggest(name, "parameters", names())
+                    .unwrap_or_else(|| by_command(script, name, values)),
+            },
         };
         let parameter = parameter.ok_or_else(unknown_parameter)?;
         let name = parameter.name.replace('.', "_");
@@ -117,10 +126,10 @@ fn by_command(script: &Script, name: &str, values: &str) -> String {
 }
 
 /// An axis whose place has an argument that the user has given already.
-fn given<'a>(script: &Script, found: &Found, axes: &'a [Axis]) -> Option<&'a Axis> {
-    let given_count = if found.source == Source::Places { script.arguments.len() } else { 0 };
-    let given_parameters = &found.parameters[..given_count.min(found.parameters.len())];
-    axes.iter().find(|axis| given_parameters.iter().any(|parameter| parameter.name == axis.parameter))
+fn given<'a>(script: &'a Script, found: &Found, axes: &'a [Axis]) -> Option<(&'a Axis, &'a String)> {
+    let arguments = if found.source == Source::Places { script.arguments.as_slice() } else { &[] };
+    let mut given = found.parameters.iter().zip(arguments);
+    given.find_map(|(parameter, argument)| Some((axes.iter().find(|axis| axis.parameter == parameter.name)?, argument)))
 }
 
 /// The form of the flags.

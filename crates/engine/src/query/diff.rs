@@ -92,7 +92,7 @@ pub struct MetricChange {
     pub difference: f64,
     /// Its 95 % confidence interval.
     pub interval: Option<[f64; 2]>,
-    /// The probability of such a difference by chance, corrected.
+    /// The probability of a difference at least as large if there were none, corrected.
     pub p: Option<f64>,
     /// True if chance cannot explain it; `None` if one pair cannot decide it.
     pub significant: Option<bool>,

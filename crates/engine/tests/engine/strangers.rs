@@ -196,3 +196,14 @@ fn an_edit_of_a_script_outside_of_the_current_folder_is_seen() {
     let text = run();
     assert!(text.contains("7.00"), "{text}");
 }
+
+#[test]
+fn an_axis_that_an_argument_sets_too_is_a_mistake() {
+    let sandbox = with("print('loss=%g' % a.lr)\n");
+    for arguments in [["--lr", "9"].as_slice(), &["--lr=9"]] {
+        let ended = sandbox.sweep(&[&["run", "train.py", "--axis", "lr=1,2", "--"], arguments].concat());
+        assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+        let expected = format!("`lr` is given twice: as an axis, and by `{}` behind `--`", arguments[0]);
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+    }
+}

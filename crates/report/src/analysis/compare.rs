@@ -332,7 +332,7 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: 
     notes.extend(too_wide(rows, columns));
     match comparisons {
         0 => {}
-        1 => notes.push("p is the probability of such a difference by chance".to_owned()),
+        1 => notes.push("p is the probability of a difference at least as large if there were none".to_owned()),
         several => notes.push(format!("p is corrected for {} (Holm)", count(several, "comparison"))),
     }
     let noise = |cell: &Cell| {

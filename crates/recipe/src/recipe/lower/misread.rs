@@ -2,7 +2,7 @@
 
 use sweep_job::Value;
 
-use super::{Lower, find, matrix::MatrixKeys};
+use super::{Lower, declarations, find, matrix::MatrixKeys};
 use crate::recipe::{
     foreign,
     keys::Mapping as _,
@@ -52,6 +52,16 @@ impl Lower<'_> {
         if let Some(help) = of_a_tool {
             let meant = allowed.iter().filter(|key| help.contains(&format!("`{key}:")));
             return (meant.map(|key| (*key).to_owned()).collect(), help);
+        }
+        let inner_maps: Vec<String> = declarations()
+            .iter()
+            .filter(|map| allowed.contains(&map.name) && map.keys.iter().any(|key| key.name == word))
+            .map(|map| format!("`{}`", map.name))
+            .collect();
+        if let [first, ..] = inner_maps.as_slice() {
+            let map = first.trim_matches('`');
+            let help = format!("it is a key of {}: write `{map}: {{ {word}: … }}`", inner_maps.join(" and of "));
+            return (vec![map.to_owned()], help);
         }
         let meant = nearest(word, allowed.iter().copied()).map(str::to_owned);
         let help = suggest(word, &format!("keys of {what}"), allowed.iter().copied());
