@@ -10,16 +10,42 @@ use std::{
 
 use super::seen::PASSED_OVER;
 
+/// Folders with data in those of the system: disks that a desktop mounts, and the inputs of a training in Amazon SageMaker.
+const OPEN: [&str; 2] = ["/run/media", "/opt/ml"];
 /// Folders of the system and of installed software.
-const SYSTEM: [&str; 18] = [
-    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc", "/run",
-    "/sbin", "/snap", "/sys", "/usr", "/var",
+const SYSTEM: [&str; 22] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/gnu",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/usr",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/run",
+    "/var/spool",
 ];
 /// Folders of temporary files, in addition to that of `TMPDIR`.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Folders with installed packages of Python.
 const SITES: [&str; 2] = ["site-packages", "dist-packages"];
-/// Variables that name folders of downloads and settings, in addition to those with `CACHE` in their names.
+/// Names of folders with installed programs and libraries.
+const INSTALLED: [&str; 5] = ["bin", "lib", "lib64", "libexec", "sbin"];
+/// Ends of the names of variables that name folders of caches.
+const CACHES: [&str; 3] = ["CACHE", "CACHE_DIR", "CACHE_HOME"];
+/// Other variables that name folders of downloads and settings.
 const HOMES: [&str; 9] = [
     "CARGO_HOME",
     "HF_HOME",
@@ -45,9 +71,11 @@ pub(crate) struct Places {
 impl Places {
     /// The places around a project, whose path has no links.
     pub(crate) fn around(project: &Path) -> Self {
-        let is_cache = |name: &str| name.contains("CACHE") || HOMES.contains(&name);
+        let is_cache = |name: &str| CACHES.iter().any(|end| name.ends_with(end)) || HOMES.contains(&name);
         let named = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_cache)).map(|(_, value)| value);
-        let folders = named.chain(env::var_os("TMPDIR")).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let folders = named.chain(env::var_os("TMPDIR")).map(PathBuf::from);
+        let folders = folders.filter(|path| path.is_absolute() && !home.starts_with(path));
         let scratch = folders.chain(TEMPORARY.map(PathBuf::from)).filter_map(|path| fs::canonicalize(path).ok());
         Self { project: project.to_owned(), closed: SYSTEM.map(PathBuf::from).into(), scratch: scratch.collect() }
     }
@@ -58,7 +86,8 @@ impl Places {
             let Ok(inner) = path.strip_prefix(folder) else { return true };
             self.project.strip_prefix(folder).is_ok_and(|own| own.iter().next() == inner.iter().next())
         };
-        if self.project.starts_with(path) || !self.closed.iter().all(is_open) && !self.shares_scratch(path) {
+        let is_system = !self.closed.iter().all(is_open) && !OPEN.iter().any(|folder| path.starts_with(folder));
+        if self.project.starts_with(path) || is_system && !self.shares_scratch(path) {
             return false;
         }
         if self.scratch.iter().any(|folder| path.starts_with(folder) && !self.project.starts_with(folder)) {
@@ -70,7 +99,8 @@ impl Places {
         let is_installed = |name: &OsStr| SITES.iter().chain(&PASSED_OVER).any(|folder| name == *folder);
         let is_library = |pair: &[&OsStr]| {
             let is_python = |name: &OsStr| {
-                name.to_str().and_then(|name| name.strip_prefix("python")).is_some_and(|rest| rest.starts_with('3'))
+                let minor = name.to_str().and_then(|name| name.strip_prefix("python3."));
+                minor.is_some_and(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()))
             };
             pair[0].as_encoded_bytes().starts_with(b"lib") && is_python(pair[1])
         };
@@ -82,10 +112,11 @@ impl Places {
         self.scratch.iter().any(|folder| path.starts_with(folder) && self.project.starts_with(folder))
     }
 
-    /// True if a path, or the folder that it is in, is a folder on the way to the project. Programs look there for settings, up to the
-    /// root.
-    pub(crate) fn is_above(&self, path: &Path) -> bool {
-        path.parent().is_none_or(|folder| self.project.starts_with(folder))
+    /// True if a program or a library at this path is an installed one, so that it is a part of the environment.
+    pub(crate) fn are_installed(&self, path: &Path) -> bool {
+        let is_inner = |folder: &Path| !self.project.starts_with(folder);
+        let mut folders = path.ancestors().skip(1).take_while(|folder| is_inner(folder));
+        folders.any(|folder| folder.file_name().is_some_and(|name| INSTALLED.iter().any(|known| name == *known)))
     }
 }
 

@@ -242,6 +242,24 @@ impl Collector {
         path.starts_with(&self.options.project)
     }
 
+    /// True for a program or a library that is a part of the environment.
+    pub(crate) fn is_installed(&self, path: &Path) -> bool {
+        !self.is_inside(path) && self.places.are_installed(path)
+    }
+
+    /// True if a link counts that leads to a path with this interest. The way to the project itself does not matter.
+    pub(crate) fn has_link(&mut self, link: &Path, (end, interest): (&Path, Interest)) -> bool {
+        if self.interest(link) != Interest::All {
+            return false;
+        }
+        let is_own = |folders: &[PathBuf]| folders.iter().any(|folder| end.starts_with(folder));
+        let Options { skipped, own, .. } = &self.options;
+        let leads_away = !(self.is_inside(end) || is_own(skipped) || is_own(own));
+        // A folder of the root may be a link on each way.
+        let is_at_root = link.parent().is_none_or(|folder| folder.parent().is_none());
+        self.is_inside(link) || leads_away && (interest == Interest::All || !is_at_root)
+    }
+
     /// True if a folder on the way to the path, but not to the project, has an environment in it.
     fn is_environment(&mut self, path: &Path) -> bool {
         let project = &self.options.project;
@@ -279,11 +297,12 @@ impl Collector {
         entry.is_started |= is_started;
     }
 
-    /// True if there is no room for another path.
-    fn is_full(&mut self) -> bool {
+    /// True if there is no room for another path. Half of the room is that of paths in the project.
+    fn is_full(&mut self, path: &Path) -> bool {
         let count = self.seen.files.len() + self.seen.facts.len() + self.before.len();
-        self.seen.is_cut |= count >= MAX_PATHS;
-        count >= MAX_PATHS
+        let is_full = count >= if self.is_inside(path) { MAX_PATHS } else { MAX_PATHS / 2 };
+        self.seen.is_cut |= is_full;
+        is_full
     }
 
     /// Returns true if the program itself has created the path, or a folder on the way to it.
@@ -310,7 +329,7 @@ impl Collector {
         if let Some(file) = self.seen.files.get_mut(path) {
             file.is_changed |= !file.stamp.has_content_of(stamp);
             file.is_opened |= is_opened;
-        } else if !self.is_full() {
+        } else if !self.is_full(path) {
             self.seen.facts.remove(path);
             let file = File { stamp, digest: None, is_changed: false, is_opened };
             self.seen.files.insert(path.to_owned(), file);
@@ -343,11 +362,12 @@ impl Collector {
     }
 
     fn keep_fact(&mut self, path: &Path, fact: Fact) {
-        if fact == Fact::Absent && !self.is_inside(path) && self.places.is_above(path) {
+        // Python looks at each folder on the way to its own, which another machine has elsewhere.
+        if fact == Fact::Folder && !self.is_inside(path) {
             return;
         }
         let is_known = self.seen.files.contains_key(path) || self.seen.facts.contains_key(path);
-        if !is_known && !self.is_full() {
+        if !is_known && !self.is_full(path) {
             self.seen.facts.insert(path.to_owned(), fact);
         }
     }
@@ -415,7 +435,7 @@ impl Collector {
 
     /// A path is about to be created, changed or removed.
     pub(crate) fn write(&mut self, path: &Path) {
-        if self.before.contains_key(path) || self.is_full() {
+        if self.before.contains_key(path) || self.is_full(path) {
             return;
         }
         let state = Before::of(&self.options.layer.at(path));

@@ -249,14 +249,12 @@ impl Supervisor {
         let look = |path: &Path| process::look(process, path, collector.layer(), collector.is_own(path));
         let place = self.walker.walk(path, follows, &look);
         let mut interest = self.collector.interest(&place.path);
-        let is_data = interest == Interest::All && !self.collector.is_inside(&place.path);
-        if is_data && is_library(&place.path, false) {
-            // It is a part of the environment.
-            return Some((place, Interest::Nothing));
+        let full_interest = interest;
+        if interest == Interest::All && is_library(&place.path, false) && self.collector.is_installed(&place.path) {
+            interest = Interest::Nothing;
         }
         for (link, target) in &place.links {
-            // The place of the project itself does not matter, nor do links to it.
-            if (is_data || self.collector.is_inside(link)) && self.collector.interest(link) == Interest::All {
+            if self.collector.has_link(link, (&place.path, full_interest)) {
                 self.collector.fact(link, Fact::Link(target.clone()));
                 if interest == Interest::Nothing {
                     interest = Interest::Writes;
@@ -279,6 +277,9 @@ impl Supervisor {
             && !access.only_path
         {
             let is_of_package = self.package(path);
+            if is_of_package && names_folders(&real_path) {
+                self.collector.read(&real_path, metadata, true);
+            }
             if interest != Interest::All && is_library(&real_path, is_of_package) {
                 self.collector.used(&real_path, metadata, false);
             }
@@ -297,7 +298,7 @@ impl Supervisor {
         match &state {
             // With this descriptor, the file's size can be queried, and the file can be executed, without another path.
             State::File(metadata) if access.only_path && is_read => self.collector.read(&real_path, metadata, false),
-            State::File(metadata) if access.reads && !access.truncates && is_read => {
+            State::File(metadata) if access.reads && !access.truncates && !access.exclusive && is_read => {
                 self.collector.read(&real_path, metadata, true);
             }
             State::Folder if is_read => {
@@ -332,7 +333,7 @@ impl Supervisor {
             let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, &path, follows) else {
                 return;
             };
-            let is_counted = interest == Interest::All && self.collector.is_inside(&real_path);
+            let is_counted = interest == Interest::All && !self.collector.is_installed(&real_path);
             match &state {
                 State::File(metadata) => {
                     if metadata.permissions().mode() & PRIVILEGES != 0 {
@@ -444,6 +445,17 @@ impl Supervisor {
         self.collector.seen.modules.insert((PathBuf::from(text(folder)), text(module)));
         true
     }
+}
+
+/// True for a file in a folder of packages that leads Python to packages elsewhere, as an editable installation has it.
+fn names_folders(path: &Path) -> bool {
+    const MAX_BYTES: u64 = 1 << 20;
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_short = || fs::metadata(path).is_ok_and(|metadata| metadata.len() <= MAX_BYTES);
+    let has_paths =
+        || fs::read(path).is_ok_and(|text| text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"/")));
+    name.starts_with(b"__editable__")
+        || [&b".pth"[..], b".egg-link"].iter().any(|end| name.ends_with(end)) && is_short() && has_paths()
 }
 
 fn has(flags: Option<u64>, flag: i32) -> bool {

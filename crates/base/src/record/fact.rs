@@ -229,6 +229,8 @@ pub fn change(path: &str, old: &str, new: &str, content: &str) -> (String, Strin
         Some(("names" | "entries", digest)) => format!("{content}{}", digest.chars().take(12).collect::<String>()),
         Some(("with", modules)) => modules.replace(['/', '.'], ""),
         Some(("place", place)) => place.to_owned(),
+        Some(("ignored", "")) => "none".to_owned(),
+        Some(("ignored", patterns)) => patterns.replace('\n', ", "),
         _ if fact == ABSENT || fact.starts_with(WITHOUT) => ABSENT.to_owned(),
         _ if old == ABSENT => "there".to_owned(),
         _ => fact.to_owned(),
@@ -237,7 +239,7 @@ pub fn change(path: &str, old: &str, new: &str, content: &str) -> (String, Strin
         Some(("names" | "entries", _)) => format!("names in {place}"),
         Some(("without", _)) => format!("modules in {place}"),
         Some(("place", _)) => "the place of the program".to_owned(),
-        Some(("ignored", _)) => "ignored names".to_owned(),
+        Some(("ignored", _)) => "patterns of `ignore`".to_owned(),
         _ => place.to_owned(),
     };
     (subject, text(old), text(new))

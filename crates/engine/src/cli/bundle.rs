@@ -148,7 +148,10 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     let open_count = contents.jobs.iter().filter(|job| !job.done).count();
     if args.format.is_json() {
         let (jobs, left_out) = (contents.jobs.len(), &contents.left_out);
-        let fields = json!({ "file": file, "bytes": bytes, "jobs": jobs, "open": open_count, "left_out": left_out, "statement": statement });
+        let outside = &contents.outside;
+        let fields = json!({
+            "file": file, "bytes": bytes, "jobs": jobs, "open": open_count, "left_out": left_out, "outside": outside, "statement": statement,
+        });
         answer(&fields, vec![answer::line(results, ["bundle", "verify", &file.display().to_string()])])?;
     } else {
         let (jobs, size) = (count(contents.jobs.len() - open_count, "job"), quantity(bytes as f64, Unit::Bytes));
@@ -158,6 +161,7 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
         }
     }
     say_left_out(&contents.left_out, args.input_limit);
+    say_outside(&contents.outside);
     if open_count > 0 {
         say(format_args!("note: {} without a result; the tables say why", count(open_count, "job")));
     }
@@ -196,6 +200,20 @@ fn say_left_out(omissions: &BTreeMap<PathBuf, u64>, limit: u64) {
     say(format_args!(
         "note: not in the bundle, which has at most {limit} MiB of inputs: {}{remainder}; `--input-limit` changes that, and `verify \
          --rerun` takes them from `--inputs DIR`",
+        names.collect::<Vec<_>>().join(", ")
+    ));
+}
+
+/// Names the files outside of the project that programs read.
+fn say_outside(files: &BTreeSet<PathBuf>) {
+    if files.is_empty() {
+        return;
+    }
+    let names = files.iter().take(MAX_NAMED).map(|path| clean(&path.display().to_string()).into_owned());
+    let remainder =
+        if files.len() > MAX_NAMED { format!(" and {} more", files.len() - MAX_NAMED) } else { String::new() };
+    say(format_args!(
+        "note: not in the bundle, because it is outside of the project: {}{remainder}; what is in `inputs` of a step is in the bundle",
         names.collect::<Vec<_>>().join(", ")
     ));
 }

@@ -26,14 +26,14 @@ const MAX_LINES: usize = 5_000;
 /// Maximum length of a line that is searched, in bytes.
 const MAX_LENGTH: usize = 1_000;
 /// Units that follow numbers, and that the ends of metrics' names stand for.
-const UNITS: [&str; 5] = ["ms", "s", "us", "ns", "MiB"];
+const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
 /// Words before numbers that are the steps of lines.
 const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
 /// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?['\x22]?[ \t]*[:=|]?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))\.?(?:[\s,;|\])}±]|$)",
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?['\x22]?[ \t]*[:=|]?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|/\])}±]|$)",
     )
 });
 /// The step of a line.
@@ -43,9 +43,13 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
+static SUBJECT: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^\W*(?<subject>[A-Za-z][A-Za-z0-9_@-]*)[ \t]+(?:of|on|for)[ \t]"));
+
 /// The numbers in the outputs of several jobs whose names say which direction is better, in the order of their first lines.
 pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> Vec<Printed> {
-    of_all(outputs, &|_, number| named(number))
+    of_all(outputs, &named)
 }
 
 /// The numbers in the outputs with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
@@ -105,11 +109,24 @@ fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named
 }
 
 /// Returns the last words before a number that together name a metric, and all of the words.
-fn named<'t>(number: &Captures<'t>) -> Named<'t> {
+fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
     let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
+    if unit_of(line, number).is_some() {
+        return None;
+    }
     let mut names = (0..words.len()).map(|first| joined(&words[first..]));
-    let name = names.find(|name| Better::of_name(name).is_some())?;
+    let is_known = |name: &String| Better::of_name(name).is_some();
+    let subject = || SUBJECT.captures(line).map(|found| joined(&[&found["subject"]])).filter(is_known);
+    let name = names.find(is_known).or_else(subject)?;
     Some((name, words))
+}
+
+/// The unit behind a number, and whether there is space before it.
+fn unit_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, bool)> {
+    let rest = &line[number.name("number")?.end()..];
+    let text = rest.trim_start();
+    let unit = &text[..text.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(text.len())];
+    UNITS.contains(&unit).then_some((unit, text.len() < rest.len()))
 }
 
 /// True for a number such as `98/100`.
@@ -130,8 +147,7 @@ fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) 
     }
     let words: Vec<&str> = words.as_str().split_whitespace().collect();
     let mut name = joined(&words);
-    let unit = line[value.end()..].split_whitespace().next().map(|unit| unit.trim_end_matches([',', ';', '.']));
-    if let Some(unit) = unit.filter(|unit| UNITS.contains(unit)) {
+    if let Some((unit, _)) = unit_of(line, number) {
         name = format!("{name}_{}", unit.to_ascii_lowercase());
     }
     let is_other = params.contains(name.as_str()) || STEPS.contains(&name.as_str()) || name.contains("seed");
@@ -148,11 +164,21 @@ fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
     let remark = number.name("remark").map_or("", |remark| remark.as_str());
     let separator = if line[end..].trim_start().starts_with('|') { r"\|" } else { "[:=]?" };
     let placeholder = if is_ratio(number) { format!("{{{name}:ratio}}") } else { format!("{{{name}}}") };
-    let reading = format!(r"{}{}{quote}\s*{separator}\s*{placeholder}", words.join(r"\s+"), regex::escape(remark));
+    // A program that chooses the unit by the size of the number has another metric for each unit.
+    let unit = match unit_of(line, number) {
+        Some((unit, has_space)) => format!("{}{unit}(?:[^A-Za-z]|$)", if has_space { r"\s+" } else { "" }),
+        None => String::new(),
+    };
+    let reading =
+        format!(r"{}{}{quote}\s*{separator}\s*{placeholder}{unit}", words.join(r"\s+"), regex::escape(remark));
     // A word before the first one would make it another metric, unless the line has more words than a name.
     let before = line[..begin].trim_end();
     let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
-    let boundary = if continues { r"(?:^|\s)" } else { r"(?:^|[^A-Za-z_\s-]|\s-)\s*" };
+    let boundary = match line[..begin].ends_with('-') {
+        true => "-",
+        false if continues => r"(?:^|\s)",
+        false => r"(?:^|[^A-Za-z_\s-]|\s-)\s*",
+    };
     match STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end)) {
         Some(step) => {
             let word = &step["word"];
@@ -209,6 +235,10 @@ mod tests {
         let numbers = printed("time: 12.3 ms", &BTreeSet::new());
         let pattern = Pattern::new(&numbers[0].pattern).unwrap();
         assert!(pattern.find("time: 11.0 ms").is_some() && pattern.find("wall time: 11.0 ms").is_none());
+        assert!(pattern.find("time: 11.0 s").is_none(), "another unit");
+        assert_eq!(names("time: 900ms\ntime: 1.5 s\npeak memory: 1.25 GiB"), ["time_ms", "time_s", "peak_memory_gib"]);
+        let pattern = Pattern::new(&printed("took: 3us/iter", &BTreeSet::new())[0].pattern).unwrap();
+        assert!(format!("{:?}", pattern.find("took: 3us/iter")).contains("3.0"));
     }
 
     #[test]
@@ -226,6 +256,8 @@ mod tests {
             ("Test set: Average loss: 0.02, Accuracy: 9905/10000 (99%)", "accuracy", 0.9905),
             ("top-1 acc: 3 / 4", "acc", 0.75),
             ("RMSE (test): 3.21", "rmse", 3.21),
+            ("10-fold CV accuracy: 0.91 (+/- 0.03)", "accuracy", 0.91),
+            ("Accuracy of the network on the 10000 test images: 54 %", "accuracy", 54.0),
             ("R^2: 0.77", "r2", 0.77),
         ] {
             let numbers = printed_results(std::iter::once(line));

@@ -1,6 +1,10 @@
 //! Data outside of the project, which nobody declares: a program that was observed to read them runs again when they change.
 
-use std::{os::unix::fs::symlink, process::Command};
+use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    process::Command,
+};
 
 use serde_json::json;
 
@@ -36,28 +40,57 @@ fn run(sandbox: &Sandbox) -> Ended {
 fn ran(sandbox: &Sandbox) -> usize {
     let ended = run(sandbox);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    2 - ["1 cached", "2 cached"].iter().position(|text| ended.stderr.contains(text)).map_or(0, |index| index + 1)
+    let number = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).find_map(|pair| pair[0].parse().ok().filter(|_| pair[1] == "done"))
+    };
+    ended.stderr.lines().rev().find_map(number).unwrap_or(0)
+}
+
+/// Makes a link, or replaces it.
+fn lead(at: &Sandbox, link: &str, target: &str) {
+    let _ = fs_err::remove_file(at.path(link));
+    symlink(target, at.path(link)).unwrap();
+}
+
+/// Installs a folder with packages as `pip install -e` does.
+fn install(at: &Sandbox, folder: &str) {
+    at.write("site-packages/__editable__.mine-1.0.pth", &format!("{}\n", at.path(folder).display()));
 }
 
 #[test]
 fn changed_data_run_the_programs_again() {
-    let cases: [(&str, &str, fn(&Sandbox)); 5] = [
+    let cases: [(&str, &str, fn(&Sandbox)); 9] = [
         ("a file", "print('loss=' + open(data + '/x.txt').read())", |at| at.write("data/x.txt", "2")),
         ("a new file", "print('loss=%d' % len(glob.glob(data + '/*')))", |at| at.write("data/y.txt", "2")),
         ("a missing file", "print('loss=%d' % os.path.exists(data + '/extra'))", |at| at.write("data/extra", "2")),
         ("a module", "sys.path.insert(0, '../lib')\nimport mine\nprint('loss=%d' % mine.V)", |at| {
             at.write("lib/mine.py", "V = 25\n");
         }),
-        ("a link", "print('loss=' + open('../latest/x.txt').read())", |at| {
-            fs_err::remove_file(at.path("latest")).unwrap();
-            symlink("other", at.path("latest")).unwrap();
+        ("a link", "print('loss=' + open('../latest/x.txt').read())", |at| lead(at, "latest", "other")),
+        ("a link to no data", "print('loss=' + open('../current').read())", |at| lead(at, "current", ".store/2")),
+        (
+            "an editable installation",
+            "import site\nsite.addsitedir('../site-packages')\nimport mine\nprint('loss=%d' % mine.V)",
+            |at| install(at, "lib2"),
+        ),
+        ("a program", "os.system('../tool')", |at| at.write("tool", "#!/bin/sh\necho loss=2\n")),
+        ("a missing name beside the project", "print('loss=%d' % os.path.exists('../extra'))", |at| {
+            at.write("extra", "")
         }),
     ];
     for (case, body, change) in cases {
         let sandbox = project(body);
         sandbox.write("lib/mine.py", "V = 1\n");
+        sandbox.write("lib2/mine.py", "V = 2\n");
         sandbox.write("other/x.txt", "1");
-        symlink("data", sandbox.path("latest")).unwrap();
+        sandbox.write("tool", "#!/bin/sh\necho loss=1\n");
+        fs_err::set_permissions(sandbox.path("tool"), Permissions::from_mode(0o755)).unwrap();
+        sandbox.write(".store/1", "1");
+        sandbox.write(".store/2", "2");
+        lead(&sandbox, "latest", "data");
+        lead(&sandbox, "current", ".store/1");
+        install(&sandbox, "lib");
         assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0), "{case}");
         // Nothing that the program looked at.
         sandbox.write("elsewhere.txt", "");
@@ -66,6 +99,47 @@ fn changed_data_run_the_programs_again() {
         change(&sandbox);
         assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0), "{case}");
     }
+}
+
+#[test]
+fn many_files_outside_of_the_project_hide_no_change_in_it() {
+    let body = "\
+for entry in os.scandir('../many'):
+    open(entry.path).close()
+    os.path.exists(entry.path[:-3] + 'txt')
+scale = 2 if os.path.exists('override') else 1
+print('loss=%g' % (scale * float(open('config').read())))
+";
+    let sandbox = project(body);
+    fs_err::create_dir_all(sandbox.path("many")).unwrap();
+    for number in 0..20_001 {
+        fs_err::write(sandbox.path(&format!("many/{number}.png")), "").unwrap();
+    }
+    sandbox.write("nets/config", "1");
+    let ended = run(&sandbox);
+    assert!(
+        ended.stderr.contains("not observed: the program reads more than 20000 files outside of the project"),
+        "{}",
+        ended.stderr
+    );
+    sandbox.write("nets/config", "2");
+    assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0));
+    sandbox.write("nets/override", "");
+    assert_eq!((ran(&sandbox), ran(&sandbox)), (2, 0));
+}
+
+#[test]
+fn a_bundle_names_files_outside_of_the_project_and_does_not_have_them() {
+    let sandbox = project("print('loss=' + open(data + '/x.txt').read())");
+    ran(&sandbox);
+    let mut command = sandbox.command(&["bundle", "create", "recipe.yaml", "-o", "../b.tar"]);
+    command.current_dir(sandbox.path("nets")).env("SWEEP_RESULTS", sandbox.path("results"));
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("outside of the project") && text.contains("data/x.txt"), "{text}");
+    let archive = fs_err::read(sandbox.path("b.tar")).unwrap();
+    assert!(!archive.windows(10).any(|part| part == b"data/x.txt"));
 }
 
 #[test]
@@ -128,5 +202,7 @@ while not os.path.exists(data + '/go'):
     let records = sandbox.records();
     let notes = records["train/seed=1"]["provenance"]["notices"].to_string();
     assert!(notes.contains("x.txt") && notes.contains("changed while the job ran"), "{notes}");
-    assert_eq!(records["train/seed=1"]["outcome"]["metrics"]["loss"], json!(1.0));
+    assert_eq!(records["train/seed=1"]["outcome"]["metrics"]["loss"]["value"], json!(1.0));
+    // The content that the program has read is not known.
+    assert_eq!((ran(&sandbox), ran(&sandbox)), (1, 0));
 }

@@ -221,7 +221,8 @@ const MAX_LISTED: usize = 12;
 /// words, only a few are listed, first the words that share a part with the unknown one.
 pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MAX_LISTED_WORDS: usize = 5;
-    let mut allowed: Vec<&str> = allowed.into_iter().collect();
+    let mut words = HashSet::new();
+    let mut allowed: Vec<&str> = allowed.into_iter().filter(|word| words.insert(*word)).collect();
     if allowed.is_empty() {
         return None;
     }

@@ -14,8 +14,9 @@ use crate::{
 /// The failure of a job, with a remedy if a file that its program did not find lies in the recipe's folder.
 pub(super) fn with_remedy(plan: &Plan, id: JobId, failure: Failure) -> Failure {
     let Some(path) = plan.left_behind(id, &failure.message) else { return failure };
+    let place = if path.starts_with("..") { "above" } else { "in" };
     let message = format!(
-        "{}; `{path}` is in the recipe's folder: add it to `inputs`, or write `project: .`, which runs the program there as by hand",
+        "{}; `{path}` is {place} the recipe's folder: add it to `inputs`, or write `project: .`, which runs the program there as by hand",
         failure.message
     );
     Failure { message, ..failure }

@@ -216,7 +216,7 @@ impl Reads {
     }
 
     /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
-    /// what was read; and notes on files that are left out. Changes by the job itself and by other jobs of the store do not
+    /// what was read; and notes on files outside of the project that have changed. Changes by the job itself and by other jobs of the store do not
     /// count as foreign changes.
     pub(crate) fn observed(
         &self,
@@ -243,10 +243,14 @@ impl Reads {
                 {
                     UNKNOWN.to_owned()
                 }
-                // Other programs may write a file that many use, such as a list of results; the job's work is not lost for it.
-                Err(Changed::Input { .. }) if planned_digest.is_none() && Path::new(&name).is_absolute() => {
-                    notes.push(format!("not observed: `{}`, which changed while the job ran", path.display()));
-                    continue;
+                // Other programs may write a file that many use, such as a list of results: the job's work is not lost, but the next
+                // run does it again.
+                Err(Changed::Input { .. }) if Path::new(&name).is_absolute() => {
+                    notes.push(format!(
+                        "`{0}` changed while the job ran, so the next run repeats it; `ignore: [{0}]` if the content does not matter",
+                        path.display()
+                    ));
+                    UNKNOWN.to_owned()
                 }
                 digest => digest?,
             };

@@ -92,6 +92,9 @@ pub struct Contents {
     /// Files that jobs read but the bundle does not contain, with their sizes in bytes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<PathBuf, u64>,
+    /// Files outside of the project that jobs were observed to read, by their paths on this machine, which a bundle does not have.
+    #[serde(skip)]
+    pub outside: BTreeSet<PathBuf>,
     /// Digests of the code that jobs were observed to read, by the jobs' base keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     code: BTreeMap<Key, String>,
@@ -268,6 +271,7 @@ pub fn write(
         inputs: by_place(needed.inputs),
         read: by_place(needed.code),
         left_out,
+        outside: needed.outside,
         code: plan.code()?,
         variants: plan.variants.clone(),
         jobs,

@@ -48,6 +48,8 @@ pub(super) struct Needed {
 pub(super) struct AllNeeded {
     pub(super) inputs: Vec<Needed>,
     pub(super) code: Vec<Needed>,
+    /// Files outside of the project that nobody has declared, and that may be private: a bundle does not have them.
+    pub(super) outside: BTreeSet<PathBuf>,
 }
 
 impl AllNeeded {
@@ -62,19 +64,28 @@ impl AllNeeded {
         let inputs: BTreeMap<PathBuf, _> =
             plan.jobs().flat_map(of_job).map(|((path, digest), ignored)| (normal(&path), (digest, ignored))).collect();
         let code = plan.jobs().filter_map(|(_, job)| job.code.as_ref());
-        let mut files = BTreeMap::new();
+        let (mut files, mut outside) = (BTreeMap::new(), BTreeSet::new());
         let mut lists = BTreeSet::new();
         // Many jobs share one list.
         for code in code.filter(|code| lists.insert(std::sync::Arc::as_ptr(code))) {
             // Files of a variant are no files of the project.
             let is_own = |file: &&CodeFile| code.real_path(&file.path) == code.path(&file.path);
-            let own_files = code.files.iter().filter(|file| file.digest != ABSENT).filter(is_own);
+            let (own_files, others): (Vec<_>, Vec<_>) = code
+                .files
+                .iter()
+                .filter(|file| file.digest != ABSENT)
+                .filter(is_own)
+                .partition(|file| !file.path.starts_with('/'));
+            outside.extend(others.iter().map(|file| normal(&code.path(&file.path))));
+            let own_files = own_files.into_iter();
             files.extend(own_files.map(|file| (normal(&code.path(&file.path)), (file.digest.clone(), Vec::new()))));
         }
         files.retain(|path, _| !inputs.contains_key(path));
+        outside.retain(|path| !inputs.keys().any(|input| path.starts_with(input)));
         Self {
             inputs: inputs.into_iter().map(needed_file).collect(),
             code: files.into_iter().map(needed_file).collect(),
+            outside,
         }
     }
 

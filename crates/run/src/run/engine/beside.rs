@@ -370,7 +370,7 @@ impl LocalExecutor<'_, '_> {
 }
 
 /// Stores what a program was observed to read, and its environment, before its record, which names both. Returns notes on
-/// files that are left out.
+/// files that have changed.
 fn keep(
     observed: Observed,
     (reads, agreed): (&Reads, Option<&Comparing>),

@@ -295,12 +295,14 @@ impl<'a> Tracking<'a> {
                 return Err(undeclared(&files, &listed));
             }
         }
-        if facts.len() > MAX_FACTS {
-            report.note(&format!(
-                "not observed: names that the program looks for, of which there are more than {MAX_FACTS}; add their folder to \
-                 `inputs`"
-            ));
-            facts.clear();
+        for is_limited in [|path: &str| path.starts_with('/') && !path.starts_with("//"), |_: &str| true] {
+            if facts.keys().filter(|path| is_limited(path)).count() > MAX_FACTS {
+                report.note(&format!(
+                    "not observed: names that the program looks for, of which there are more than {MAX_FACTS}; add their folder to \
+                     `inputs`"
+                ));
+                facts.retain(|path, _| !is_limited(path));
+            }
         }
         let packages = audit::packages(&modules);
         let rewritten = rewritten.iter().map(|path| place(path)).collect();
@@ -343,14 +345,18 @@ impl<'a> Tracking<'a> {
         written: &BTreeSet<PathBuf>,
         report: &mut dyn Report,
     ) -> BTreeMap<String, ObservedFile> {
-        let has_too_many = noted_files.len() > MAX_FILES;
+        // Each has a limit of its own, so that many files elsewhere hide no change in the project.
+        let is_inside = |path: &Path| path.starts_with(&self.project);
+        let inside = noted_files.keys().filter(|path| is_inside(path)).count();
+        let (has_too_many, has_too_much_data) = (inside > MAX_FILES, noted_files.len() - inside > MAX_FILES);
+        let is_code = |path: &Path| path.extension().is_some_and(|extension| extension == "py" || extension == "so");
         let mut missing_paths = Vec::new();
         let mut files = BTreeMap::new();
         for (path, Noted { read, .. }) in noted_files {
             if self.is_input(&path) {
                 continue;
             }
-            if has_too_many && path.extension().is_none_or(|extension| extension != "py" && extension != "so") {
+            if (if is_inside(&path) { has_too_many } else { has_too_much_data }) && !is_code(&path) {
                 continue;
             }
             let text = path_text(self.place(&path));
@@ -364,6 +370,12 @@ impl<'a> Tracking<'a> {
         if has_too_many {
             report.note(&format!(
                 "the program reads more than {MAX_FILES} files, of which only code is tracked: add their folder to `inputs`"
+            ));
+        }
+        if has_too_much_data {
+            report.note(&format!(
+                "not observed: the program reads more than {MAX_FILES} files outside of the project, of which only code is tracked: \
+                 add their folder to `inputs`"
             ));
         }
         if let Some(first_path) = missing_paths.first() {
