@@ -37,14 +37,14 @@ const SYSTEM: [&str; 22] = [
     "/var/run",
     "/var/spool",
 ];
-/// Folders of temporary files, in addition to that of `TMPDIR`.
+/// Folders of temporary files, in addition to those of `TMPDIR`, `SLURM_TMPDIR` and the like.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Folders with installed packages of Python.
 const SITES: [&str; 2] = ["site-packages", "dist-packages"];
 /// Names of folders with installed programs and libraries.
 const INSTALLED: [&str; 5] = ["bin", "lib", "lib64", "libexec", "sbin"];
-/// Ends of the names of variables that name folders of caches.
-const CACHES: [&str; 3] = ["CACHE", "CACHE_DIR", "CACHE_HOME"];
+/// Ends of the names of variables that name folders of caches and of temporary files.
+const FLEETING: [&str; 4] = ["CACHE", "CACHE_DIR", "CACHE_HOME", "TMPDIR"];
 /// Other variables that name folders of downloads and settings.
 const HOMES: [&str; 9] = [
     "CARGO_HOME",
@@ -71,10 +71,10 @@ pub(crate) struct Places {
 impl Places {
     /// The places around a project, whose path has no links.
     pub(crate) fn around(project: &Path) -> Self {
-        let is_cache = |name: &str| CACHES.iter().any(|end| name.ends_with(end)) || HOMES.contains(&name);
-        let named = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_cache)).map(|(_, value)| value);
+        let is_fleeting = |name: &str| FLEETING.iter().any(|end| name.ends_with(end)) || HOMES.contains(&name);
+        let named = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_fleeting));
         let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let folders = named.chain(env::var_os("TMPDIR")).map(PathBuf::from);
+        let folders = named.map(|(_, value)| PathBuf::from(value));
         let folders = folders.filter(|path| path.is_absolute() && !home.starts_with(path));
         let scratch = folders.chain(TEMPORARY.map(PathBuf::from)).filter_map(|path| fs::canonicalize(path).ok());
         Self { project: project.to_owned(), closed: SYSTEM.map(PathBuf::from).into(), scratch: scratch.collect() }

@@ -47,6 +47,17 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
 static SUBJECT: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^\W*(?<subject>[A-Za-z][A-Za-z0-9_@-]*)[ \t]+(?:of|on|for)[ \t]"));
 
+/// The beginning of a part of a line about a split of the data, such as `Val: loss 0.5` or `[train] loss 0.5`.
+static SPLIT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)(?:^|[^A-Za-z])(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)\.?[ \t]*[:|>\]]",
+    )
+});
+/// A word in brackets at the beginning of a line.
+static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-z][A-Za-z0-9_-]*)\]"));
+/// Words in brackets that say nothing about numbers.
+const LEVELS: [&str; 9] = ["critical", "debug", "error", "info", "main", "rank", "trace", "warn", "warning"];
+
 /// The numbers in the outputs of several jobs whose names say which direction is better, in the order of their first lines.
 pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> Vec<Printed> {
     of_all(outputs, &named)
@@ -84,13 +95,20 @@ fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named
         while let Some(number) = NUMBER.captures_at(line, start) {
             start = number.name("number").map_or(line.len(), |number| number.end());
             let Some((name, words)) = name(line, &number) else { continue };
+            // Of each split, the number is another one.
+            let tag = tag_of(line, &number);
+            let of_tag = |name: String| match tag.as_ref().map(|(tag, _)| joined(&[tag])) {
+                Some(tag) if !name.starts_with(&tag) => format!("{tag}_{name}"),
+                _ => name,
+            };
+            let name = of_tag(name);
             let entry = |name: &str| Printed {
                 name: name.to_owned(),
                 pattern: pattern(line, &number, name),
                 line: line.trim().to_owned(),
             };
             // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
-            let longer = Some(joined(&words)).filter(|longer| longer.len() > name.len());
+            let longer = Some(of_tag(joined(&words))).filter(|longer| longer.len() > name.len());
             for name in std::iter::once(name).chain(longer) {
                 let entry = entry(&name);
                 match places.get(&name) {
@@ -119,6 +137,19 @@ fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
     let subject = || SUBJECT.captures(line).map(|found| joined(&[&found["subject"]])).filter(is_known);
     let name = names.find(is_known).or_else(subject)?;
     Some((name, words))
+}
+
+/// The word that tells which part of the data a number is about, before its own words, and the place of that word.
+fn tag_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, usize)> {
+    let end = number.name("words")?.start();
+    let tag = |found: Captures<'t>| found.name("tag").map(|tag| (tag.as_str(), tag.start()));
+    let splits = SPLIT.captures_iter(line).filter(|found| found.get(0).is_some_and(|found| found.end() <= end));
+    let is_level = |tag: &str| {
+        LEVELS
+            .iter()
+            .any(|level| tag.to_ascii_lowercase().trim_end_matches(|char: char| char.is_ascii_digit()) == *level)
+    };
+    splits.filter_map(tag).last().or_else(|| TAG.captures(line).and_then(tag).filter(|(tag, _)| !is_level(tag)))
 }
 
 /// The unit behind a number, and whether there is space before it.
@@ -179,13 +210,20 @@ fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
         false if continues => r"(?:^|\s)",
         false => r"(?:^|[^A-Za-z_\s-]|\s-)\s*",
     };
-    match STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end)) {
-        Some(step) => {
-            let word = &step["word"];
-            let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])?\s*" };
-            format!(r"{word}\s*[:=#]?\s*{{{}}}{gap}{reading}", word.to_ascii_lowercase())
-        }
-        None => format!("{boundary}{reading}"),
+    let step = STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end));
+    let step_start = step.as_ref().and_then(|step| step.name("word")).map_or(0, |word| word.start());
+    let step = step.map(|step| {
+        let word = &step["word"];
+        format!(r"{word}\s*[:=#]?\s*{{{}}}", word.to_ascii_lowercase())
+    });
+    let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])?\s*" };
+    let tag = tag_of(line, number).map(|(tag, at)| (format!(r"(?:^|[^A-Za-z]){}[^A-Za-z]", regex::escape(tag)), at));
+    match (tag, step) {
+        (Some((tag, at)), Some(step)) if at < step_start => format!("{tag}.*?{step}{gap}{reading}"),
+        (Some((tag, _)), Some(step)) => format!("{step}.*?{tag}{gap}{reading}"),
+        (Some((tag, _)), None) => format!("{tag}{gap}{reading}"),
+        (None, Some(step)) => format!("{step}{gap}{reading}"),
+        (None, None) => format!("{boundary}{reading}"),
     }
 }
 
@@ -225,6 +263,34 @@ mod tests {
         assert_eq!(names("Test set: Average loss: 0.0274, Accuracy: 9905/10000 (99%)"), ["average_loss", "accuracy"]);
         assert_eq!(names("Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.299824"), ["loss"]);
         assert_eq!(names("saved to model-0.5, version 1.2.3, lr 0.1, took 3 s"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn splits_of_the_data_have_metrics_of_their_own() {
+        for lines in [
+            "train: loss=0.5 acc=0.8\nvalid: loss=0.7 acc=0.6",
+            "[train] loss 0.5, acc 0.8\n[valid] loss 0.7, acc 0.6",
+            "epoch 3 | train: loss 0.5 acc 0.8 | valid: loss 0.7 acc 0.6",
+            "train | epoch 3 | loss: 0.5 | acc: 0.8\nvalid | epoch 3 | loss: 0.7 | acc: 0.6",
+        ] {
+            let numbers = printed(lines, &BTreeSet::new());
+            let names: Vec<&str> = numbers.iter().map(|number| number.name.as_str()).collect();
+            assert_eq!(names, ["train_loss", "train_acc", "valid_loss", "valid_acc"], "{lines}");
+            for (number, value) in numbers.iter().zip(["0.5", "0.8", "0.7", "0.6"]) {
+                let pattern = Pattern::new(&number.pattern).unwrap();
+                let found: Vec<String> = lines
+                    .lines()
+                    .filter_map(|line| pattern.find(line))
+                    .map(|found| format!("{:?}", found.parts))
+                    .collect();
+                assert!(found.len() == 1 && found[0].contains(value), "{lines}: {} {found:?}", number.pattern);
+            }
+        }
+        assert_eq!(
+            names("[cifar10] accuracy: 0.5\n[cifar100] accuracy: 0.4"),
+            ["cifar10_accuracy", "cifar100_accuracy"]
+        );
+        assert_eq!(names("[INFO] loss: 0.5\n[rank0] acc: 0.5"), ["loss", "acc"]);
     }
 
     #[test]

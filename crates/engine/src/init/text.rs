@@ -119,6 +119,16 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
 
 /// The way to vary a parameter that a script does not show.
 fn by_command(script: &Script, name: &str, values: &str) -> String {
+    let is_constant = |line: &str| {
+        let rest = line.strip_prefix(name).map(str::trim_start).and_then(|rest| rest.strip_prefix('='));
+        rest.is_some_and(|rest| !rest.starts_with('='))
+    };
+    let text = fs_err::read_to_string(script.folder.join(&script.path)).unwrap_or_default();
+    if script.language == Language::Python && text.lines().any(is_constant) {
+        return format!(
+            "it is a constant there: write `{name} = float(os.environ.get(\"{name}\", …))` with its present value, and an axis sets it"
+        );
+    }
     let program = script.argv().join(" ");
     format!(
         "it shows none: write the command with a place for the value, as in `sweep run --axis {name}={values} -- {program} --{name} {{{name}}}`"

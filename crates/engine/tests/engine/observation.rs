@@ -320,13 +320,15 @@ os.replace(state + '.new', state)
 print('x=%d' % count)
 ",
     );
+    // Both jobs write one file.
+    let one_by_one = || assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "-j", "1"]).code, Some(0));
     sandbox.write("state.json", "{\"count\": 0}");
-    run(&sandbox);
+    one_by_one();
     assert_eq!(open(&sandbox), Vec::<String>::new());
     assert_eq!(sandbox.read("state.json"), "{\"count\": 2}");
     sandbox.write("state.json", "{\"count\": 70}");
     assert_eq!(open(&sandbox), ["a/seed=0", "a/seed=1"]);
-    run(&sandbox);
+    one_by_one();
     assert_eq!(open(&sandbox), Vec::<String>::new());
     assert_eq!(sandbox.read("state.json"), "{\"count\": 72}");
     // The record of the second run has read 70 or 71, not 0.
