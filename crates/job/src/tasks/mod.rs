@@ -63,8 +63,8 @@ pub use pairs::*;
 pub use parity::{Comparing, Parity};
 pub use profile::{Profile, Profiling};
 pub use prune::{
-    Formula, PRUNED, Prune, PruneMethod, PrunePattern, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision,
-    ThresholdMethod,
+    Formula, MaskPlan, PRUNED, Prune, PruneMethod, PrunePattern, PruneUpdate, Schedule, ScoreInput, ScoreKind,
+    ScorePrecision, ThresholdMethod,
 };
 pub use tokenize::{Tokenize, Tokenizing};
 pub use train::{Train, Training};

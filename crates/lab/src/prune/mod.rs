@@ -74,6 +74,8 @@ pub struct Pruner<B: Backend> {
     origins: Vec<Option<Tensor<B, 1>>>,
     /// By parameter: the norms of its inputs, where scores need them.
     norms: Vec<Option<Vec<f32>>>,
+    /// By parameter: the gradients that multiply the scores of the next choice; empty if none do.
+    sensed: Gradients<B>,
     selector: Box<dyn Select<B>>,
     scorer: Scorer<B>,
     seed: u64,
@@ -103,6 +105,7 @@ impl<B: Selects> Pruner<B> {
             masks: parameters.iter().map(|_| None).collect(),
             origins: parameters.iter().map(|_| None).collect(),
             norms: parameters.iter().map(|_| None).collect(),
+            sensed: Vec::new(),
             selector: B::selector(settings),
             scorer: scores,
             seed: 0,
@@ -216,6 +219,11 @@ impl<B: Selects> Pruner<B> {
         Ok(())
     }
 
+    /// Takes the `gradients` that multiply the scores of the next choice.
+    pub fn sense(&mut self, gradients: Gradients<B>) {
+        self.sensed = gradients;
+    }
+
     /// Chooses new masks for `sparsity`; [`apply`](Self::apply) applies them.
     ///
     /// Returns the part that is pruned now: at least the whole weights in `sparsity`, more where scores are equal, and
@@ -245,6 +253,7 @@ impl<B: Selects> Pruner<B> {
         let scoring = layers.scoring();
         drop(layers);
         self.choices += 1;
+        self.sensed.clear();
         let pruned_part = self.keep(choices)?;
         if let Some(times) = &mut self.spent {
             times.scores += scoring;
@@ -283,7 +292,20 @@ impl<B: Selects> Pruner<B> {
         let needs_mask = prune.has_negative_scores() || prune.by_output() || prune_pattern != PrunePattern::None;
         let mask = self.masks[index].clone().filter(|_| needs_mask);
         let weights = if prune.by_output() { self.scaled(name, index, weights)? } else { weights };
+        let weights = if prune.by_gradient() { self.sensitivities(name, index, weights)? } else { weights };
         Ok(Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask })
+    }
+
+    /// `weights` of parameter `index` times their gradients.
+    fn sensitivities(&self, name: &str, index: usize, weights: Tensor<B, 1>) -> Result<Tensor<B, 1>, LabError> {
+        match self.sensed.get(index) {
+            Some(Some(gradient)) => Ok(weights * gradient.clone()),
+            _ => Err(LabError::Unsupported(format!(
+                "`prune: {}` needs the gradient of `{name}`, on which no loss depends: choose another `prune`, or another \
+                 architecture",
+                self.settings.prune
+            ))),
+        }
     }
 
     /// `weights` of parameter `index` times the norms of their inputs.

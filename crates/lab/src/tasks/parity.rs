@@ -19,7 +19,7 @@ use crate::{
     ops,
     optim::{
         self, AdamW, Gradients,
-        gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+        gradient::{self, Dropout, Forward, LossScale, check_precision, in_precision, with_products},
     },
     prune::Pruner,
 };
@@ -170,10 +170,14 @@ impl BackendTask for Observe<'_> {
         }
         let mut pruned = Vec::new();
         if prune.prune != PruneMethod::None {
-            if prune.prune.by_output() {
+            if prune.prune.needs_network() {
                 let batches: Vec<Batch> = (0..prune.calibration_batches).map(batch).collect::<Result<_, _>>()?;
-                let batches = batches.iter().map(|batch| batch.to_tensors::<B>(device).0);
-                pruner.calibrate(&network.valid(), batches)?;
+                let batches = batches.iter().map(|batch| batch.to_tensors::<B>(device));
+                if prune.prune.by_gradient() {
+                    pruner.sense(gradient::mean(&network, batches, computing));
+                } else {
+                    pruner.calibrate(&network.valid(), batches.map(|(tokens, _)| tokens))?;
+                }
             }
             pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.target())?;
             network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);

@@ -26,7 +26,7 @@ use std::{
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Unit,
-    tasks::{LoopMetrics, LossMetrics, PruneMethod, Train},
+    tasks::{LoopMetrics, LossMetrics, Train},
 };
 
 use self::{
@@ -87,7 +87,7 @@ impl BackendTask for Job<'_> {
                 "the network's head gate sees the tokens to predict, so it cannot be trained".into(),
             ));
         }
-        note_missing_pruning(train, report);
+        pruning::note_missing(train, report);
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
@@ -168,16 +168,6 @@ fn keep_trace(trace: &Trace, folders: &Folders, outcome: &mut Outcome) -> Result
     trace.write(&path).map_err(|source| LabError::Write { path, source })?;
     outcome.artifacts.insert(Train::TRACE.into(), TRACE.into());
     Ok(())
-}
-
-/// Adds a note if the step of the ablation prunes and the training does not.
-fn note_missing_pruning(train: &Train, report: &mut dyn Report) {
-    if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
-        report.note(
-            "`ablation: 1` selects the network of step 0 and does not prune: declare the pruning of step 1 by \
-             `prune: bitter0` and `optimizer: adamwspam`",
-        );
-    }
 }
 
 /// Peak rates of the device, if requested. The rates are measured last, because the measurement takes additional memory; and
@@ -262,6 +252,9 @@ impl<B: Compute> Trainer<'_, B> {
         report.progress(Progress { done, total, ..Progress::default() });
         let start = Instant::now();
         let mut held_out_loss = None;
+        if earlier_work.iters == 0 {
+            network = self.begin_pruning(network)?;
+        }
         for iter in earlier_work.iters..end {
             let index = iter - earlier_work.iters;
             let watch = (index == 0).then(|| fusion::Watch::start(self.backend)).flatten();

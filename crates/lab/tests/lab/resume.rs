@@ -71,6 +71,7 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "bitter2", "grad_accumulation": 2}),
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
+        json!({"prune": "snip", "prune_every": 10, "sparsity": 0.8, "optimizer": "adamwspam"}),
         json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
     ] {
         let whole = tempfile::tempdir().unwrap();

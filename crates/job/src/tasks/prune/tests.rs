@@ -1,7 +1,7 @@
 //! Schedules, and settings that contradict each other.
 
 use super::*;
-use crate::{Task, Value, Values};
+use crate::{Conflict, Task, Value, Values};
 
 fn conflicts(given: &[(&str, Value)]) -> Vec<Conflict> {
     let info = Task::info("train").unwrap();
@@ -74,6 +74,33 @@ fn wanda_chooses_output_by_output_and_needs_no_threshold() {
     assert_eq!(wanda(&[("prune_tied_head", Value::Bool(true)), ("prune_pattern", text("2:4"))]), ["prune_tied_head"]);
     let found = conflicts(&[("prune", text("magnitude")), ("calibration_batches", Value::Int(8))]);
     assert_eq!(found[0].message, "`calibration_batches` has no effect with `prune: magnitude`");
+}
+
+#[test]
+fn snip_prunes_once_and_has_no_ramp() {
+    let snip = |more: &[(&str, Value)]| {
+        let found = conflicts(&[&[("prune", text("snip"))], more].concat());
+        found.into_iter().map(|conflict| conflict.params[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(snip(&[("calibration_batches", Value::Int(8)), ("prune_pattern", text("2:4"))]), [""; 0]);
+    assert_eq!(snip(&[("prune_tied_head", Value::Bool(true)), ("threshold", text("sample"))]), [""; 0]);
+    assert_eq!(
+        snip(&[("prune_warmup", Value::Int(0)), ("prune_ramp_end", Value::Int(9))]),
+        ["prune_warmup", "prune_ramp_end"]
+    );
+    assert_eq!(
+        snip(&[("prune_every", Value::Int(5)), ("prune_schedule", text("linear"))]),
+        ["prune_every", "prune_schedule"]
+    );
+    assert_eq!(snip(&[("score_precision", text("f16"))]), ["score_precision"]);
+    let found = conflicts(&[("prune", text("snip")), ("prune_every", Value::Int(5))]);
+    assert_eq!(
+        found[0].message,
+        "`prune_every` has no effect with `prune: snip`, which chooses the mask once, before the first iteration"
+    );
+    let prune = Prune { prune: PruneMethod::Snip, ..Prune::default() };
+    assert!((0..100).all(|iter| !prune.updates_at(iter, 100)));
+    assert_eq!(prune.first_update(100), Some(0));
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use burn::{backend::Autodiff, module::AutodiffModule};
-use sweep_job::{Unit, tasks::Train};
+use sweep_job::{
+    Report, Unit,
+    tasks::{MaskPlan, PruneMethod, Train},
+};
 
 use super::Trainer;
 use crate::{
@@ -12,39 +15,77 @@ use crate::{
     data::{Batch, Tokens},
     measure::Part,
     model::Gpt,
+    optim::gradient,
 };
 
-/// Batches of `tokens` by whose inputs `train` scores weights, each of `shape`; none if it does not.
+/// Adds a note if the step of the ablation prunes and the training does not.
+pub(super) fn note_missing(train: &Train, report: &mut dyn Report) {
+    if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
+        report.note(
+            "`ablation: 1` selects the network of step 0 and does not prune: declare the pruning of step 1 by \
+             `prune: bitter0` and `optimizer: adamwspam`",
+        );
+    }
+}
+
+/// Batches of `tokens` by whose inputs or gradients `train` scores weights, each of `shape`; none if it does not.
 pub(super) fn calibration(
     train: &Train,
     tokens: &Tokens,
     shape: [usize; 2],
     vocab_size: usize,
 ) -> Result<Vec<Batch>, DataError> {
-    if !train.prune.prune.by_output() {
+    if !train.prune.prune.needs_network() {
         return Ok(Vec::new());
     }
     tokens.spread_batches(train.prune.calibration_batches, shape, vocab_size)
 }
 
 impl<B: Compute> Trainer<'_, B> {
+    /// Chooses the masks that act from the first iteration on, if the method has them, and sets pruned weights to 0.
+    pub(super) fn begin_pruning(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
+        if self.train.prune.prune.plan() != MaskPlan::Start {
+            return Ok(network);
+        }
+        let start = self.pause_to_prune()?;
+        let batches = self.calibration.iter().map(|batch| batch.to_tensors::<B>(self.device));
+        self.pruner.sense(gradient::mean(&network, batches, &self.train.computing));
+        let sparsity = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, self.train.prune.target())?;
+        self.note_masks(start, 0, sparsity);
+        self.apply_masks(network)
+    }
+
     /// Chooses masks after iteration `iter`, and sets pruned weights to 0.
     pub(super) fn prune(&mut self, network: Gpt<Autodiff<B>>, iter: usize) -> Result<Gpt<Autodiff<B>>, LabError> {
-        let Train { training, prune, .. } = self.train;
-        sync::<B>(self.device)?;
-        let start = Instant::now();
+        let start = self.pause_to_prune()?;
         if !self.calibration.is_empty() {
             let batches = self.calibration.iter().map(|batch| batch.to_tensors::<B>(self.device).0);
             self.pruner.calibrate(&network.valid(), batches)?;
         }
-        let target = prune.target_at(iter, training.iters);
+        let target = self.train.prune.target_at(iter, self.train.training.iters);
         let sparsity = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
+        self.note_masks(start, iter as u64 + 1, sparsity);
+        self.apply_masks(network)
+    }
+
+    /// The time at which a choice of masks begins.
+    fn pause_to_prune(&self) -> Result<Instant, LabError> {
+        sync::<B>(self.device)?;
+        Ok(Instant::now())
+    }
+
+    /// Notes a choice of masks that began at `start`, after `done` iterations, and prunes the part `sparsity`.
+    fn note_masks(&mut self, start: Instant, done: u64, sparsity: f64) {
         let end = Instant::now();
         self.prune_time += end - start;
         if let Some(trace) = self.breakdown.trace() {
             trace.span("prune", start, end, end, false);
         }
-        self.curves.push("sparsity", Unit::Fraction, iter as u64 + 1, sparsity);
+        self.curves.push("sparsity", Unit::Fraction, done, sparsity);
+    }
+
+    /// `network` with the weights that new masks prune at 0.
+    fn apply_masks(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Self { optimizer, pruner, breakdown, device, .. } = self;
         breakdown.time::<B, _>(Part::Masking, device, || pruner.apply::<Autodiff<B>, _>(network, optimizer))
     }

@@ -1,0 +1,186 @@
+//! Pruning by gradients, compared with PyTorch (`scripts/prune-vectors.py`), and in trainings.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::{
+    common::{Inner, Train, golden, host, merged, run, task},
+    parts::{formula, numbers, tokens, values},
+};
+use burn::tensor::{Int, Tensor};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sweep_job::{
+    Task,
+    tasks::{Computing, DecayOn, Optimizer, Prune, PruneMethod, PruneUpdate, ThresholdMethod},
+};
+use sweep_lab::{
+    model::{self, Gpt, ParamInfo},
+    optim::{
+        AdamW,
+        gradient::{self, Dropout, Forward},
+    },
+    prune::Pruner,
+};
+
+/// Limit of relative errors of losses in single precision, against vectors in double precision.
+const LIMIT: f64 = 1e-6;
+/// The part that the vectors prune.
+const SPARSITY: f64 = 0.6;
+
+#[derive(Deserialize)]
+struct Case {
+    with: Value,
+    snip: Vectors,
+}
+
+/// Masks, as numbers of kept weights and projections, and losses before each step.
+#[derive(Deserialize)]
+struct Vectors {
+    masks: BTreeMap<String, (usize, f64)>,
+    losses: Vec<f64>,
+}
+
+fn cases() -> BTreeMap<String, Case> {
+    serde_json::from_str(&std::fs::read_to_string(golden("pruning.json")).unwrap()).unwrap()
+}
+
+/// A training as the script has it.
+struct Training {
+    network: Gpt<Train>,
+    infos: Vec<ParamInfo>,
+    optimizer: AdamW<Inner>,
+    pruner: Pruner<Inner>,
+}
+
+impl Training {
+    fn new(network: Gpt<Train>, prune: &Prune) -> Self {
+        let infos = model::infos(&network);
+        let optimizer =
+            Optimizer { beta_1: 0.9, beta_2: 0.95, weight_decay: 0.1, decay_on: DecayOn::All, ..Optimizer::default() };
+        Self { optimizer: AdamW::new(&optimizer, &infos), pruner: Pruner::new(prune, &infos), infos, network }
+    }
+
+    fn forward(&self) -> Forward<Inner> {
+        let dropout = Dropout { p: 0.0, seed: 0, at: [0, 0] };
+        Forward::new(&self.network, tokens(0), tokens(3), &Computing::default(), dropout)
+    }
+
+    /// Chooses masks, and sets pruned weights to 0.
+    fn choose(mut self, sparsity: f64) -> Self {
+        self.pruner.choose::<Train, _>(&self.network, &self.optimizer, sparsity).unwrap();
+        self.network = self.pruner.apply::<Train, _>(self.network, &mut self.optimizer);
+        self
+    }
+
+    /// The loss before a step, and the training after it.
+    fn step(mut self) -> (f64, Self) {
+        let forward = self.forward();
+        let loss = f64::from(host(forward.loss())[0]);
+        let gradients = self.pruner.mask_gradients(forward.backward(1.0));
+        self.network = self.pruner.step::<Train, _>(self.network, gradients, &mut self.optimizer, 1e-3, None);
+        (loss, self)
+    }
+
+    fn compare_losses(mut self, name: &str, expected: &[f64]) -> Self {
+        for (step, expected) in expected.iter().enumerate() {
+            let (loss, next) = self.step();
+            let error = (loss - expected).abs() / expected;
+            assert!(error < LIMIT, "{name}: loss {loss} of step {step}, not {expected}: {error:.1e}");
+            self = next;
+        }
+        self
+    }
+
+    /// The weights that are not 0 are those of `expected`.
+    fn compare_masks(&self, name: &str, expected: &BTreeMap<String, (usize, f64)>) {
+        let mut compared = 0;
+        for (info, weights) in self.infos.iter().zip(values(&self.network)) {
+            let Some((kept, projection)) = expected.get(&info.name) else { continue };
+            let mask: Vec<f64> = weights.iter().map(|weight| f64::from(u8::from(*weight != 0.0))).collect();
+            assert_eq!(mask.iter().filter(|keep| **keep > 0.0).count(), *kept, "{name} {}", info.name);
+            let found: f64 = mask.iter().zip(numbers("projection", mask.len())).map(|(a, b)| a * b).sum();
+            assert!((found - projection).abs() < 1e-9, "{name} {}: {found}, not {projection}", info.name);
+            compared += 1;
+        }
+        assert_eq!(compared, expected.len(), "{name}");
+    }
+}
+
+fn settings(prune: PruneMethod) -> Prune {
+    Prune { prune, ..Prune::default() }
+}
+
+/// Two batches of a sequence each.
+fn batches() -> [(Tensor<Inner, 2, Int>, Tensor<Inner, 2, Int>); 2] {
+    [0, 1].map(|row| (tokens(0).narrow(0, row, 1), tokens(3).narrow(0, row, 1)))
+}
+
+fn sensed(with: &Value, prune: &Prune) -> Training {
+    let mut training = Training::new(formula(with), prune);
+    training.pruner.sense(gradient::mean(&training.network, batches().into_iter(), &Computing::default()));
+    training
+}
+
+#[test]
+fn snip_is_what_pytorch_computes() {
+    for (name, Case { with, snip, .. }) in cases() {
+        for prune_update in PruneUpdate::ALL.iter().copied() {
+            let prune = Prune { prune_update, ..settings(PruneMethod::Snip) };
+            let training = sensed(&with, &prune).choose(SPARSITY);
+            training.compare_masks(&name, &snip.masks);
+            let training = training.compare_losses(&name, &snip.losses);
+            training.compare_masks(&name, &snip.masks);
+        }
+    }
+}
+
+#[test]
+fn gradients_that_scores_need_are_for_one_choice() {
+    let mut training = sensed(&cases()["gpt2"].with, &settings(PruneMethod::Snip)).choose(SPARSITY);
+    let again = training.pruner.choose::<Train, _>(&training.network, &training.optimizer, SPARSITY);
+    assert_eq!(
+        again.unwrap_err().to_string(),
+        "`prune: snip` needs the gradient of `h.0.attn.c_attn.weight`, on which no loss depends: choose another `prune`, or \
+         another architecture"
+    );
+}
+
+/// A training of a small network.
+fn trained(more: &Value, folder: &Path) -> sweep_job::Outcome {
+    let base = json!({
+        "n_layer": 2, "n_head": 2, "d_model": 32, "block_size": 16, "batch_size": 4, "eval_batches": 2, "iters": 40,
+        "dropout": 0, "warmup_iters": 4, "lr": 3e-3,
+    });
+    run("train", merged(base, more), folder).unwrap()
+}
+
+#[test]
+fn snip_prunes_once_before_a_training() {
+    for (more, expected) in [
+        (json!({"sparsity": 0.8}), 0.8),
+        (json!({"prune_pattern": "2:4", "precision": "mixed"}), 0.5),
+        (json!({"sparsity": 0.8, "prune_tied_head": true, "optimizer": "muon", "calibration_batches": 2}), 0.8),
+        (json!({"threshold": "histogram", "checkpointing": "segment:1", "optimizer": "adamwspam"}), 0.5),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = trained(&merged(json!({"prune": "snip"}), &more), folder.path());
+        assert!((outcome.metrics["sparsity"].value - expected).abs() < 2e-3, "{more}");
+        let curve = &outcome.curves["sparsity"];
+        assert_eq!((&curve.at[..], curve.values.len()), (&[0][..], 1), "{more}");
+        let losses = &outcome.curves["loss"].values;
+        assert!(losses.last().unwrap() < &losses[0], "{more}: {losses:?}");
+    }
+}
+
+#[test]
+fn a_sampled_threshold_is_one_for_snip_too() {
+    let Task::Train(train) = task("train", json!({"prune": "snip", "threshold": "sample_corrected"})) else {
+        panic!("a training")
+    };
+    assert_eq!(train.prune.threshold, ThresholdMethod::SampleCorrected);
+    let training = sensed(&cases()["llama"].with, &train.prune).choose(SPARSITY);
+    let linear = training.infos.iter().zip(values(&training.network)).filter(|(info, _)| info.prunable(false));
+    let weights: Vec<f32> = linear.flat_map(|(_, values)| values).collect();
+    let pruned = weights.iter().filter(|weight| **weight == 0.0).count() as f64 / weights.len() as f64;
+    assert!((pruned - SPARSITY).abs() < 0.05 && pruned <= SPARSITY, "{pruned}");
+}
