@@ -9,6 +9,8 @@ operations.
 
 OUT/pruning.json  of a GPT-2 and a Llama, by method: of each matrix the number of kept weights and a projection of the mask, and the
                   loss before each step of AdamW with that mask.
+    rounds        a lottery ticket (Frankle and Carbin 2019): the network is trained for eight steps, the 30 % with the smallest
+                  magnitudes of all matrices go, and it is trained again from its first weights; then 56 % go in the same way.
     snip          `|w g|` at the start, over two batches, and the 60 % with the lowest scores of all matrices go (Lee et al. 2019).
 """
 
@@ -25,7 +27,7 @@ base = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(base)
 numbers = base.numbers
 
-STEPS, SPARSITY = 8, 0.6
+STEPS, SPARSITY, ROUNDS = 8, 0.6, (0.3, 0.56)
 # Relative distance of scores on both sides of a threshold, so that rounding to single precision decides nothing.
 GAP = 1e-5
 
@@ -108,7 +110,17 @@ def snip(c):
     return {"masks": described(masks), "losses": masked_steps(leaves(c), c, masks)}
 
 
-METHODS = {"snip": snip}
+def rounds(c):
+    p, found = leaves(c), []
+    masked_steps(p, c, {})
+    for sparsity in ROUNDS:
+        masks = over_all({name: p[name].detach().abs() for name in matrices(p)}, sparsity)
+        p = leaves(c)
+        found.append({"masks": described(masks), "losses": masked_steps(p, c, masks)})
+    return found
+
+
+METHODS = {"snip": snip, "rounds": rounds}
 
 
 def main():

@@ -20,6 +20,7 @@ mod pairs;
 mod parity;
 mod profile;
 mod prune;
+mod ticket;
 mod tokenize;
 mod train;
 
@@ -66,6 +67,7 @@ pub use prune::{
     Formula, MaskPlan, PRUNED, Prune, PruneMethod, PrunePattern, PruneUpdate, Schedule, ScoreInput, ScoreKind,
     ScorePrecision, ThresholdMethod,
 };
+pub use ticket::Ticket;
 pub use tokenize::{Tokenize, Tokenizing};
 pub use train::{Train, Training};
 

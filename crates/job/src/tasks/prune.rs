@@ -381,11 +381,6 @@ impl Prune {
         self.prune.plan() == MaskPlan::Ramp && iter >= warmup && iter.is_multiple_of(self.prune_every)
     }
 
-    /// True if the gradients of pruned weights are masked in iteration `iter`, counted from 0.
-    pub fn masks_gradients_at(&self, iter: usize) -> bool {
-        self.prune.masks_state() && iter.is_multiple_of(self.mask_every)
-    }
-
     /// The first iteration, counted from 0, that a mask can change; `None` without pruning.
     pub fn first_update(&self, iters: usize) -> Option<usize> {
         let (warmup, _) = self.ramp(iters);

@@ -78,6 +78,10 @@ pub struct Pruner<B: Backend> {
     sensed: Gradients<B>,
     selector: Box<dyn Select<B>>,
     scorer: Scorer<B>,
+    /// Gradients and moments are masked like the weights.
+    masks_state: bool,
+    /// Masks of another network are the least that is pruned.
+    is_given: bool,
     seed: u64,
     /// Masks chosen so far.
     choices: u64,
@@ -108,6 +112,8 @@ impl<B: Selects> Pruner<B> {
             sensed: Vec::new(),
             selector: B::selector(settings),
             scorer: scores,
+            masks_state: settings.prune.masks_state(),
+            is_given: false,
             seed: 0,
             choices: 0,
             spent: None,
@@ -117,6 +123,12 @@ impl<B: Selects> Pruner<B> {
     /// Returns this pruner with `seed` for its random numbers.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Returns this pruner with masks of another network ([`take_masks`](Self::take_masks)) as the least that is pruned, if
+    /// there `are` such masks.
+    pub fn with_given_masks(self, are: bool) -> Self {
+        Self { is_given: are, masks_state: self.masks_state || are, ..self }
     }
 
     /// Returns this pruner with scores that are fused according to `fusing`, on backends that can fuse them.
@@ -156,7 +168,7 @@ impl<B: Selects> Pruner<B> {
 
     /// The gradients, without those of pruned weights where the method asks for it.
     pub fn mask_gradients(&self, gradients: Gradients<B>) -> Gradients<B> {
-        if !self.settings.prune.masks_state() {
+        if !self.masks_state {
             return gradients;
         }
         let mask_gradient = |(gradient, mask): (Option<Tensor<B, 1>>, &Option<Tensor<B, 1>>)| match (gradient, mask) {
@@ -181,8 +193,7 @@ impl<B: Selects> Pruner<B> {
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
     {
-        let mask_moments = self.settings.prune.masks_state();
-        let context = StepContext { gradient_factor, masks: &self.masks, mask_moments };
+        let context = StepContext { gradient_factor, masks: &self.masks, mask_moments: self.masks_state };
         optimizer.step_with::<AB, M>(network, gradients, lr, context)
     }
 
@@ -195,7 +206,7 @@ impl<B: Selects> Pruner<B> {
         if self.masks.iter().all(Option::is_none) {
             return network;
         }
-        optimizer.mask(&self.masks, self.settings.prune.masks_state());
+        optimizer.mask(&self.masks, self.masks_state);
         model::map_values::<AB, M>(network, &mut |index, weight| match &self.masks[index] {
             Some(mask) => B::masked(weight, mask),
             None => weight,
@@ -217,6 +228,28 @@ impl<B: Selects> Pruner<B> {
         })?;
         self.norms = model::ids(network).iter().map(|id| norms.get(id).cloned()).collect();
         Ok(())
+    }
+
+    /// Takes the masks of another network, whose `weights` stand in the order of this one's: of the prunable weights those that
+    /// are 0, and the part `sparsity` with the smallest magnitudes. Returns the part that is pruned. Waits for the device.
+    pub fn take_masks(&mut self, weights: &[Tensor<B, 1>], sparsity: f64) -> Result<f64, LabError> {
+        let settings = Prune { prune: PruneMethod::Magnitude, ..Prune::default() };
+        let inputs = self.layers.iter().zip(&self.names).map(|(&index, (name, _))| Inputs {
+            name: name.clone(),
+            weights: weights[index].clone(),
+            moments: None,
+            origin: None,
+            mask: None,
+        });
+        let mut layers = Layers::new(&settings, inputs.collect());
+        let groups = [Group { layers: 0..self.layers.len(), sparsity }];
+        let choices = B::selector(&settings).select(&mut layers, &Goal { groups: &groups, seed: self.seed })?;
+        let zeros = |index: &usize| weights[*index].clone().not_equal_elem(0.0).float();
+        let choices = self.layers.iter().zip(choices).map(|(index, choice)| {
+            // Nothing more than the zeros is asked for.
+            Some(choice.unwrap_or_else(|| Choice { threshold: 0.0, mask: zeros(index), pruned: None }))
+        });
+        self.keep(choices.collect())
     }
 
     /// Takes the `gradients` that multiply the scores of the next choice.
@@ -327,6 +360,13 @@ impl<B: Selects> Pruner<B> {
     fn keep(&mut self, choices: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
         let (mut pruned_count, mut mask_sums) = (0, Vec::new());
         for ((&index, choice), (_, size)) in self.layers.iter().zip(choices).zip(&self.names) {
+            // What another network has pruned stays so, also where less is asked for.
+            let given = self.masks[index].take().filter(|_| self.is_given);
+            let choice = match (choice, given) {
+                (Some(choice), Some(given)) => Some(Choice { mask: choice.mask * given, pruned: None, ..choice }),
+                (None, Some(mask)) => Some(Choice { threshold: f32::NAN, mask, pruned: None }),
+                (choice, None) => choice,
+            };
             match &choice {
                 Some(Choice { pruned: Some(count), .. }) => pruned_count += count,
                 Some(Choice { mask, .. }) => {

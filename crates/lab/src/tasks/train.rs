@@ -80,7 +80,8 @@ impl BackendTask for Job<'_> {
         let Self { train, backend, folders, report } = self;
         let data = Dataset::open(&train.data)?;
         let seed = train.training.seed;
-        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
+        let first = pruning::seed_of_weights(train);
+        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, first, device)?;
         let dims = *network.dims();
         if dims.sees_future() {
             return Err(LabError::Dimensions(
@@ -106,6 +107,7 @@ impl BackendTask for Job<'_> {
             pruner: Pruner::new(&train.prune, &parameters)
                 .with_seed(seed)
                 .with_fusing(train.computing.fusion)
+                .with_given_masks(train.ticket.mask.is_some())
                 .starting_from::<Autodiff<B>, _>(random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
@@ -253,7 +255,7 @@ impl<B: Compute> Trainer<'_, B> {
         let start = Instant::now();
         let mut held_out_loss = None;
         if earlier_work.iters == 0 {
-            network = self.begin_pruning(network)?;
+            network = self.begin_pruning(network, parameters)?;
         }
         for iter in earlier_work.iters..end {
             let index = iter - earlier_work.iters;
@@ -407,7 +409,7 @@ impl<B: Compute> Trainer<'_, B> {
     ) -> Result<Gpt<Autodiff<B>>, LabError> {
         let grad_clip = self.train.optimizer.grad_clip;
         let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
-        if self.train.prune.masks_gradients_at(iter) {
+        if self.train.masks_gradients_at(iter) {
             gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
         }
         let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;

@@ -6,7 +6,10 @@ use crate::{
     common::{Inner, Train, golden, host, merged, run, task},
     parts::{formula, numbers, tokens, values},
 };
-use burn::tensor::{Int, Tensor};
+use burn::{
+    backend::flex::FlexDevice,
+    tensor::{Int, Tensor},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sweep_job::{
@@ -14,7 +17,7 @@ use sweep_job::{
     tasks::{Computing, DecayOn, Optimizer, Prune, PruneMethod, PruneUpdate, ThresholdMethod},
 };
 use sweep_lab::{
-    model::{self, Gpt, ParamInfo},
+    model::{self, Gpt, ParamInfo, hub},
     optim::{
         AdamW,
         gradient::{self, Dropout, Forward},
@@ -31,6 +34,8 @@ const SPARSITY: f64 = 0.6;
 struct Case {
     with: Value,
     snip: Vectors,
+    /// A lottery ticket by two rounds.
+    rounds: Vec<Vectors>,
 }
 
 /// Masks, as numbers of kept weights and projections, and losses before each step.
@@ -145,13 +150,36 @@ fn gradients_that_scores_need_are_for_one_choice() {
     );
 }
 
-/// A training of a small network.
+#[test]
+fn rounds_of_a_lottery_ticket_are_what_pytorch_computes() {
+    for (name, Case { with, rounds, .. }) in cases() {
+        let mut training = Training::new(formula(&with), &settings(PruneMethod::None));
+        for _ in 0..rounds[0].losses.len() {
+            training = training.step().1;
+        }
+        for (Vectors { masks, losses }, sparsity) in rounds.iter().zip([0.3, 0.56]) {
+            let trained = model::values(&training.network);
+            training = Training::new(formula(&with), &settings(PruneMethod::None));
+            training.pruner = training.pruner.with_given_masks(true);
+            let part = training.pruner.take_masks(&trained, sparsity).unwrap();
+            assert!((part - sparsity).abs() < 1e-4, "{name}: {part}");
+            training.network = training.pruner.apply::<Train, _>(training.network, &mut training.optimizer);
+            training.compare_masks(&name, masks);
+            training = training.compare_losses(&name, losses);
+            training.compare_masks(&name, masks);
+        }
+    }
+}
+
+/// The loop of a short training.
+fn short() -> Value {
+    json!({"batch_size": 4, "eval_batches": 2, "iters": 40, "dropout": 0, "warmup_iters": 4, "lr": 3e-3})
+}
+
+/// A short training of a small network.
 fn trained(more: &Value, folder: &Path) -> sweep_job::Outcome {
-    let base = json!({
-        "n_layer": 2, "n_head": 2, "d_model": 32, "block_size": 16, "batch_size": 4, "eval_batches": 2, "iters": 40,
-        "dropout": 0, "warmup_iters": 4, "lr": 3e-3,
-    });
-    run("train", merged(base, more), folder).unwrap()
+    let network = json!({"n_layer": 2, "n_head": 2, "d_model": 32, "block_size": 16});
+    run("train", merged(merged(short(), &network), more), folder).unwrap()
 }
 
 #[test]
@@ -183,4 +211,103 @@ fn a_sampled_threshold_is_one_for_snip_too() {
     let weights: Vec<f32> = linear.flat_map(|(_, values)| values).collect();
     let pruned = weights.iter().filter(|weight| **weight == 0.0).count() as f64 / weights.len() as f64;
     assert!((pruned - SPARSITY).abs() < 0.05 && pruned <= SPARSITY, "{pruned}");
+}
+
+/// The places of the weights of linear layers that are 0 in a saved network.
+fn zeros(folder: &Path) -> Vec<bool> {
+    let network: Gpt<Train> = hub::load(&folder.join("checkpoint"), &FlexDevice).unwrap();
+    let infos = model::infos(&network);
+    let linear = infos.iter().zip(values(&network)).filter(|(info, _)| info.prunable(false));
+    linear.flat_map(|(_, values)| values).map(|weight| weight == 0.0).collect()
+}
+
+fn part(zeros: &[bool]) -> f64 {
+    zeros.iter().filter(|zero| **zero).count() as f64 / zeros.len() as f64
+}
+
+fn stay(before: &[bool], after: &[bool]) -> bool {
+    before.len() == after.len() && before.iter().zip(after).all(|(before, after)| *after || !*before)
+}
+
+#[test]
+fn a_recipe_can_prune_rewind_and_train_again() {
+    let folders: [tempfile::TempDir; 5] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let [dense, early, first, second, ramp] = folders.each_ref().map(|folder| folder.path());
+    let network = |folder: &Path| json!(folder.join("checkpoint"));
+    trained(&json!({"save": true}), dense);
+    trained(&json!({"save": true, "until": 5}), early);
+    let more = json!({"save": true, "mask": network(dense), "mask_sparsity": 0.5});
+    let outcome = trained(&more, first);
+    assert!((outcome.metrics["sparsity"].value - 0.5).abs() < 1e-3);
+    let curve = &outcome.curves["sparsity"];
+    assert_eq!((&curve.at[..], curve.values.len()), (&[0][..], 1));
+    let one = zeros(first);
+
+    // The first weights of this round are early ones, and the zeros of the round before stay.
+    let more = json!({"save": true, "mask": network(first), "mask_sparsity": 0.75, "init": network(early)});
+    let outcome = run("train", merged(short(), &more), second).unwrap();
+    let two = zeros(second);
+    assert!((outcome.metrics["sparsity"].value - 0.75).abs() < 1e-3 && (part(&two) - 0.75).abs() < 1e-3);
+    assert!(stay(&one, &two), "a weight has come back");
+
+    // A ramp begins with the mask, and prunes more than it in the end.
+    let more = json!({"save": true, "mask": network(first), "prune": "magnitude", "sparsity": 0.75, "prune_every": 4});
+    let outcome = trained(&more, ramp);
+    let three = zeros(ramp);
+    assert!((part(&three) - 0.75).abs() < 1e-3 && stay(&one, &three), "a weight has come back");
+    let sparsities = &outcome.curves["sparsity"].values;
+    assert!(sparsities.is_sorted() && (sparsities[0] - 0.5).abs() < 1e-3, "{sparsities:?}");
+    assert_ne!(two, three);
+}
+
+#[test]
+fn a_mask_meets_every_score_and_pattern() {
+    let dense = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    trained(&json!({"save": true, "prune": "magnitude", "sparsity": 0.3}), dense.path());
+    let one = zeros(dense.path());
+    for more in [
+        json!({"prune": "none", "optimizer": "muon"}),
+        json!({"prune": "movement"}),
+        json!({"prune": "bitter5"}),
+        json!({"prune": "bitter4", "optimizer": "adamwspam"}),
+        json!({"prune": "wanda", "optimizer": "schedulefree", "lr_schedule": "constant"}),
+        json!({"prune": "magnitude", "prune_pattern": "2:4", "precision": "mixed"}),
+    ] {
+        let given = json!({"save": true, "mask": dense.path().join("checkpoint"), "prune_every": 4});
+        trained(&merged(given, &more), folder.path());
+        let two = zeros(folder.path());
+        assert!(stay(&one, &two), "{more}: a weight has come back");
+        assert!(more["prune"] != "none" || one == two, "{more}");
+    }
+}
+
+#[test]
+fn fresh_weights_are_others() {
+    let more = [json!({}), json!({"fresh_weights": true}), json!({"fresh_weights": true, "seed": 1})];
+    let weights = more.map(|more| {
+        let folder = tempfile::tempdir().unwrap();
+        // The learning rate of the first iteration is 0.
+        trained(&merged(json!({"save": true, "until": 1}), &more), folder.path());
+        let network: Gpt<Train> = hub::load(&folder.path().join("checkpoint"), &FlexDevice).unwrap();
+        values(&network).concat()
+    });
+    assert_ne!(weights[0], weights[1]);
+    assert_ne!(weights[1], weights[2]);
+}
+
+#[test]
+fn a_mask_of_another_network_is_an_error() {
+    let dense = tempfile::tempdir().unwrap();
+    trained(&json!({"save": true, "until": 2}), dense.path());
+    let given = |more: Value| {
+        let base = json!({"iters": 4, "eval_batches": 1, "block_size": 16, "mask": dense.path().join("checkpoint")});
+        format!("{:?}", run("train", merged(base, &more), tempfile::tempdir().unwrap().path()).unwrap_err())
+    };
+    let wider = given(json!({"n_layer": 2, "n_head": 2, "d_model": 48}));
+    assert!(wider.contains("`wte.weight` [256, 32] instead of `wte.weight` [256, 48]"), "{wider}");
+    let deeper = given(json!({"n_layer": 3, "n_head": 2, "d_model": 32}));
+    assert!(deeper.contains("the network in `mask` has other parameters than the one that is trained"), "{deeper}");
+    let missing = given(json!({"mask": dense.path().join("nothing")}));
+    assert!(missing.contains("nothing"), "{missing}");
 }

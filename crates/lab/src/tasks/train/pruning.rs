@@ -1,8 +1,8 @@
 //! Mask updates of a training.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
-use burn::{backend::Autodiff, module::AutodiffModule};
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::{
     Report, Unit,
     tasks::{MaskPlan, PruneMethod, Train},
@@ -14,8 +14,9 @@ use crate::{
     backend::{Compute, sync},
     data::{Batch, Tokens},
     measure::Part,
-    model::Gpt,
+    model::{self, Gpt, ParamInfo, hub},
     optim::gradient,
+    rng,
 };
 
 /// Adds a note if the step of the ablation prunes and the training does not.
@@ -41,18 +42,55 @@ pub(super) fn calibration(
     tokens.spread_batches(train.prune.calibration_batches, shape, vocab_size)
 }
 
+/// The seed of random initial weights.
+pub(super) fn seed_of_weights(train: &Train) -> u64 {
+    let seed = train.training.seed;
+    if train.ticket.fresh_weights { rng::derived_seed(seed, "fresh weights", &[]) } else { seed }
+}
+
 impl<B: Compute> Trainer<'_, B> {
-    /// Chooses the masks that act from the first iteration on, if the method has them, and sets pruned weights to 0.
-    pub(super) fn begin_pruning(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
-        if self.train.prune.prune.plan() != MaskPlan::Start {
-            return Ok(network);
-        }
+    /// Makes the masks that act from the first iteration on, if there are such, and sets pruned weights to 0.
+    pub(super) fn begin_pruning(
+        &mut self,
+        network: Gpt<Autodiff<B>>,
+        parameters: &[ParamInfo],
+    ) -> Result<Gpt<Autodiff<B>>, LabError> {
+        let Train { prune, ticket, computing, .. } = self.train;
         let start = self.pause_to_prune()?;
-        let batches = self.calibration.iter().map(|batch| batch.to_tensors::<B>(self.device));
-        self.pruner.sense(gradient::mean(&network, batches, &self.train.computing));
-        let sparsity = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, self.train.prune.target())?;
+        let sparsity = match (&ticket.mask, prune.prune.plan()) {
+            (Some(folder), _) => {
+                let weights = self.weights_of_mask(&folder.0, parameters)?;
+                self.pruner.take_masks(&weights, ticket.mask_sparsity)?
+            }
+            (None, MaskPlan::Start) => {
+                let batches = self.calibration.iter().map(|batch| batch.to_tensors::<B>(self.device));
+                self.pruner.sense(gradient::mean(&network, batches, computing));
+                self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, prune.target())?
+            }
+            (None, MaskPlan::Never | MaskPlan::Ramp) => return Ok(network),
+        };
         self.note_masks(start, 0, sparsity);
         self.apply_masks(network)
+    }
+
+    /// The weights of the network in `folder`, which must have the `parameters` of this one.
+    fn weights_of_mask(&self, folder: &Path, parameters: &[ParamInfo]) -> Result<Vec<Tensor<B, 1>>, LabError> {
+        let network: Gpt<Autodiff<B>> = hub::load(folder, self.device)?;
+        let found = model::infos(&network);
+        if found == parameters {
+            return Ok(model::values(&network));
+        }
+        let differing = parameters.iter().zip(&found).find(|(own, other)| own != other);
+        let difference = match differing {
+            Some((own, other)) => {
+                format!("`{}` {:?} instead of `{}` {:?}", other.name, other.shape, own.name, own.shape)
+            }
+            None => format!("{} parameters instead of {}", found.len(), parameters.len()),
+        };
+        Err(LabError::Dimensions(format!(
+            "the network in `mask` has other parameters than the one that is trained, {difference}: choose a network of the same \
+             dimensions"
+        )))
     }
 
     /// Chooses masks after iteration `iter`, and sets pruned weights to 0.
