@@ -12,10 +12,14 @@ OUT/pruning.json  of a GPT-2 and a Llama, by method: of each matrix the number o
     rounds        a lottery ticket (Frankle and Carbin 2019): the network is trained for eight steps, the 30 % with the smallest
                   magnitudes of all matrices go, and it is trained again from its first weights; then 56 % go in the same way.
     snip          `|w g|` at the start, over two batches, and the 60 % with the lowest scores of all matrices go (Lee et al. 2019).
+    rigl          60 % of each matrix are pruned from the start, those with the lowest of given numbers. Before the steps 3, 6 and 9 of
+                  twelve, counted from 0, a share of each matrix is replaced, which falls as half a cosine from 0.3 to 0 at step 10; these
+                  steps change no other weights (Evci et al. 2020, algorithm 1).
 """
 
 import importlib.util
 import json
+import math
 import pathlib
 import sys
 
@@ -27,7 +31,7 @@ base = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(base)
 numbers = base.numbers
 
-STEPS, SPARSITY, ROUNDS = 8, 0.6, (0.3, 0.56)
+STEPS, SPARSITY, ROUNDS, MASK = 8, 0.6, (0.3, 0.56), 1
 # Relative distance of scores on both sides of a threshold, so that rounding to single precision decides nothing.
 GAP = 1e-5
 
@@ -120,7 +124,42 @@ def rounds(c):
     return found
 
 
-METHODS = {"snip": snip, "rounds": rounds}
+def rigl(c, steps=12, every=3, end=10):
+    p = leaves(c)
+    optimizer, losses = adamw(p), []
+    masks = {}
+    for name in matrices(p):
+        count = p[name].numel()
+        masks[name] = split(numbers(f"{name}.{MASK}", count), int(SPARSITY * count)).reshape(p[name].shape)
+    apply(p, masks)
+    for step in range(steps):
+        optimizer.zero_grad()
+        found = loss(p, c, *batch())
+        found.backward()
+        losses.append(found.item())
+        if step > 0 and step % every == 0 and step < end:
+            share = 0.3 / 2 * (1 + math.cos(math.pi * step / end))
+            for name, mask in masks.items():
+                count = int(share * int(mask.sum()))
+                assert count > 0
+                # Pruned weights are not dropped again, and kept ones are not grown.
+                sizes = torch.where(mask > 0, p[name].detach().abs(), math.inf)
+                remaining = mask * split(sizes, count)
+                gradients = torch.where(remaining > 0, -math.inf, p[name].grad.abs())
+                masks[name] = remaining + 1 - split(-gradients, count)
+                state = optimizer.state[p[name]]
+                with torch.no_grad():
+                    for values in (p[name], state["exp_avg"], state["exp_avg_sq"]):
+                        values.mul_(remaining)
+        else:
+            for name, mask in masks.items():
+                p[name].grad.mul_(mask)
+            optimizer.step()
+            apply(p, masks)
+    return {"masks": described(masks), "losses": losses}
+
+
+METHODS = {"snip": snip, "rounds": rounds, "rigl": rigl}
 
 
 def main():

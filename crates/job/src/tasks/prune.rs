@@ -20,6 +20,9 @@ choice! {
         /// `|w g|`, where `g` is the gradient of the loss of the network at the start over `calibration_batches` (SNIP, Lee et al.
         /// 2019). Chosen once, before the first iteration.
         Snip = "snip",
+        /// Random masks at the start; at every mask update the smallest weights of each layer go, and as many with the largest
+        /// gradients come (RigL, Evci et al. 2020).
+        Rigl = "rigl",
         /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
         /// `|w|`.
@@ -114,7 +117,7 @@ params! {
     /// Pruning of the weights of the linear layers to a global sparsity.
     pub struct Prune {
         /// Score of a weight: its magnitude, its movement, its magnitude times the norm of its input (`wanda`) or its gradient at
-        /// the start (`snip`), or a formula of Adam's moments (`bitter0` to `bitter9`).
+        /// the start (`snip`), or a formula of Adam's moments (`bitter0` to `bitter9`). `rigl` replaces pruned weights by others.
         prune: PruneMethod = PruneMethod::None;
         /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
@@ -123,7 +126,7 @@ params! {
         prune_pattern: PrunePattern = PrunePattern::None;
         /// Iterations before the ramp begins; by default `iters` / 10.
         prune_warmup: Option<usize> = None, in 0..=100_000_000, unit "iterations";
-        /// Iteration at which the target is reached; by default 3/5 of `iters`.
+        /// Iteration at which the target is reached, and from which on `prune: rigl` keeps its mask; by default 3/5 of `iters`.
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Iterations between two mask updates.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
@@ -164,6 +167,8 @@ pub enum MaskPlan {
     Ramp,
     /// Once, before the first iteration.
     Start,
+    /// At random before the first iteration; later a part of each is replaced.
+    Replace,
 }
 
 /// The properties of a pruning method.
@@ -211,6 +216,7 @@ impl PruneMethod {
             Self::Snip => {
                 Method { plan: MaskPlan::Start, masks_state: true, by_gradient: true, ..by_weights(ScoreKind::Size) }
             }
+            Self::Rigl => Method { plan: MaskPlan::Replace, masks_state: true, ..by_weights(ScoreKind::Size) },
             Self::Bitter0 => by_moments(ScoreKind::Bitter0),
             Self::Bitter1 | Self::Bitter2 => by_moments(ScoreKind::Size),
             Self::Bitter3 => by_moments(ScoreKind::Bitter3),
@@ -253,9 +259,14 @@ impl PruneMethod {
         self.declaration().by_gradient
     }
 
+    /// True if it needs calibration batches.
+    pub fn calibrates(self) -> bool {
+        self.by_output() || self.by_gradient()
+    }
+
     /// True if it needs a network that computes, and not its weights and moments alone.
     pub fn needs_network(self) -> bool {
-        self.by_output() || self.by_gradient()
+        self.calibrates() || self.plan() == MaskPlan::Replace
     }
 
     /// True if a score can be below that of a zero weight, so that a pruned weight could return.
@@ -370,6 +381,9 @@ impl Formula {
 }
 
 impl Prune {
+    /// The part of a layer's kept weights that RigL replaces at the beginning; it falls to 0 as half a cosine.
+    pub const REPLACED: f64 = 0.3;
+
     /// First and last iteration of the ramp in a training of `iters` iterations.
     pub fn ramp(&self, iters: usize) -> (usize, usize) {
         (self.prune_warmup.unwrap_or(iters / 10), self.prune_ramp_end.unwrap_or(iters * 3 / 5))
@@ -387,8 +401,17 @@ impl Prune {
         match self.prune.plan() {
             MaskPlan::Never => None,
             MaskPlan::Ramp => Some(warmup.next_multiple_of(self.prune_every)),
-            MaskPlan::Start => Some(0),
+            MaskPlan::Start | MaskPlan::Replace => Some(0),
         }
+    }
+
+    /// The part of a layer's kept weights that iteration `iter`, counted from 0, replaces instead of an optimizer step, if it
+    /// does (Evci et al. 2020, algorithm 1).
+    pub fn replaces_at(&self, iter: usize, iters: usize) -> Option<f64> {
+        let (_, end) = self.ramp(iters);
+        let is_due =
+            self.prune.plan() == MaskPlan::Replace && (1..end).contains(&iter) && iter.is_multiple_of(self.prune_every);
+        is_due.then(|| Self::REPLACED / 2.0 * (1.0 + (std::f64::consts::PI * iter as f64 / end as f64).cos()))
     }
 
     /// The sparsity at the end of the ramp: that of the pattern, or `sparsity`.

@@ -52,7 +52,7 @@ impl Ticket {
                 advice: "increase `sparsity`, or write `prune: none`".into(),
             }),
             MaskPlan::Never | MaskPlan::Ramp => {}
-            MaskPlan::Start => conflicts.push(Conflict {
+            MaskPlan::Start | MaskPlan::Replace => conflicts.push(Conflict {
                 params: vec!["mask", "prune"],
                 message: format!("`mask` conflicts with `prune: {}`, which chooses its own first mask", prune.prune),
                 advice: "remove `mask`, or write `prune: none`".into(),

@@ -5,8 +5,11 @@
 //! updates the mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that use Adam's
 //! moments mask the gradients and the moments too, including AMSGrad's maximum, which the reference does not mask.
 //!
-//! A pruned weight stays pruned. If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
+//! A pruned weight stays pruned, but with RigL (`regrow.rs`). If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
 //! can be negative, pruned weights are ranked below all others. In the reference they come back.
+//!
+//! Other masks are made before the first iteration: those of SNIP by gradients, those of RigL at random, and those of a lottery
+//! ticket from the weights of another network.
 //!
 //! A [`Select`] computes thresholds and masks: `host.rs` on any backend from the scores of `score.rs`,
 //! `cpu.rs` and `gpu.rs` exactly and without stored scores. `docs/selection.md` has the algorithms.
@@ -18,6 +21,7 @@ mod host;
 mod masks;
 mod outputs;
 mod pattern;
+mod regrow;
 mod score;
 mod select;
 mod selects;
@@ -333,12 +337,17 @@ impl<B: Selects> Pruner<B> {
     fn sensitivities(&self, name: &str, index: usize, weights: Tensor<B, 1>) -> Result<Tensor<B, 1>, LabError> {
         match self.sensed.get(index) {
             Some(Some(gradient)) => Ok(weights * gradient.clone()),
-            _ => Err(LabError::Unsupported(format!(
-                "`prune: {}` needs the gradient of `{name}`, on which no loss depends: choose another `prune`, or another \
-                 architecture",
-                self.settings.prune
-            ))),
+            _ => Err(self.no_gradient(name)),
         }
+    }
+
+    /// The error of a parameter without a gradient.
+    fn no_gradient(&self, name: &str) -> LabError {
+        LabError::Unsupported(format!(
+            "`prune: {}` needs the gradient of `{name}`, on which no loss depends: choose another `prune`, or another \
+             architecture",
+            self.settings.prune
+        ))
     }
 
     /// `weights` of parameter `index` times the norms of their inputs.

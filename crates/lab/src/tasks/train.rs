@@ -392,7 +392,10 @@ impl<B: Compute> Trainer<'_, B> {
         };
         let rate = optim::learning_rate(optimizer, iter, training.iters);
         let network = match gradients {
-            Some(gradients) => self.update(network, gradients, iter, rate)?,
+            Some(gradients) => match prune.replaces_at(iter, training.iters) {
+                Some(share) => self.replace(network, &gradients, share)?,
+                None => self.update(network, gradients, iter, rate)?,
+            },
             None => network,
         };
 

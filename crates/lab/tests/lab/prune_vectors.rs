@@ -36,6 +36,7 @@ struct Case {
     snip: Vectors,
     /// A lottery ticket by two rounds.
     rounds: Vec<Vectors>,
+    rigl: Vectors,
 }
 
 /// Masks, as numbers of kept weights and projections, and losses before each step.
@@ -77,18 +78,29 @@ impl Training {
         self
     }
 
-    /// The loss before a step, and the training after it.
-    fn step(mut self) -> (f64, Self) {
+    /// The loss before a step, and the training after it, which replaces a `share` of the kept weights instead of the step.
+    fn step_or_replace(mut self, share: Option<f64>) -> (f64, Self) {
         let forward = self.forward();
         let loss = f64::from(host(forward.loss())[0]);
-        let gradients = self.pruner.mask_gradients(forward.backward(1.0));
+        let gradients = forward.backward(1.0);
+        if let Some(share) = share {
+            self.network =
+                self.pruner.replace::<Train, _>(self.network, &mut self.optimizer, &gradients, share).unwrap();
+            return (loss, self);
+        }
+        let gradients = self.pruner.mask_gradients(gradients);
         self.network = self.pruner.step::<Train, _>(self.network, gradients, &mut self.optimizer, 1e-3, None);
         (loss, self)
     }
 
-    fn compare_losses(mut self, name: &str, expected: &[f64]) -> Self {
+    fn step(self) -> (f64, Self) {
+        self.step_or_replace(None)
+    }
+
+    /// The losses are `expected`, with replacements where `prune` has them.
+    fn compare_losses(mut self, name: &str, prune: &Prune, expected: &[f64]) -> Self {
         for (step, expected) in expected.iter().enumerate() {
-            let (loss, next) = self.step();
+            let (loss, next) = self.step_or_replace(prune.replaces_at(step, 12));
             let error = (loss - expected).abs() / expected;
             assert!(error < LIMIT, "{name}: loss {loss} of step {step}, not {expected}: {error:.1e}");
             self = next;
@@ -133,7 +145,7 @@ fn snip_is_what_pytorch_computes() {
             let prune = Prune { prune_update, ..settings(PruneMethod::Snip) };
             let training = sensed(&with, &prune).choose(SPARSITY);
             training.compare_masks(&name, &snip.masks);
-            let training = training.compare_losses(&name, &snip.losses);
+            let training = training.compare_losses(&name, &prune, &snip.losses);
             training.compare_masks(&name, &snip.masks);
         }
     }
@@ -153,22 +165,110 @@ fn gradients_that_scores_need_are_for_one_choice() {
 #[test]
 fn rounds_of_a_lottery_ticket_are_what_pytorch_computes() {
     for (name, Case { with, rounds, .. }) in cases() {
-        let mut training = Training::new(formula(&with), &settings(PruneMethod::None));
+        let prune = settings(PruneMethod::None);
+        let mut training = Training::new(formula(&with), &prune);
         for _ in 0..rounds[0].losses.len() {
             training = training.step().1;
         }
         for (Vectors { masks, losses }, sparsity) in rounds.iter().zip([0.3, 0.56]) {
             let trained = model::values(&training.network);
-            training = Training::new(formula(&with), &settings(PruneMethod::None));
+            training = Training::new(formula(&with), &prune);
             training.pruner = training.pruner.with_given_masks(true);
             let part = training.pruner.take_masks(&trained, sparsity).unwrap();
             assert!((part - sparsity).abs() < 1e-4, "{name}: {part}");
             training.network = training.pruner.apply::<Train, _>(training.network, &mut training.optimizer);
             training.compare_masks(&name, masks);
-            training = training.compare_losses(&name, losses);
+            training = training.compare_losses(&name, &prune, losses);
             training.compare_masks(&name, masks);
         }
     }
+}
+
+#[test]
+fn rigl_is_what_pytorch_computes() {
+    for (name, Case { with, rigl, .. }) in cases() {
+        let prune = Prune { prune_every: 3, prune_ramp_end: Some(10), ..settings(PruneMethod::Rigl) };
+        let mut training = Training::new(formula(&with), &prune);
+        // The script's numbers, of which those with the highest ranks stay.
+        let numbers = |info: &ParamInfo| {
+            let numbers = numbers(&format!("{}.1", info.name), info.len());
+            let mut order: Vec<usize> = (0..numbers.len()).collect();
+            order.sort_by(|left, right| numbers[*left].total_cmp(&numbers[*right]));
+            let mut mask = vec![1.0_f32; numbers.len()];
+            let pruned =
+                order.iter().zip(1..).take_while(|(_, count)| f64::from(*count) <= SPARSITY * mask.len() as f64);
+            let pruned: Vec<usize> = pruned.map(|(place, _): (&usize, i32)| *place).collect();
+            pruned.into_iter().for_each(|place| mask[place] = 0.0);
+            Tensor::<Inner, 1>::from_floats(&mask[..], &FlexDevice)
+        };
+        let masks: Vec<Tensor<Inner, 1>> = training.infos.iter().map(numbers).collect();
+        training.pruner.take_masks(&masks, 0.0).unwrap();
+        training.network = training.pruner.apply::<Train, _>(training.network, &mut training.optimizer);
+        training.compare_losses(&name, &prune, &rigl.losses).compare_masks(&name, &rigl.masks);
+    }
+}
+
+#[test]
+fn rigl_keeps_its_sparsity_in_every_layer() {
+    for more in [
+        json!({"sparsity": 0.8, "prune_every": 5}),
+        json!({"sparsity": 0.05, "prune_every": 3, "prune_ramp_end": 30, "optimizer": "adamwspam"}),
+        json!({"prune_tied_head": true, "optimizer": "muon", "precision": "mixed"}),
+        json!({"sparsity": 0.6, "optimizer": "adafactor", "lr": 0.1, "prune_every": 4}),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = trained(&merged(json!({"prune": "rigl", "save": true}), &more), folder.path());
+        let sparsity = more["sparsity"].as_f64().unwrap_or(0.5);
+        assert!((outcome.metrics["sparsity"].value - sparsity).abs() < 1e-3, "{more}");
+        let curve = &outcome.curves["sparsity"];
+        assert_eq!((&curve.at[..], curve.values.len()), (&[0][..], 1), "{more}");
+        let network: Gpt<Train> = hub::load(&folder.path().join("checkpoint"), &FlexDevice).unwrap();
+        for (info, values) in model::infos(&network).iter().zip(values(&network)) {
+            if info.prunable(more["prune_tied_head"] == true) {
+                let zeros: Vec<bool> = values.iter().map(|weight| *weight == 0.0).collect();
+                assert!((part(&zeros) - sparsity).abs() < 2e-3, "{more} {}: {}", info.name, part(&zeros));
+            }
+        }
+        let losses = &outcome.curves["loss"].values;
+        assert!(losses.last().unwrap() < &losses[0], "{more}: {losses:?}");
+    }
+}
+
+#[test]
+fn weights_that_come_are_new_and_random_masks_follow_from_the_seed() {
+    let network = formula(&cases()["gpt2"].with);
+    let drawn = |seed| {
+        let mut training = Training::new(network.clone(), &settings(PruneMethod::Rigl));
+        training.pruner = training.pruner.with_seed(seed);
+        assert!((training.pruner.draw(SPARSITY, &FlexDevice) - SPARSITY).abs() < 1e-3);
+        training.network = training.pruner.apply::<Train, _>(training.network, &mut training.optimizer);
+        training
+    };
+    let training = drawn(1);
+    assert_eq!(values(&training.network), values(&drawn(1).network));
+    assert_ne!(values(&training.network), values(&drawn(2).network));
+    let before = training.step().1;
+    let places = |training: &Training| {
+        values(&training.network)[2..].iter().map(|w| w.iter().map(|x| *x == 0.0).collect()).collect::<Vec<Vec<bool>>>()
+    };
+    let zeros = places(&before);
+    let replaced = before.step_or_replace(Some(0.3)).1;
+    for (index, (info, zeros)) in replaced.infos.iter().skip(2).zip(zeros).enumerate() {
+        if !info.prunable(false) {
+            continue;
+        }
+        // Those that went and those that came are 0, with their moments.
+        let after = &places(&replaced)[index];
+        assert!(stay(&zeros, after), "{}: only a step changes a new weight", info.name);
+        let state = replaced.optimizer.state(index + 2).unwrap();
+        for moment in [&state.moment_1, &state.moment_2] {
+            let dead: Vec<bool> = host(moment.clone()).iter().map(|number| *number == 0.0).collect();
+            assert!(stay(after, &dead), "{}", info.name);
+        }
+    }
+    let came = replaced.step().1;
+    let nonzero = |places: Vec<Vec<bool>>| places.concat().iter().filter(|zero| !**zero).count();
+    assert_eq!(nonzero(places(&came)), nonzero(places(&drawn(1).step().1)), "as many as before");
 }
 
 /// The loop of a short training.

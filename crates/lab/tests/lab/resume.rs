@@ -72,6 +72,8 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
         json!({"prune": "snip", "prune_every": 10, "sparsity": 0.8, "optimizer": "adamwspam"}),
+        json!({"prune": "rigl", "sparsity": 0.8, "prune_ramp_end": 30}),
+        json!({"prune": "rigl", "optimizer": "schedulefree", "lr_schedule": "constant", "prune_tied_head": true}),
         json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
     ] {
         goes_on(&more);

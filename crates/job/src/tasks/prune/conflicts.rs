@@ -1,6 +1,6 @@
 //! Settings of pruning that contradict each other, or have no effect.
 
-use super::{MaskPlan, Prune, PruneMethod, PrunePattern, ScorePrecision};
+use super::{MaskPlan, Prune, PrunePattern, ScorePrecision};
 use crate::Conflict;
 
 impl Prune {
@@ -16,6 +16,18 @@ impl Prune {
                      update lies between its end and iteration {iters}"
                 ),
                 advice: "reduce `prune_ramp_end` or `prune_every`, or increase `iters`".into(),
+            });
+        }
+        let (_, end) = self.ramp(iters);
+        if self.prune.plan() == MaskPlan::Replace && self.prune_every >= end {
+            conflicts.push(Conflict {
+                params: vec!["prune_every", "prune_ramp_end", "iters"],
+                message: format!(
+                    "the masks of `prune: {}` are never updated: the first update would be at iteration {}, and there is none \
+                     from iteration {end} on",
+                    self.prune, self.prune_every
+                ),
+                advice: "reduce `prune_every`, or increase `prune_ramp_end` or `iters`".into(),
             });
         }
         conflicts
@@ -50,45 +62,49 @@ impl Prune {
     /// Calibration batches that nothing reads.
     fn calibration_conflict(&self) -> Option<Conflict> {
         let is_given = self.calibration_batches != Self::default().calibration_batches;
-        (is_given && !self.prune.needs_network()).then(|| Conflict {
+        (is_given && !self.prune.calibrates()).then(|| Conflict {
             params: vec!["calibration_batches", "prune"],
             message: format!("`calibration_batches` has no effect with `prune: {}`", self.prune),
             advice: "write `prune: wanda` or `prune: snip`, or remove `calibration_batches`".into(),
         })
     }
 
-    /// Settings of a ramp where the mask is chosen before the first iteration, and of scores that half precision cannot hold.
+    /// Settings of ramps and thresholds, where masks are chosen in another way.
     fn start_conflicts(&self) -> Vec<Conflict> {
-        if self.prune.plan() != MaskPlan::Start {
-            return Vec::new();
-        }
         let default = Self::default();
-        let given = [
+        let ramp = [
             ("prune_warmup", self.prune_warmup.is_some()),
-            ("prune_ramp_end", self.prune_ramp_end.is_some()),
-            ("prune_every", self.prune_every != default.prune_every),
             ("prune_schedule", self.prune_schedule != default.prune_schedule),
         ];
-        let of_a_ramp = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| Conflict {
-            params: vec![name, "prune"],
-            message: format!(
-                "`{name}` has no effect with `prune: {}`, which chooses the mask once, before the first iteration",
-                self.prune
+        let updates = [
+            ("prune_ramp_end", self.prune_ramp_end.is_some()),
+            ("prune_every", self.prune_every != default.prune_every),
+        ];
+        let precision = [("score_precision", self.score_precision != default.score_precision)];
+        let thresholds = [
+            ("threshold", self.threshold != default.threshold),
+            ("sample_fraction", self.sample_fraction != default.sample_fraction),
+            ("prune_update", self.prune_update != default.prune_update),
+        ];
+        let (idle, reason) = match self.prune.plan() {
+            MaskPlan::Never | MaskPlan::Ramp => return Vec::new(),
+            // Products of weights and gradients are too small for half precision.
+            MaskPlan::Start => (
+                [&ramp[..], &updates, &precision].concat(),
+                "chooses the mask once, before the first iteration, in single precision",
             ),
+            MaskPlan::Replace => (
+                [&ramp[..], &precision, &thresholds].concat(),
+                "draws masks before the first iteration, and replaces weights layer by layer",
+            ),
+        };
+        let given = idle.into_iter().filter(|(_, is_given)| *is_given);
+        let conflict = |(name, _): (&'static str, bool)| Conflict {
+            params: vec![name, "prune"],
+            message: format!("`{name}` has no effect with `prune: {}`, which {reason}", self.prune),
             advice: format!("remove `{name}`, or write `prune: magnitude`"),
-        });
-        let mut conflicts: Vec<Conflict> = of_a_ramp.collect();
-        if self.score_precision != default.score_precision {
-            conflicts.push(Conflict {
-                params: vec!["score_precision", "prune"],
-                message: format!(
-                    "the scores of `prune: {}`, products of weights and gradients, are too small for half precision",
-                    self.prune
-                ),
-                advice: "remove `score_precision`".into(),
-            });
-        }
-        conflicts
+        };
+        given.map(conflict).collect()
     }
 
     /// Settings that thresholds by output cannot have.
@@ -143,7 +159,7 @@ impl Prune {
                 advice: format!("remove `{name}`, or write `prune_pattern: none`"),
             })
             .collect();
-        if self.prune == PruneMethod::None || self.prune.by_layer() {
+        if matches!(self.prune.plan(), MaskPlan::Never | MaskPlan::Replace) || self.prune.by_layer() {
             conflicts.push(Conflict {
                 params: vec!["prune_pattern", "prune"],
                 message: format!("`prune_pattern: {pattern}` has no meaning with `prune: {}`", self.prune),

@@ -15,7 +15,7 @@ use crate::{
     data::{Batch, Tokens},
     measure::Part,
     model::{self, Gpt, ParamInfo, hub},
-    optim::gradient,
+    optim::{Gradients, gradient},
     rng,
 };
 
@@ -36,7 +36,7 @@ pub(super) fn calibration(
     shape: [usize; 2],
     vocab_size: usize,
 ) -> Result<Vec<Batch>, DataError> {
-    if !train.prune.prune.needs_network() {
+    if !train.prune.prune.calibrates() {
         return Ok(Vec::new());
     }
     tokens.spread_batches(train.prune.calibration_batches, shape, vocab_size)
@@ -67,9 +67,11 @@ impl<B: Compute> Trainer<'_, B> {
                 self.pruner.sense(gradient::mean(&network, batches, computing));
                 self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, prune.target())?
             }
+            (None, MaskPlan::Replace) => self.pruner.draw(prune.target(), self.device),
             (None, MaskPlan::Never | MaskPlan::Ramp) => return Ok(network),
         };
-        self.note_masks(start, 0, sparsity);
+        self.note_time(start);
+        self.curves.push("sparsity", Unit::Fraction, 0, sparsity);
         self.apply_masks(network)
     }
 
@@ -102,8 +104,22 @@ impl<B: Compute> Trainer<'_, B> {
         }
         let target = self.train.prune.target_at(iter, self.train.training.iters);
         let sparsity = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
-        self.note_masks(start, iter as u64 + 1, sparsity);
+        self.note_time(start);
+        self.curves.push("sparsity", Unit::Fraction, iter as u64 + 1, sparsity);
         self.apply_masks(network)
+    }
+
+    /// Replaces the part `share` of the kept weights of each layer, by the `gradients` of all weights.
+    pub(super) fn replace(
+        &mut self,
+        network: Gpt<Autodiff<B>>,
+        gradients: &Gradients<B>,
+        share: f64,
+    ) -> Result<Gpt<Autodiff<B>>, LabError> {
+        let start = self.pause_to_prune()?;
+        let network = self.pruner.replace::<Autodiff<B>, _>(network, &mut self.optimizer, gradients, share)?;
+        self.note_time(start);
+        Ok(network)
     }
 
     /// The time at which a choice of masks begins.
@@ -112,14 +128,13 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(Instant::now())
     }
 
-    /// Notes a choice of masks that began at `start`, after `done` iterations, and prunes the part `sparsity`.
-    fn note_masks(&mut self, start: Instant, done: u64, sparsity: f64) {
+    /// Notes the time of a choice of masks that began at `start`.
+    fn note_time(&mut self, start: Instant) {
         let end = Instant::now();
         self.prune_time += end - start;
         if let Some(trace) = self.breakdown.trace() {
             trace.span("prune", start, end, end, false);
         }
-        self.curves.push("sparsity", Unit::Fraction, done, sparsity);
     }
 
     /// `network` with the weights that new masks prune at 0.
