@@ -207,11 +207,11 @@ impl Workload {
                 advice: "choose a scoring method, for example `prune: bitter7`".into(),
             });
         }
-        if self.prune.by_output() {
+        if self.prune.needs_network() {
             conflicts.push(Conflict {
                 params: vec!["prune"],
                 message: format!(
-                    "`prune: {}` scores by the inputs of a network, which this task does not have",
+                    "`prune: {}` scores by the inputs or gradients of a network, which this task does not have",
                     self.prune
                 ),
                 advice: "write `prune: magnitude`".into(),

@@ -20,6 +20,7 @@ mod pairs;
 mod parity;
 mod profile;
 mod prune;
+mod ticket;
 mod tokenize;
 mod train;
 
@@ -63,9 +64,10 @@ pub use pairs::*;
 pub use parity::{Comparing, Parity};
 pub use profile::{Profile, Profiling};
 pub use prune::{
-    Formula, PRUNED, Prune, PruneMethod, PrunePattern, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision,
-    ThresholdMethod,
+    Formula, MaskPlan, PRUNED, Prune, PruneMethod, PrunePattern, PruneUpdate, Schedule, ScoreInput, ScoreKind,
+    ScorePrecision, ThresholdMethod,
 };
+pub use ticket::Ticket;
 pub use tokenize::{Tokenize, Tokenizing};
 pub use train::{Train, Training};
 

@@ -1,9 +1,8 @@
 //! The parameters and the schedule of pruning during training, and the methods with their scores.
 
-use crate::{
-    Conflict,
-    params::{choice, params},
-};
+mod conflicts;
+
+use crate::params::{choice, params};
 
 choice! {
     /// The score of a weight. The weights with the smallest scores are pruned. `w` is a weight, `w0` its initial value,
@@ -18,6 +17,12 @@ choice! {
         /// `|w|` times the norm of the weight's input over `calibration_batches` (Wanda, Sun et al. 2023). Each output keeps the
         /// same number of weights. As with `magnitude`, gradients and moments are not masked.
         Wanda = "wanda",
+        /// `|w g|`, where `g` is the gradient of the loss of the network at the start over `calibration_batches` (SNIP, Lee et al.
+        /// 2019). Chosen once, before the first iteration.
+        Snip = "snip",
+        /// Random masks at the start; at every mask update the smallest weights of each layer go, and as many with the largest
+        /// gradients come (RigL, Evci et al. 2020).
+        Rigl = "rigl",
         /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
         /// `|w|`.
@@ -111,8 +116,8 @@ choice! {
 params! {
     /// Pruning of the weights of the linear layers to a global sparsity.
     pub struct Prune {
-        /// Score of a weight: its magnitude, its movement, its magnitude times the norm of its input (`wanda`), or a formula of
-        /// Adam's moments (`bitter0` to `bitter9`).
+        /// Score of a weight: its magnitude, its movement, its magnitude times the norm of its input (`wanda`) or its gradient at
+        /// the start (`snip`), or a formula of Adam's moments (`bitter0` to `bitter9`). `rigl` replaces pruned weights by others.
         prune: PruneMethod = PruneMethod::None;
         /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
@@ -121,7 +126,7 @@ params! {
         prune_pattern: PrunePattern = PrunePattern::None;
         /// Iterations before the ramp begins; by default `iters` / 10.
         prune_warmup: Option<usize> = None, in 0..=100_000_000, unit "iterations";
-        /// Iteration at which the target is reached; by default 3/5 of `iters`.
+        /// Iteration at which the target is reached, and from which on `prune: rigl` keeps its mask; by default 3/5 of `iters`.
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Iterations between two mask updates.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
@@ -147,17 +152,33 @@ params! {
         /// Term `e` in the scores, added to a moment before a root or a division.
         score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
         /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `prune: wanda` takes the norms of
-        /// inputs before each mask update. The forward passes are in single precision and without dropout.
+        /// inputs before each mask update, and `prune: snip` the gradients at the start. The passes are in single precision and
+        /// without dropout.
         calibration_batches: usize = 4, in 1..=1_000_000;
     }
+}
+
+/// When a method chooses masks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaskPlan {
+    /// Never.
+    Never,
+    /// Along the ramp of sparsity.
+    Ramp,
+    /// Once, before the first iteration.
+    Start,
+    /// At random before the first iteration; later a part of each is replaced.
+    Replace,
 }
 
 /// The properties of a pruning method.
 struct Method {
     score: ScoreKind,
+    plan: MaskPlan,
     masks_state: bool,
     by_layer: bool,
     by_output: bool,
+    by_gradient: bool,
 }
 
 impl PrunePattern {
@@ -176,13 +197,26 @@ impl PrunePattern {
 impl PruneMethod {
     /// The declaration of every method.
     fn declaration(self) -> Method {
-        let by_weights = |score| Method { score, masks_state: false, by_layer: false, by_output: false };
+        let by_weights = |score| Method {
+            score,
+            plan: MaskPlan::Ramp,
+            masks_state: false,
+            by_layer: false,
+            by_output: false,
+            by_gradient: false,
+        };
         let by_moments = |score| Method { masks_state: true, ..by_weights(score) };
         match self {
-            Self::None | Self::Magnitude => by_weights(ScoreKind::Size),
+            Self::None => Method { plan: MaskPlan::Never, ..by_weights(ScoreKind::Size) },
+            Self::Magnitude => by_weights(ScoreKind::Size),
             Self::Movement => by_weights(ScoreKind::Movement),
             // The norms of inputs multiply this score afterwards.
             Self::Wanda => Method { by_output: true, ..by_weights(ScoreKind::Size) },
+            // The gradients multiply this score afterwards. A pruned connection has none, so it does not count in their norm.
+            Self::Snip => {
+                Method { plan: MaskPlan::Start, masks_state: true, by_gradient: true, ..by_weights(ScoreKind::Size) }
+            }
+            Self::Rigl => Method { plan: MaskPlan::Replace, masks_state: true, ..by_weights(ScoreKind::Size) },
             Self::Bitter0 => by_moments(ScoreKind::Bitter0),
             Self::Bitter1 | Self::Bitter2 => by_moments(ScoreKind::Size),
             Self::Bitter3 => by_moments(ScoreKind::Bitter3),
@@ -200,6 +234,11 @@ impl PruneMethod {
         self.declaration().score
     }
 
+    /// When it chooses masks.
+    pub fn plan(self) -> MaskPlan {
+        self.declaration().plan
+    }
+
     /// True if gradients and Adam's moments are masked like the weights.
     pub fn masks_state(self) -> bool {
         self.declaration().masks_state
@@ -213,6 +252,21 @@ impl PruneMethod {
     /// True if every output of a layer has its own threshold, and the norms of the inputs multiply the scores.
     pub fn by_output(self) -> bool {
         self.declaration().by_output
+    }
+
+    /// True if the gradients over calibration batches multiply the scores.
+    pub fn by_gradient(self) -> bool {
+        self.declaration().by_gradient
+    }
+
+    /// True if it needs calibration batches.
+    pub fn calibrates(self) -> bool {
+        self.by_output() || self.by_gradient()
+    }
+
+    /// True if it needs a network that computes, and not its weights and moments alone.
+    pub fn needs_network(self) -> bool {
+        self.calibrates() || self.plan() == MaskPlan::Replace
     }
 
     /// True if a score can be below that of a zero weight, so that a pruned weight could return.
@@ -327,6 +381,9 @@ impl Formula {
 }
 
 impl Prune {
+    /// The part of a layer's kept weights that RigL replaces at the beginning; it falls to 0 as half a cosine.
+    pub const REPLACED: f64 = 0.3;
+
     /// First and last iteration of the ramp in a training of `iters` iterations.
     pub fn ramp(&self, iters: usize) -> (usize, usize) {
         (self.prune_warmup.unwrap_or(iters / 10), self.prune_ramp_end.unwrap_or(iters * 3 / 5))
@@ -335,18 +392,26 @@ impl Prune {
     /// True if the mask is updated after the optimizer step of iteration `iter`, counted from 0.
     pub fn updates_at(&self, iter: usize, iters: usize) -> bool {
         let (warmup, _) = self.ramp(iters);
-        self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
+        self.prune.plan() == MaskPlan::Ramp && iter >= warmup && iter.is_multiple_of(self.prune_every)
     }
 
-    /// True if the gradients of pruned weights are masked in iteration `iter`, counted from 0.
-    pub fn masks_gradients_at(&self, iter: usize) -> bool {
-        self.prune.masks_state() && iter.is_multiple_of(self.mask_every)
-    }
-
-    /// The first iteration, counted from 0, after whose optimizer step the mask is updated; `None` without pruning.
+    /// The first iteration, counted from 0, that a mask can change; `None` without pruning.
     pub fn first_update(&self, iters: usize) -> Option<usize> {
         let (warmup, _) = self.ramp(iters);
-        (self.prune != PruneMethod::None).then(|| warmup.next_multiple_of(self.prune_every))
+        match self.prune.plan() {
+            MaskPlan::Never => None,
+            MaskPlan::Ramp => Some(warmup.next_multiple_of(self.prune_every)),
+            MaskPlan::Start | MaskPlan::Replace => Some(0),
+        }
+    }
+
+    /// The part of a layer's kept weights that iteration `iter`, counted from 0, replaces instead of an optimizer step, if it
+    /// does (Evci et al. 2020, algorithm 1).
+    pub fn replaces_at(&self, iter: usize, iters: usize) -> Option<f64> {
+        let (_, end) = self.ramp(iters);
+        let is_due =
+            self.prune.plan() == MaskPlan::Replace && (1..end).contains(&iter) && iter.is_multiple_of(self.prune_every);
+        is_due.then(|| Self::REPLACED / 2.0 * (1.0 + (std::f64::consts::PI * iter as f64 / end as f64).cos()))
     }
 
     /// The sparsity at the end of the ramp: that of the pattern, or `sparsity`.
@@ -371,115 +436,6 @@ impl Prune {
         let (warmup, end) = self.ramp(iters);
         let last = (iters - 1) / self.prune_every * self.prune_every;
         (last >= end && last >= warmup && end >= warmup).then_some(last)
-    }
-
-    /// Conflicts between the parameters in a training of `iters` iterations.
-    pub(super) fn conflicts(&self, iters: usize) -> Vec<Conflict> {
-        let mut conflicts = self.score_conflicts();
-        if self.prune != PruneMethod::None && self.last_update(iters).is_none() {
-            let (warmup, end) = self.ramp(iters);
-            conflicts.push(Conflict {
-                params: vec!["prune_ramp_end", "prune_every", "prune_warmup", "iters"],
-                message: format!(
-                    "the target sparsity is never reached: the ramp extends from iteration {warmup} to {end}, and no mask \
-                     update lies between its end and iteration {iters}"
-                ),
-                advice: "reduce `prune_ramp_end` or `prune_every`, or increase `iters`".into(),
-            });
-        }
-        conflicts
-    }
-
-    /// Conflicts of one computation of masks, whatever the schedule.
-    pub(super) fn score_conflicts(&self) -> Vec<Conflict> {
-        /// Half of the smallest positive f16; smaller values become 0.
-        const LEAST_F16: f64 = 1.0 / 33_554_432.0;
-
-        let mut conflicts = Vec::new();
-        if self.score_precision == ScorePrecision::F16
-            && self.prune.score().has_epsilon()
-            && self.score_epsilon <= LEAST_F16
-        {
-            conflicts.push(Conflict {
-                params: vec!["score_precision", "score_epsilon", "prune"],
-                message: format!(
-                    "`score_epsilon: {:e}` is 0 in half precision, so scores of `prune: {}` could be 0, infinite or NaN",
-                    self.score_epsilon, self.prune
-                ),
-                advice: "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`".into(),
-            });
-        }
-        conflicts.extend(self.pattern_conflicts());
-        conflicts.extend(self.output_conflicts());
-        conflicts
-    }
-
-    /// Settings that thresholds by output cannot have, and those that need them.
-    fn output_conflicts(&self) -> Vec<Conflict> {
-        let default = Self::default();
-        if !self.prune.by_output() {
-            let is_given = self.calibration_batches != default.calibration_batches;
-            let conflict = || Conflict {
-                params: vec!["calibration_batches", "prune"],
-                message: format!("`calibration_batches` has no effect with `prune: {}`", self.prune),
-                advice: "write `prune: wanda`, or remove `calibration_batches`".into(),
-            };
-            return is_given.then(conflict).into_iter().collect();
-        }
-        let given = [
-            ("threshold", self.threshold != default.threshold),
-            ("sample_fraction", self.sample_fraction != default.sample_fraction),
-            ("prune_update", self.prune_update != default.prune_update),
-            ("score_precision", self.score_precision != default.score_precision),
-            ("prune_tied_head", self.prune_tied_head),
-        ];
-        // A pattern reports all but the precision by itself.
-        let is_reported = |name: &str| self.prune_pattern != PrunePattern::None && name != "score_precision";
-        let idle = given.into_iter().filter(|(name, is_given)| *is_given && !is_reported(name));
-        let conflict = |(name, _): (&'static str, bool)| Conflict {
-            params: vec![name, "prune"],
-            message: format!(
-                "`{name}` conflicts with `prune: {}`, which prunes the linear layers output by output",
-                self.prune
-            ),
-            advice: format!("remove `{name}`, or write `prune: magnitude`"),
-        };
-        idle.map(conflict).collect()
-    }
-
-    /// Settings that a pattern determines, or that it cannot have.
-    fn pattern_conflicts(&self) -> Vec<Conflict> {
-        let default = Self::default();
-        let pattern = self.prune_pattern;
-        if pattern == PrunePattern::None {
-            return Vec::new();
-        }
-        let given = [
-            ("sparsity", self.sparsity != default.sparsity && self.sparsity != self.target()),
-            ("threshold", self.threshold != default.threshold),
-            ("sample_fraction", self.sample_fraction != default.sample_fraction),
-            ("prune_update", self.prune_update != default.prune_update),
-            ("prune_tied_head", self.prune_tied_head),
-        ];
-        let mut conflicts: Vec<Conflict> = given
-            .into_iter()
-            .filter(|(_, is_given)| *is_given)
-            .map(|(name, _)| Conflict {
-                params: vec![name, "prune_pattern"],
-                message: format!(
-                    "`{name}` conflicts with `prune_pattern: {pattern}`, which chooses weights group by group"
-                ),
-                advice: format!("remove `{name}`, or write `prune_pattern: none`"),
-            })
-            .collect();
-        if self.prune == PruneMethod::None || self.prune.by_layer() {
-            conflicts.push(Conflict {
-                params: vec!["prune_pattern", "prune"],
-                message: format!("`prune_pattern: {pattern}` has no meaning with `prune: {}`", self.prune),
-                advice: "write `prune: magnitude`, or another score that compares all layers".into(),
-            });
-        }
-        conflicts
     }
 }
 

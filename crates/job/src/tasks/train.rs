@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Architecture, ComputeMetrics, Computing, Coupling, Data, FusionMetrics, GatePool, LoopMetrics, LossMetrics, Model,
-    NetworkMetrics, Optimizer, OptimizerKind, PeakMetrics, Prune, SampledMetrics, ScoreInput, data::held_out_conflict,
+    NetworkMetrics, Optimizer, OptimizerKind, PeakMetrics, Prune, SampledMetrics, ScoreInput, Ticket,
+    data::held_out_conflict,
 };
 use crate::{
     Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params, task::Reach,
@@ -90,6 +91,8 @@ pub struct Train {
     pub optimizer: Optimizer,
     /// The pruning.
     pub prune: Prune,
+    /// The mask of another network.
+    pub ticket: Ticket,
 }
 
 metrics! {
@@ -165,6 +168,7 @@ impl TaskSpec for Train {
         Computing::PARAMS,
         Optimizer::PARAMS,
         Prune::PARAMS,
+        Ticket::PARAMS,
     ];
 
     const METRICS: &'static [&'static [MetricInfo]] = &[
@@ -188,6 +192,7 @@ impl TaskSpec for Train {
             computing: Computing::from_values(values)?,
             optimizer: Optimizer::from_values(values)?,
             prune: Prune::from_values(values)?,
+            ticket: Ticket::from_values(values)?,
         })
     }
 
@@ -239,6 +244,7 @@ impl TaskSpec for Train {
         }
         conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
         conflicts.extend(train.prune.conflicts(iters));
+        conflicts.extend(train.ticket.conflicts(&train.prune, &train.model));
         conflicts.extend(train.optimizer.conflicts());
         conflicts.extend(moments_conflict(&train));
         let dims = train.model.dims();
@@ -268,6 +274,11 @@ impl Train {
 
     /// The name of the artifact that `trace` keeps.
     pub const TRACE: &'static str = "trace";
+
+    /// True if the gradients of pruned weights are masked in iteration `iter`, counted from 0.
+    pub fn masks_gradients_at(&self, iter: usize) -> bool {
+        (self.prune.prune.masks_state() || self.ticket.mask.is_some()) && iter.is_multiple_of(self.prune.mask_every)
+    }
 
     /// The names of its metrics.
     pub fn metric_names() -> impl Iterator<Item = &'static str> {

@@ -199,6 +199,21 @@ impl<B: Ops> Forward<B> {
     }
 }
 
+/// The mean gradients of `network` on `batches` of tokens and targets, in single precision and without dropout.
+pub fn mean<B: Ops>(
+    network: &Gpt<Autodiff<B>>,
+    batches: impl ExactSizeIterator<Item = (Tensor<B, 2, Int>, Tensor<B, 2, Int>)>,
+    computing: &Computing,
+) -> Gradients<B> {
+    let computing = Computing { precision: Precision::F32, ..computing.clone() };
+    let part = 1.0 / batches.len().max(1) as f64;
+    let gradients = batches.map(|(tokens, targets)| {
+        let dropout = Dropout { p: 0.0, seed: 0, at: [0, 0] };
+        Forward::new(network, tokens, targets, &computing, dropout).backward(part)
+    });
+    gradients.reduce(add_gradients).unwrap_or_default()
+}
+
 impl<B: Ops> Segments<B> {
     fn new(
         network: Gpt<Autodiff<B>>,

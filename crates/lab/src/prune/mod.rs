@@ -5,8 +5,11 @@
 //! updates the mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that use Adam's
 //! moments mask the gradients and the moments too, including AMSGrad's maximum, which the reference does not mask.
 //!
-//! A pruned weight stays pruned. If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
+//! A pruned weight stays pruned, but with RigL (`regrow.rs`). If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
 //! can be negative, pruned weights are ranked below all others. In the reference they come back.
+//!
+//! Other masks are made before the first iteration: those of SNIP by gradients, those of RigL at random, and those of a lottery
+//! ticket from the weights of another network.
 //!
 //! A [`Select`] computes thresholds and masks: `host.rs` on any backend from the scores of `score.rs`,
 //! `cpu.rs` and `gpu.rs` exactly and without stored scores. `docs/selection.md` has the algorithms.
@@ -18,6 +21,7 @@ mod host;
 mod masks;
 mod outputs;
 mod pattern;
+mod regrow;
 mod score;
 mod select;
 mod selects;
@@ -74,8 +78,14 @@ pub struct Pruner<B: Backend> {
     origins: Vec<Option<Tensor<B, 1>>>,
     /// By parameter: the norms of its inputs, where scores need them.
     norms: Vec<Option<Vec<f32>>>,
+    /// By parameter: the gradients that multiply the scores of the next choice; empty if none do.
+    sensed: Gradients<B>,
     selector: Box<dyn Select<B>>,
     scorer: Scorer<B>,
+    /// Gradients and moments are masked like the weights.
+    masks_state: bool,
+    /// Masks of another network are the least that is pruned.
+    is_given: bool,
     seed: u64,
     /// Masks chosen so far.
     choices: u64,
@@ -103,8 +113,11 @@ impl<B: Selects> Pruner<B> {
             masks: parameters.iter().map(|_| None).collect(),
             origins: parameters.iter().map(|_| None).collect(),
             norms: parameters.iter().map(|_| None).collect(),
+            sensed: Vec::new(),
             selector: B::selector(settings),
             scorer: scores,
+            masks_state: settings.prune.masks_state(),
+            is_given: false,
             seed: 0,
             choices: 0,
             spent: None,
@@ -114,6 +127,12 @@ impl<B: Selects> Pruner<B> {
     /// Returns this pruner with `seed` for its random numbers.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Returns this pruner with masks of another network ([`take_masks`](Self::take_masks)) as the least that is pruned, if
+    /// there `are` such masks.
+    pub fn with_given_masks(self, are: bool) -> Self {
+        Self { is_given: are, masks_state: self.masks_state || are, ..self }
     }
 
     /// Returns this pruner with scores that are fused according to `fusing`, on backends that can fuse them.
@@ -153,7 +172,7 @@ impl<B: Selects> Pruner<B> {
 
     /// The gradients, without those of pruned weights where the method asks for it.
     pub fn mask_gradients(&self, gradients: Gradients<B>) -> Gradients<B> {
-        if !self.settings.prune.masks_state() {
+        if !self.masks_state {
             return gradients;
         }
         let mask_gradient = |(gradient, mask): (Option<Tensor<B, 1>>, &Option<Tensor<B, 1>>)| match (gradient, mask) {
@@ -178,8 +197,7 @@ impl<B: Selects> Pruner<B> {
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
     {
-        let mask_moments = self.settings.prune.masks_state();
-        let context = StepContext { gradient_factor, masks: &self.masks, mask_moments };
+        let context = StepContext { gradient_factor, masks: &self.masks, mask_moments: self.masks_state };
         optimizer.step_with::<AB, M>(network, gradients, lr, context)
     }
 
@@ -192,7 +210,7 @@ impl<B: Selects> Pruner<B> {
         if self.masks.iter().all(Option::is_none) {
             return network;
         }
-        optimizer.mask(&self.masks, self.settings.prune.masks_state());
+        optimizer.mask(&self.masks, self.masks_state);
         model::map_values::<AB, M>(network, &mut |index, weight| match &self.masks[index] {
             Some(mask) => B::masked(weight, mask),
             None => weight,
@@ -214,6 +232,33 @@ impl<B: Selects> Pruner<B> {
         })?;
         self.norms = model::ids(network).iter().map(|id| norms.get(id).cloned()).collect();
         Ok(())
+    }
+
+    /// Takes the masks of another network, whose `weights` stand in the order of this one's: of the prunable weights those that
+    /// are 0, and the part `sparsity` with the smallest magnitudes. Returns the part that is pruned. Waits for the device.
+    pub fn take_masks(&mut self, weights: &[Tensor<B, 1>], sparsity: f64) -> Result<f64, LabError> {
+        let settings = Prune { prune: PruneMethod::Magnitude, ..Prune::default() };
+        let inputs = self.layers.iter().zip(&self.names).map(|(&index, (name, _))| Inputs {
+            name: name.clone(),
+            weights: weights[index].clone(),
+            moments: None,
+            origin: None,
+            mask: None,
+        });
+        let mut layers = Layers::new(&settings, inputs.collect());
+        let groups = [Group { layers: 0..self.layers.len(), sparsity }];
+        let choices = B::selector(&settings).select(&mut layers, &Goal { groups: &groups, seed: self.seed })?;
+        let zeros = |index: &usize| weights[*index].clone().not_equal_elem(0.0).float();
+        let choices = self.layers.iter().zip(choices).map(|(index, choice)| {
+            // Nothing more than the zeros is asked for.
+            Some(choice.unwrap_or_else(|| Choice { threshold: 0.0, mask: zeros(index), pruned: None }))
+        });
+        self.keep(choices.collect())
+    }
+
+    /// Takes the `gradients` that multiply the scores of the next choice.
+    pub fn sense(&mut self, gradients: Gradients<B>) {
+        self.sensed = gradients;
     }
 
     /// Chooses new masks for `sparsity`; [`apply`](Self::apply) applies them.
@@ -245,6 +290,7 @@ impl<B: Selects> Pruner<B> {
         let scoring = layers.scoring();
         drop(layers);
         self.choices += 1;
+        self.sensed.clear();
         let pruned_part = self.keep(choices)?;
         if let Some(times) = &mut self.spent {
             times.scores += scoring;
@@ -283,7 +329,25 @@ impl<B: Selects> Pruner<B> {
         let needs_mask = prune.has_negative_scores() || prune.by_output() || prune_pattern != PrunePattern::None;
         let mask = self.masks[index].clone().filter(|_| needs_mask);
         let weights = if prune.by_output() { self.scaled(name, index, weights)? } else { weights };
+        let weights = if prune.by_gradient() { self.sensitivities(name, index, weights)? } else { weights };
         Ok(Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask })
+    }
+
+    /// `weights` of parameter `index` times their gradients.
+    fn sensitivities(&self, name: &str, index: usize, weights: Tensor<B, 1>) -> Result<Tensor<B, 1>, LabError> {
+        match self.sensed.get(index) {
+            Some(Some(gradient)) => Ok(weights * gradient.clone()),
+            _ => Err(self.no_gradient(name)),
+        }
+    }
+
+    /// The error of a parameter without a gradient.
+    fn no_gradient(&self, name: &str) -> LabError {
+        LabError::Unsupported(format!(
+            "`prune: {}` needs the gradient of `{name}`, on which no loss depends: choose another `prune`, or another \
+             architecture",
+            self.settings.prune
+        ))
     }
 
     /// `weights` of parameter `index` times the norms of their inputs.
@@ -305,6 +369,13 @@ impl<B: Selects> Pruner<B> {
     fn keep(&mut self, choices: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
         let (mut pruned_count, mut mask_sums) = (0, Vec::new());
         for ((&index, choice), (_, size)) in self.layers.iter().zip(choices).zip(&self.names) {
+            // What another network has pruned stays so, also where less is asked for.
+            let given = self.masks[index].take().filter(|_| self.is_given);
+            let choice = match (choice, given) {
+                (Some(choice), Some(given)) => Some(Choice { mask: choice.mask * given, pruned: None, ..choice }),
+                (None, Some(mask)) => Some(Choice { threshold: f32::NAN, mask, pruned: None }),
+                (choice, None) => choice,
+            };
             match &choice {
                 Some(Choice { pruned: Some(count), .. }) => pruned_count += count,
                 Some(Choice { mask, .. }) => {

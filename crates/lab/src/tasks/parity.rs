@@ -6,7 +6,7 @@
 use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::{
     Backend, Outcome, Progress,
-    tasks::{Computing, NetworkMetrics, Parity, Precision, PruneMethod},
+    tasks::{Computing, MaskPlan, NetworkMetrics, Parity, Precision, Prune, PruneMethod},
 };
 
 use super::{Context, Run, network};
@@ -19,7 +19,7 @@ use crate::{
     ops,
     optim::{
         self, AdamW, Gradients,
-        gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+        gradient::{self, Dropout, Forward, LossScale, check_precision, in_precision, with_products},
     },
     prune::Pruner,
 };
@@ -170,13 +170,25 @@ impl BackendTask for Observe<'_> {
         }
         let mut pruned = Vec::new();
         if prune.prune != PruneMethod::None {
-            if prune.prune.by_output() {
+            if prune.prune.calibrates() {
                 let batches: Vec<Batch> = (0..prune.calibration_batches).map(batch).collect::<Result<_, _>>()?;
-                let batches = batches.iter().map(|batch| batch.to_tensors::<B>(device).0);
-                pruner.calibrate(&network.valid(), batches)?;
+                let batches = batches.iter().map(|batch| batch.to_tensors::<B>(device));
+                if prune.prune.by_gradient() {
+                    pruner.sense(gradient::mean(&network, batches, computing));
+                } else {
+                    pruner.calibrate(&network.valid(), batches.map(|(tokens, _)| tokens))?;
+                }
             }
-            pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.target())?;
-            network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);
+            if prune.prune.plan() == MaskPlan::Replace {
+                pruner.draw(prune.target(), device);
+                network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);
+                let first = [first_batch.to_tensors::<B>(device)].into_iter();
+                let gradients = gradient::mean(&network, first, computing);
+                network = pruner.replace::<Autodiff<B>, _>(network, &mut adam, &gradients, Prune::REPLACED)?;
+            } else {
+                pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.target())?;
+                network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);
+            }
             let values = infos.iter().zip(model::values(&network));
             for (_, values) in values.filter(|(info, _)| info.prunable(prune.prune_tied_head)) {
                 pruned.push(host(values)?.into_iter().map(|weight| weight == 0.0).collect());

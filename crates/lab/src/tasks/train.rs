@@ -26,7 +26,7 @@ use std::{
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Unit,
-    tasks::{LoopMetrics, LossMetrics, PruneMethod, Train},
+    tasks::{LoopMetrics, LossMetrics, Train},
 };
 
 use self::{
@@ -80,14 +80,15 @@ impl BackendTask for Job<'_> {
         let Self { train, backend, folders, report } = self;
         let data = Dataset::open(&train.data)?;
         let seed = train.training.seed;
-        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
+        let first = pruning::seed_of_weights(train);
+        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, first, device)?;
         let dims = *network.dims();
         if dims.sees_future() {
             return Err(LabError::Dimensions(
                 "the network's head gate sees the tokens to predict, so it cannot be trained".into(),
             ));
         }
-        note_missing_pruning(train, report);
+        pruning::note_missing(train, report);
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
@@ -106,6 +107,7 @@ impl BackendTask for Job<'_> {
             pruner: Pruner::new(&train.prune, &parameters)
                 .with_seed(seed)
                 .with_fusing(train.computing.fusion)
+                .with_given_masks(train.ticket.mask.is_some())
                 .starting_from::<Autodiff<B>, _>(random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
@@ -168,16 +170,6 @@ fn keep_trace(trace: &Trace, folders: &Folders, outcome: &mut Outcome) -> Result
     trace.write(&path).map_err(|source| LabError::Write { path, source })?;
     outcome.artifacts.insert(Train::TRACE.into(), TRACE.into());
     Ok(())
-}
-
-/// Adds a note if the step of the ablation prunes and the training does not.
-fn note_missing_pruning(train: &Train, report: &mut dyn Report) {
-    if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
-        report.note(
-            "`ablation: 1` selects the network of step 0 and does not prune: declare the pruning of step 1 by \
-             `prune: bitter0` and `optimizer: adamwspam`",
-        );
-    }
 }
 
 /// Peak rates of the device, if requested. The rates are measured last, because the measurement takes additional memory; and
@@ -262,6 +254,9 @@ impl<B: Compute> Trainer<'_, B> {
         report.progress(Progress { done, total, ..Progress::default() });
         let start = Instant::now();
         let mut held_out_loss = None;
+        if earlier_work.iters == 0 {
+            network = self.begin_pruning(network, parameters)?;
+        }
         for iter in earlier_work.iters..end {
             let index = iter - earlier_work.iters;
             let watch = (index == 0).then(|| fusion::Watch::start(self.backend)).flatten();
@@ -397,7 +392,10 @@ impl<B: Compute> Trainer<'_, B> {
         };
         let rate = optim::learning_rate(optimizer, iter, training.iters);
         let network = match gradients {
-            Some(gradients) => self.update(network, gradients, iter, rate)?,
+            Some(gradients) => match prune.replaces_at(iter, training.iters) {
+                Some(share) => self.replace(network, &gradients, share)?,
+                None => self.update(network, gradients, iter, rate)?,
+            },
             None => network,
         };
 
@@ -414,7 +412,7 @@ impl<B: Compute> Trainer<'_, B> {
     ) -> Result<Gpt<Autodiff<B>>, LabError> {
         let grad_clip = self.train.optimizer.grad_clip;
         let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
-        if self.train.prune.masks_gradients_at(iter) {
+        if self.train.masks_gradients_at(iter) {
             gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
         }
         let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;

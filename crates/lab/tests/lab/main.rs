@@ -21,6 +21,7 @@ mod parity;
 mod parts;
 mod pins;
 mod prune;
+mod prune_vectors;
 mod reads;
 mod resume;
 mod state;

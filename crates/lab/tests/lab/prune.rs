@@ -110,7 +110,7 @@ fn movement_prunes_what_a_hand_loop_prunes_and_nothing_comes_back() {
 
 #[test]
 fn pruned_weights_and_their_states_are_zero() {
-    let bitter = PruneMethod::ALL.iter().copied().filter(|method| method.masks_state());
+    let bitter = PruneMethod::ALL.iter().copied().filter(|method| method.masks_state() && !method.needs_network());
     for method in bitter {
         let prune = Prune { prune: method, ..Prune::default() };
         let optimizer = Optimizer { optimizer: OptimizerKind::AdamWSpam, spam_interval: 7, ..Optimizer::default() };
@@ -344,7 +344,7 @@ fn without_moments_the_size_counts() {
 #[test]
 fn fused_masks_are_those_of_stored_scores() {
     let methods = PruneMethod::ALL.iter().copied();
-    for method in methods.filter(|method| *method != PruneMethod::None && !method.by_output()) {
+    for method in methods.filter(|method| *method != PruneMethod::None && !method.needs_network()) {
         let weights = |prune_update| {
             let mut run =
                 Pruned::new(&Prune { prune: method, prune_update, ..Prune::default() }, &Optimizer::default());

@@ -71,24 +71,41 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "bitter2", "grad_accumulation": 2}),
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
+        json!({"prune": "snip", "prune_every": 10, "sparsity": 0.8, "optimizer": "adamwspam"}),
+        json!({"prune": "rigl", "sparsity": 0.8, "prune_ramp_end": 30}),
+        json!({"prune": "rigl", "optimizer": "schedulefree", "lr_schedule": "constant", "prune_tied_head": true}),
         json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
     ] {
-        let whole = tempfile::tempdir().unwrap();
-        let expected = train(&more, whole.path(), &mut Interrupting::default());
-
-        let folder = tempfile::tempdir().unwrap();
-        // Twice, once between two readings of the loss.
-        for at in [15, 24] {
-            let mut report = Interrupting { at: Some(at), ..Interrupting::default() };
-            let ended = catch_unwind(AssertUnwindSafe(|| train(&more, folder.path(), &mut report)));
-            assert!(ended.is_err(), "it was to be interrupted");
-        }
-        let mut report = Interrupting::default();
-        let resumed = train(&more, folder.path(), &mut report);
-        assert_eq!(report.notes, ["resuming after iteration 20"], "{more}");
-        assert_eq!(report.first, Some(21), "nothing was computed twice");
-        assert_eq!(result(&resumed), result(&expected), "{more}");
+        goes_on(&more);
     }
+}
+
+/// A training of these settings is interrupted twice and has the same results.
+fn goes_on(more: &Value) {
+    let whole = tempfile::tempdir().unwrap();
+    let expected = train(more, whole.path(), &mut Interrupting::default());
+
+    let folder = tempfile::tempdir().unwrap();
+    // Twice, once between two readings of the loss.
+    for at in [15, 24] {
+        let mut report = Interrupting { at: Some(at), ..Interrupting::default() };
+        let ended = catch_unwind(AssertUnwindSafe(|| train(more, folder.path(), &mut report)));
+        assert!(ended.is_err(), "it was to be interrupted");
+    }
+    let mut report = Interrupting::default();
+    let resumed = train(more, folder.path(), &mut report);
+    assert_eq!(report.notes, ["resuming after iteration 20"], "{more}");
+    assert_eq!(report.first, Some(21), "nothing was computed twice");
+    assert_eq!(result(&resumed), result(&expected), "{more}");
+}
+
+#[test]
+fn a_training_with_the_mask_of_another_network_goes_on_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    train(&json!({"save": true}), folder.path(), &mut Interrupting::default());
+    let given = json!({"mask": folder.path().join("checkpoint"), "mask_sparsity": 0.4});
+    goes_on(&merged(given.clone(), &json!({"fresh_weights": true, "optimizer": "adamwspam"})));
+    goes_on(&merged(given, &json!({"prune": "bitter5", "sparsity": 0.6, "prune_every": 7})));
 }
 
 /// A training of 33 iterations, in a folder of its own, that was interrupted after the checkpoints after 10 and 20.

@@ -1,7 +1,7 @@
 //! Schedules, and settings that contradict each other.
 
 use super::*;
-use crate::{Task, Value, Values};
+use crate::{Conflict, Task, Value, Values};
 
 fn conflicts(given: &[(&str, Value)]) -> Vec<Conflict> {
     let info = Task::info("train").unwrap();
@@ -74,6 +74,65 @@ fn wanda_chooses_output_by_output_and_needs_no_threshold() {
     assert_eq!(wanda(&[("prune_tied_head", Value::Bool(true)), ("prune_pattern", text("2:4"))]), ["prune_tied_head"]);
     let found = conflicts(&[("prune", text("magnitude")), ("calibration_batches", Value::Int(8))]);
     assert_eq!(found[0].message, "`calibration_batches` has no effect with `prune: magnitude`");
+}
+
+#[test]
+fn snip_prunes_once_and_has_no_ramp() {
+    let snip = |more: &[(&str, Value)]| {
+        let found = conflicts(&[&[("prune", text("snip"))], more].concat());
+        found.into_iter().map(|conflict| conflict.params[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(snip(&[("calibration_batches", Value::Int(8)), ("prune_pattern", text("2:4"))]), [""; 0]);
+    assert_eq!(snip(&[("prune_tied_head", Value::Bool(true)), ("threshold", text("sample"))]), [""; 0]);
+    assert_eq!(
+        snip(&[("prune_warmup", Value::Int(0)), ("prune_ramp_end", Value::Int(9))]),
+        ["prune_warmup", "prune_ramp_end"]
+    );
+    assert_eq!(
+        snip(&[("prune_every", Value::Int(5)), ("prune_schedule", text("linear"))]),
+        ["prune_schedule", "prune_every"]
+    );
+    assert_eq!(snip(&[("score_precision", text("f16"))]), ["score_precision"]);
+    let found = conflicts(&[("prune", text("snip")), ("prune_every", Value::Int(5))]);
+    assert_eq!(
+        found[0].message,
+        "`prune_every` has no effect with `prune: snip`, which chooses the mask once, before the first iteration, in \
+         single precision"
+    );
+    let prune = Prune { prune: PruneMethod::Snip, ..Prune::default() };
+    assert!((0..100).all(|iter| !prune.updates_at(iter, 100)));
+    assert_eq!(prune.first_update(100), Some(0));
+}
+
+#[test]
+fn rigl_replaces_a_share_that_falls_as_half_a_cosine() {
+    let rigl = |more: &[(&str, Value)]| {
+        let found = conflicts(&[&[("prune", text("rigl"))], more].concat());
+        found.into_iter().map(|conflict| conflict.params[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(rigl(&[("prune_every", Value::Int(5)), ("prune_ramp_end", Value::Int(150))]), [""; 0]);
+    assert_eq!(
+        rigl(&[("prune_warmup", Value::Int(0)), ("prune_schedule", text("linear"))]),
+        ["prune_warmup", "prune_schedule"]
+    );
+    assert_eq!(
+        rigl(&[("threshold", text("sample")), ("score_precision", text("f16"))]),
+        ["score_precision", "threshold"]
+    );
+    assert_eq!(rigl(&[("prune_pattern", text("2:4"))]), ["prune_pattern"]);
+    assert_eq!(rigl(&[("calibration_batches", Value::Int(8))]), ["calibration_batches"]);
+    assert_eq!(rigl(&[("iters", Value::Int(15))]), ["prune_every"], "only iteration 10, which is after 9");
+    assert_eq!(conflicts(&[("prune", text("rigl")), ("mask", text("network"))])[0].params, ["mask", "prune"]);
+    let prune = Prune { prune: PruneMethod::Rigl, prune_ramp_end: Some(60), ..Prune::default() };
+    let found: Vec<(usize, f64)> = (0..100).filter_map(|iter| Some((iter, prune.replaces_at(iter, 100)?))).collect();
+    assert_eq!(found.iter().map(|(iter, _)| *iter).collect::<Vec<_>>(), [10, 20, 30, 40, 50]);
+    for (found, expected) in
+        found.into_iter().zip([0.279_903_810_567_665_8, 0.225, 0.15, 0.075, 0.020_096_189_432_334_2])
+    {
+        assert!((found.1 - expected).abs() < 1e-12, "{found:?}");
+    }
+    assert!((0..100).all(|iter| !prune.updates_at(iter, 100)));
+    assert_eq!(prune.first_update(100), Some(0));
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::{
 
 /// Parameters that change neither weights nor curves.
 const OF_NO_STATE: [&str; 4] = ["save", "breakdown", "trace", "ceiling"];
+/// Parameters of pruning that act on a mask that another network gives, from the first iteration on.
+const OF_GIVEN_MASKS: [&str; 2] = ["prune_tied_head", "mask_every"];
 /// Parameters of SPAM that act from the first reset on.
 const OF_RESETS: [&str; 3] = ["spam_interval", "spam_warmup", "spam_reset_all"];
 /// Parameters of SPAM's clipping of elements.
@@ -26,7 +28,10 @@ pub(super) fn acts_from(train: &Train) -> BTreeMap<String, u64> {
     late(&["log_every"], log_every as u64 - 1);
     late(&["eval_every", "eval_batches"], (eval_every as u64).checked_sub(1).unwrap_or(NEVER));
     schedule(&train.optimizer, iters, &mut late);
-    let pruning: Vec<&str> = Prune::PARAMS.iter().map(|param| param.name).collect();
+    let mut pruning: Vec<&str> = Prune::PARAMS.iter().map(|param| param.name).collect();
+    if train.ticket.mask.is_some() {
+        pruning.retain(|name| !OF_GIVEN_MASKS.contains(name));
+    }
     late(&pruning, train.prune.first_update(iters).map_or(NEVER, |first| first as u64));
     spam(&train.optimizer, &mut late);
     found
@@ -104,6 +109,11 @@ mod tests {
         );
         assert_eq!(from(&[], "sparsity"), Some(NEVER), "nothing is pruned");
         assert_eq!((from(&[], "lr"), from(&[], "seed"), from(&[], "iters")), (None, None, None));
+        let masked = [("prune", text("bitter3")), ("mask", text("network")), ("iters", Value::Int(60))];
+        let found = ["mask", "mask_sparsity", "prune_tied_head", "sparsity"].map(|name| from(&masked, name));
+        assert_eq!(found, [None, None, None, Some(10)]);
+        assert_eq!(from(&pruned, "prune_tied_head"), Some(10));
+        assert_eq!(from(&[("prune", text("snip"))], "sparsity"), Some(0), "before the first step");
         assert_eq!(from(&[("eval_every", Value::Int(12))], "eval_batches"), Some(11));
         assert_eq!(from(&[], "eval_batches"), Some(NEVER), "only at the end");
         assert_eq!(from(&[], "spam_theta"), Some(NEVER));
