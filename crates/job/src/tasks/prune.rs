@@ -171,14 +171,24 @@ pub enum MaskPlan {
     Replace,
 }
 
+/// What multiplies the scores of weights, measured on calibration batches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Factor {
+    /// Nothing.
+    None,
+    /// The norms of their inputs. Every output has its own threshold.
+    Inputs,
+    /// Their gradients.
+    Gradients,
+}
+
 /// The properties of a pruning method.
 struct Method {
     score: ScoreKind,
+    factor: Factor,
     plan: MaskPlan,
     masks_state: bool,
     by_layer: bool,
-    by_output: bool,
-    by_gradient: bool,
 }
 
 impl PrunePattern {
@@ -197,25 +207,21 @@ impl PrunePattern {
 impl PruneMethod {
     /// The declaration of every method.
     fn declaration(self) -> Method {
-        let by_weights = |score| Method {
-            score,
-            plan: MaskPlan::Ramp,
-            masks_state: false,
-            by_layer: false,
-            by_output: false,
-            by_gradient: false,
-        };
+        let by_weights =
+            |score| Method { score, factor: Factor::None, plan: MaskPlan::Ramp, masks_state: false, by_layer: false };
         let by_moments = |score| Method { masks_state: true, ..by_weights(score) };
         match self {
             Self::None => Method { plan: MaskPlan::Never, ..by_weights(ScoreKind::Size) },
             Self::Magnitude => by_weights(ScoreKind::Size),
             Self::Movement => by_weights(ScoreKind::Movement),
-            // The norms of inputs multiply this score afterwards.
-            Self::Wanda => Method { by_output: true, ..by_weights(ScoreKind::Size) },
-            // The gradients multiply this score afterwards. A pruned connection has none, so it does not count in their norm.
-            Self::Snip => {
-                Method { plan: MaskPlan::Start, masks_state: true, by_gradient: true, ..by_weights(ScoreKind::Size) }
-            }
+            Self::Wanda => Method { factor: Factor::Inputs, ..by_weights(ScoreKind::Size) },
+            // A pruned connection has no gradient, so it does not count in the gradients' norm.
+            Self::Snip => Method {
+                plan: MaskPlan::Start,
+                masks_state: true,
+                factor: Factor::Gradients,
+                ..by_weights(ScoreKind::Size)
+            },
             Self::Rigl => Method { plan: MaskPlan::Replace, masks_state: true, ..by_weights(ScoreKind::Size) },
             Self::Bitter0 => by_moments(ScoreKind::Bitter0),
             Self::Bitter1 | Self::Bitter2 => by_moments(ScoreKind::Size),
@@ -251,17 +257,17 @@ impl PruneMethod {
 
     /// True if every output of a layer has its own threshold, and the norms of the inputs multiply the scores.
     pub fn by_output(self) -> bool {
-        self.declaration().by_output
+        self.declaration().factor == Factor::Inputs
     }
 
     /// True if the gradients over calibration batches multiply the scores.
     pub fn by_gradient(self) -> bool {
-        self.declaration().by_gradient
+        self.declaration().factor == Factor::Gradients
     }
 
     /// True if it needs calibration batches.
     pub fn calibrates(self) -> bool {
-        self.by_output() || self.by_gradient()
+        self.declaration().factor != Factor::None
     }
 
     /// True if it needs a network that computes, and not its weights and moments alone.

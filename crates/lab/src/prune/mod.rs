@@ -5,8 +5,8 @@
 //! updates the mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that use Adam's
 //! moments mask the gradients and the moments too, including AMSGrad's maximum, which the reference does not mask.
 //!
-//! A pruned weight stays pruned, but with RigL (`regrow.rs`). If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
-//! can be negative, pruned weights are ranked below all others. In the reference they come back.
+//! A pruned weight stays pruned, but with RigL (`regrow.rs`). If scores are magnitudes this follows from the score 0 of a
+//! pruned weight; if scores can be negative, pruned weights are ranked below all others. In the reference they come back.
 //!
 //! Other masks are made before the first iteration: those of SNIP by gradients, those of RigL at random, and those of a lottery
 //! ticket from the weights of another network.

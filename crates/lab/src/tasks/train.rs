@@ -79,9 +79,8 @@ impl BackendTask for Job<'_> {
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
         let Self { train, backend, folders, report } = self;
         let data = Dataset::open(&train.data)?;
-        let seed = train.training.seed;
-        let first = pruning::seed_of_weights(train);
-        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, first, device)?;
+        let seed = pruning::seed_of_weights(train);
+        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
         let dims = *network.dims();
         if dims.sees_future() {
             return Err(LabError::Dimensions(
@@ -104,11 +103,7 @@ impl BackendTask for Job<'_> {
             calibration: calibration.clone(),
             loss_scale: LossScale::new(train.computing.precision),
             optimizer: AdamW::new(&train.optimizer, &parameters).with_fusing(train.computing.fusion),
-            pruner: Pruner::new(&train.prune, &parameters)
-                .with_seed(seed)
-                .with_fusing(train.computing.fusion)
-                .with_given_masks(train.ticket.mask.is_some())
-                .starting_from::<Autodiff<B>, _>(random),
+            pruner: pruning::pruner(train, &parameters, random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),

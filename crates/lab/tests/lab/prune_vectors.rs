@@ -198,7 +198,9 @@ fn rigl_is_what_pytorch_computes() {
             let pruned =
                 order.iter().zip(1..).take_while(|(_, count)| f64::from(*count) <= SPARSITY * mask.len() as f64);
             let pruned: Vec<usize> = pruned.map(|(place, _): (&usize, i32)| *place).collect();
-            pruned.into_iter().for_each(|place| mask[place] = 0.0);
+            for place in pruned {
+                mask[place] = 0.0;
+            }
             Tensor::<Inner, 1>::from_floats(&mask[..], &FlexDevice)
         };
         let masks: Vec<Tensor<Inner, 1>> = training.infos.iter().map(numbers).collect();
@@ -332,7 +334,7 @@ fn stay(before: &[bool], after: &[bool]) -> bool {
 #[test]
 fn a_recipe_can_prune_rewind_and_train_again() {
     let folders: [tempfile::TempDir; 5] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
-    let [dense, early, first, second, ramp] = folders.each_ref().map(|folder| folder.path());
+    let [dense, early, first, second, ramp] = folders.each_ref().map(tempfile::TempDir::path);
     let network = |folder: &Path| json!(folder.join("checkpoint"));
     trained(&json!({"save": true}), dense);
     trained(&json!({"save": true, "until": 5}), early);

@@ -18,7 +18,7 @@ impl Prune {
                 advice: "reduce `prune_ramp_end` or `prune_every`, or increase `iters`".into(),
             });
         }
-        let (_, end) = self.ramp(iters);
+        let end = self.ramp(iters).1.min(iters);
         if self.prune.plan() == MaskPlan::Replace && self.prune_every >= end {
             conflicts.push(Conflict {
                 params: vec!["prune_every", "prune_ramp_end", "iters"],

@@ -121,6 +121,11 @@ fn rigl_replaces_a_share_that_falls_as_half_a_cosine() {
     );
     assert_eq!(rigl(&[("prune_pattern", text("2:4"))]), ["prune_pattern"]);
     assert_eq!(rigl(&[("calibration_batches", Value::Int(8))]), ["calibration_batches"]);
+    assert_eq!(
+        rigl(&[("iters", Value::Int(10)), ("prune_ramp_end", Value::Int(30))]),
+        ["prune_every"],
+        "the end is before"
+    );
     assert_eq!(rigl(&[("iters", Value::Int(15))]), ["prune_every"], "only iteration 10, which is after 9");
     assert_eq!(conflicts(&[("prune", text("rigl")), ("mask", text("network"))])[0].params, ["mask", "prune"]);
     let prune = Prune { prune: PruneMethod::Rigl, prune_ramp_end: Some(60), ..Prune::default() };

@@ -16,6 +16,7 @@ use crate::{
     measure::Part,
     model::{self, Gpt, ParamInfo, hub},
     optim::{Gradients, gradient},
+    prune::Pruner,
     rng,
 };
 
@@ -40,6 +41,15 @@ pub(super) fn calibration(
         return Ok(Vec::new());
     }
     tokens.spread_batches(train.prune.calibration_batches, shape, vocab_size)
+}
+
+/// The pruner of a training that begins with `network`.
+pub(super) fn pruner<B: Compute>(train: &Train, parameters: &[ParamInfo], network: &Gpt<Autodiff<B>>) -> Pruner<B> {
+    Pruner::new(&train.prune, parameters)
+        .with_seed(train.training.seed)
+        .with_fusing(train.computing.fusion)
+        .with_given_masks(train.ticket.mask.is_some())
+        .starting_from::<Autodiff<B>, _>(network)
 }
 
 /// The seed of random initial weights.
