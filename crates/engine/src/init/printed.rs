@@ -134,7 +134,10 @@ fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
     }
     let mut names = (0..words.len()).map(|first| joined(&words[first..]));
     let is_known = |name: &String| Better::of_name(name).is_some();
-    let subject = || SUBJECT.captures(line).map(|found| joined(&[&found["subject"]])).filter(is_known);
+    let has_separator = || line[number.name("words").map_or(0, |words| words.end())..].starts_with([':', '=']);
+    let subject = || {
+        SUBJECT.captures(line).filter(|_| has_separator()).map(|found| joined(&[&found["subject"]])).filter(is_known)
+    };
     let name = names.find(is_known).or_else(subject)?;
     Some((name, words))
 }
@@ -216,7 +219,7 @@ fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
         let word = &step["word"];
         format!(r"{word}\s*[:=#]?\s*{{{}}}", word.to_ascii_lowercase())
     });
-    let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])?\s*" };
+    let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])??\s*" };
     let tag = tag_of(line, number).map(|(tag, at)| (format!(r"(?:^|[^A-Za-z]){}[^A-Za-z]", regex::escape(tag)), at));
     match (tag, step) {
         (Some((tag, at)), Some(step)) if at < step_start => format!("{tag}.*?{step}{gap}{reading}"),
