@@ -64,7 +64,6 @@ impl Ticket {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Task, Value, Values};
 
     fn conflicts(given: &[(&str, Value)]) -> Vec<&'static str> {
