@@ -101,12 +101,10 @@ fn a_run_is_extended_and_its_jobs_get_tags_and_notes() {
     browser.click("#jobs-body tr:first-child th button");
     browser.until("document.querySelectorAll('.detail .command button').length >= 3");
     for label in [format!("Remove #{HOSTILE}"), "Remove note 1".to_owned()] {
+        // The page may draw the job again at any time, with other buttons.
         browser.until(&format!(
-            "[...document.querySelectorAll('.detail button')].some((button) => button.textContent === {})",
-            json!(label)
-        ));
-        browser.eval(&format!(
-            "[...document.querySelectorAll('.detail button')].find((button) => button.textContent === {}).click()",
+            "(() => {{ const button = [...document.querySelectorAll('.detail button')].find((button) => button.textContent === {}); \
+             button?.click(); return button !== undefined; }})()",
             json!(label)
         ));
         browser.until("document.getElementById('acted').textContent.startsWith('Carried out: sweep note ')");

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use signal_hook::consts::{SIGKILL, SIGTERM};
 use sweep_job::{
     Failure, FailureKind, Job,
     tasks::{Command, Launch},
@@ -77,6 +78,15 @@ pub(super) struct Failed {
     pub(super) rank: usize,
     /// Its end, if it is known.
     pub(super) status: Option<ExitStatus>,
+}
+
+impl Failed {
+    /// True if a signal ended the process, as launchers end the others once one has failed.
+    pub(super) fn was_ended(self) -> bool {
+        self.status.is_some_and(|status| {
+            matches!(status.signal(), Some(SIGKILL | SIGTERM)) || matches!(status.code(), Some(137 | 143))
+        })
+    }
 }
 
 impl Launcher {
@@ -292,6 +302,14 @@ mod tests {
     fn launcher(with: With) -> Launcher {
         let launch = Launch::Torchrun;
         Launcher { with, launch, nodes: 2, ranks: 12, threads: 1, port: 1, name: "sweep-x".into() }
+    }
+
+    #[test]
+    fn processes_that_a_signal_ends_are_told_from_those_that_fail() {
+        let was_ended = |line: &str| launcher(With::Srun).failed(line).map(Failed::was_ended);
+        assert_eq!(was_ended("srun: error: n1: tasks 0-1: Killed"), Some(true));
+        assert_eq!(was_ended("srun: error: n1: task 0: Exited with exit code 143"), Some(true));
+        assert_eq!(was_ended("srun: error: n2: task 3: Exited with exit code 4"), Some(false));
     }
 
     #[test]

@@ -283,7 +283,10 @@ fn follow_outputs(
             if let Some(failed) =
                 launcher.as_ref().filter(|_| rank.is_none()).and_then(|launcher| launcher.failed(&text))
             {
-                guard.failed.get_or_insert(failed);
+                // The launcher kills the other processes when one has failed, and may report them first.
+                if guard.failed.is_none_or(|known| known.was_ended() && !failed.was_ended()) {
+                    guard.failed = Some(failed);
+                }
             }
             guard.latest = rank.or(guard.latest);
             guard.causes.entry(rank).or_default().hear(&text);
