@@ -10,7 +10,7 @@ use std::{
 
 use super::seen::PASSED_OVER;
 
-/// Folders with data in those of the system: disks that a desktop mounts, and the inputs of a training in Amazon SageMaker.
+/// Folders with data in those of the system: disks that a desktop mounts, and the inputs of a training on Amazon's platform.
 const OPEN: [&str; 2] = ["/run/media", "/opt/ml"];
 /// Folders of the system and of installed software.
 const SYSTEM: [&str; 22] = [

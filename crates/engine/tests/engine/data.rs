@@ -58,9 +58,12 @@ fn install(at: &Sandbox, folder: &str) {
     at.write("site-packages/__editable__.mine-1.0.pth", &format!("{}\n", at.path(folder).display()));
 }
 
+/// A name, the body of a script, and a change of the data that it reads.
+type Case<'a> = (&'a str, &'a str, fn(&Sandbox));
+
 #[test]
 fn changed_data_run_the_programs_again() {
-    let cases: [(&str, &str, fn(&Sandbox)); 9] = [
+    let cases: [Case<'_>; 9] = [
         ("a file", "print('loss=' + open(data + '/x.txt').read())", |at| at.write("data/x.txt", "2")),
         ("a new file", "print('loss=%d' % len(glob.glob(data + '/*')))", |at| at.write("data/y.txt", "2")),
         ("a missing file", "print('loss=%d' % os.path.exists(data + '/extra'))", |at| at.write("data/extra", "2")),
@@ -76,7 +79,7 @@ fn changed_data_run_the_programs_again() {
         ),
         ("a program", "os.system('../tool')", |at| at.write("tool", "#!/bin/sh\necho loss=2\n")),
         ("a missing name beside the project", "print('loss=%d' % os.path.exists('../extra'))", |at| {
-            at.write("extra", "")
+            at.write("extra", "");
         }),
     ];
     for (case, body, change) in cases {

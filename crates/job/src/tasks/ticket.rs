@@ -83,11 +83,11 @@ mod tests {
         let sparsity = |value| ("mask_sparsity", Value::Float(value));
         let fresh = ("fresh_weights", Value::Bool(true));
         let none: [&str; 0] = [];
-        assert_eq!(conflicts(&[mask.clone()]), none);
+        assert_eq!(conflicts(std::slice::from_ref(&mask)), none);
         assert_eq!(conflicts(&[mask.clone(), sparsity(0.8), fresh.clone()]), none);
         assert_eq!(conflicts(&[mask.clone(), ("init", text("early"))]), none);
         assert_eq!(conflicts(&[sparsity(0.8)]), ["mask_sparsity"]);
-        assert_eq!(conflicts(&[fresh.clone()]), none, "a training with other weights needs no mask");
+        assert_eq!(conflicts(std::slice::from_ref(&fresh)), none, "a training with other weights needs no mask");
         assert_eq!(conflicts(&[fresh, ("init", text("early"))]), ["fresh_weights"]);
         assert_eq!(conflicts(&[mask.clone(), ("prune", text("magnitude")), sparsity(0.4)]), none);
         assert_eq!(conflicts(&[mask.clone(), ("prune", text("magnitude")), sparsity(0.6)]), ["mask_sparsity"]);
