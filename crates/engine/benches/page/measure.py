@@ -127,7 +127,7 @@ def again(browser: Browser, url: str, expression: str) -> None:
     browser.open(url)
 
 
-def pages_of_sweep(browser: Browser, row: Row, address: str, run: str, live: bool = False) -> None:
+def pages_of_sweep(browser: Browser, row: Row, address: str, run: str, live: bool, has_curves: bool) -> None:
     """Measures the page of a run."""
     line = "document.querySelector('#jobs-body tr')"
     again(browser, f"{address}/runs/{run}", line)
@@ -136,7 +136,6 @@ def pages_of_sweep(browser: Browser, row: Row, address: str, run: str, live: boo
     # A live page changes all the time: the list is there at once after an action.
     direct = "(() => {{ const begun = performance.now(); {0}; return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)))); }})()"
     timed = (lambda act: float(browser.eval(direct.format(act)))) if live else browser.timed
-    has_curves = not live and browser.eval("document.getElementById('overlay').hidden") is False
     if has_curves:
         row.take("curves", lambda: browser.reached("document.querySelector('#overlay canvas')"))
     row.take("filter", lambda: timed(set_value("#filter", "lr=0.0001" if not live else "seed<100")))
@@ -194,17 +193,17 @@ def measure_sweep(program: str, size: Size, row: Row) -> None:
         folder = Path(name)
         sweep(program, folder, size)
         run = next((folder / "results" / "runs").iterdir()).name
-        serve_sweep(program, folder, run, row, False)
+        serve_sweep(program, folder, run, row, False, bool(size.points))
 
 
-def serve_sweep(program: str, folder: Path, run: str, row: Row, live: bool) -> None:
+def serve_sweep(program: str, folder: Path, run: str, row: Row, live: bool, has_curves: bool) -> None:
     """Serves a folder and measures the page of a run."""
     port = "18787"
     server = Server([program, "ui", "--port", port], folder, {})
     address = f"http://127.0.0.1:{port}"
     try:
         server.wait(address)
-        finish(server, row, lambda browser: pages_of_sweep(browser, row, address, run, live))
+        finish(server, row, lambda browser: pages_of_sweep(browser, row, address, run, live, has_curves))
     finally:
         server.end()
 
@@ -247,7 +246,7 @@ def measure_live(program: str, jobs: int, row: Row) -> None:
                 time.sleep(0.5)
             else:
                 raise RuntimeError("not all jobs have begun")
-            serve_sweep(program, folder, next(runs.iterdir()).name, row, True)
+            serve_sweep(program, folder, next(runs.iterdir()).name, row, True, False)
         finally:
             run.end()
 
