@@ -10,7 +10,7 @@ use std::{
 
 use super::seen::PASSED_OVER;
 
-/// Folders with data in those of the system: disks that a desktop mounts, and the inputs of a training on Amazon's platform.
+/// Folders with data in those of the system: disks that a desktop mounts, and the inputs of `SageMaker`.
 const OPEN: [&str; 2] = ["/run/media", "/opt/ml"];
 /// Folders of the system and of installed software.
 const SYSTEM: [&str; 22] = [
@@ -39,8 +39,8 @@ const SYSTEM: [&str; 22] = [
 ];
 /// Folders of temporary files, in addition to those of `TMPDIR`, `SLURM_TMPDIR` and the like.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Folders with installed packages of Python.
-const SITES: [&str; 2] = ["site-packages", "dist-packages"];
+/// Folders with installed packages of Python, in a path.
+pub(crate) const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 /// Names of folders with installed programs and libraries.
 const INSTALLED: [&str; 5] = ["bin", "lib", "lib64", "libexec", "sbin"];
 /// Ends of the names of variables that name folders of caches and of temporary files.
@@ -96,7 +96,8 @@ impl Places {
         let shared = path.iter().zip(self.project.iter()).take_while(|(name, own)| name == own).count();
         let names: Vec<&OsStr> = path.iter().skip(shared).collect();
         let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
-        let is_installed = |name: &OsStr| SITES.iter().chain(&PASSED_OVER).any(|folder| name == *folder);
+        let is_installed =
+            |name: &OsStr| SITES.iter().chain(&PASSED_OVER).any(|folder| name == folder.trim_matches('/'));
         let is_library = |pair: &[&OsStr]| {
             let is_python = |name: &OsStr| {
                 let minor = name.to_str().and_then(|name| name.strip_prefix("python3."));

@@ -17,13 +17,12 @@ use libc::{POLLIN, pollfd, seccomp_notif};
 use super::{
     filter::{self, About, Blind, Call, Effect},
     kernel::{self, Arrival},
+    places::SITES,
     process,
     seen::{Collector, Fact, Interest, Options, Seen},
     walk::{Place, State, Walker},
 };
 
-/// Folders whose packages are known by their versions.
-const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 /// The end of a shared library's name, before its version.
 const SHARED: &[u8] = b".so";
 /// Time for processes that cannot be killed, once all others have ended.

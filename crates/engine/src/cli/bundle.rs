@@ -188,20 +188,23 @@ fn say_left_out(omissions: &BTreeMap<PathBuf, u64>, limit: u64) {
     if omissions.is_empty() {
         return;
     }
-    let names = omissions.iter().take(MAX_NAMED);
-    let names = names.map(|(path, bytes)| {
+    let names = omissions.iter().map(|(path, bytes)| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         // An input that cannot be archived has no known size: it has an empty folder, or a folder that two links lead to.
         let size = if *bytes > 0 { quantity(*bytes as f64, Unit::Bytes) } else { "not only files".to_owned() };
         format!("{} ({size})", clean(&path.display().to_string()))
     });
-    let remainder =
-        if omissions.len() > MAX_NAMED { format!(" and {} more", omissions.len() - MAX_NAMED) } else { String::new() };
     say(format_args!(
-        "note: not in the bundle, which has at most {limit} MiB of inputs: {}{remainder}; `--input-limit` changes that, and `verify \
-         --rerun` takes them from `--inputs DIR`",
-        names.collect::<Vec<_>>().join(", ")
+        "note: not in the bundle, which has at most {limit} MiB of inputs: {}; `--input-limit` changes that, and `verify --rerun` takes \
+         them from `--inputs DIR`",
+        listed(names, omissions.len())
     ));
+}
+
+/// The first names of `total` ones.
+fn listed(names: impl Iterator<Item = String>, total: usize) -> String {
+    let remainder = if total > MAX_NAMED { format!(" and {} more", total - MAX_NAMED) } else { String::new() };
+    names.take(MAX_NAMED).collect::<Vec<_>>().join(", ") + &remainder
 }
 
 /// Names the files outside of the project that programs read.
@@ -209,12 +212,10 @@ fn say_outside(files: &BTreeSet<PathBuf>) {
     if files.is_empty() {
         return;
     }
-    let names = files.iter().take(MAX_NAMED).map(|path| clean(&path.display().to_string()).into_owned());
-    let remainder =
-        if files.len() > MAX_NAMED { format!(" and {} more", files.len() - MAX_NAMED) } else { String::new() };
+    let names = files.iter().map(|path| clean(&path.display().to_string()).into_owned());
     say(format_args!(
-        "note: not in the bundle, because it is outside of the project: {}{remainder}; what is in `inputs` of a step is in the bundle",
-        names.collect::<Vec<_>>().join(", ")
+        "note: not in the bundle, because it is outside of the project: {}; list it in `inputs` of the step to bundle it",
+        listed(names, files.len())
     ));
 }
 

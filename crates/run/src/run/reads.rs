@@ -216,8 +216,8 @@ impl Reads {
     }
 
     /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
-    /// what was read; and notes on files outside of the project that have changed. Changes by the job itself and by other jobs of the store do not
-    /// count as foreign changes.
+    /// what was read; and notes on files outside of the project that have changed. Changes by the job itself and by other jobs
+    /// of the store do not count as foreign changes.
     pub(crate) fn observed(
         &self,
         observed: Observed,
@@ -247,7 +247,8 @@ impl Reads {
                 // run does it again.
                 Err(Changed::Input { .. }) if Path::new(&name).is_absolute() => {
                     notes.push(format!(
-                        "`{0}` changed while the job ran, so the next run repeats it; `ignore: [{0}]` if the content does not matter",
+                        "`{0}` changed while the job ran, so the next run repeats the job; write `ignore: [{0}]` in the step if its content does not \
+                         matter",
                         path.display()
                     ));
                     UNKNOWN.to_owned()

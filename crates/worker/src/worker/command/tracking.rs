@@ -369,7 +369,7 @@ impl<'a> Tracking<'a> {
         }
         if has_too_many {
             report.note(&format!(
-                "the program reads more than {MAX_FILES} files, of which only code is tracked: add their folder to `inputs`"
+                "the program reads more than {MAX_FILES} files of the project, of which only code is tracked: add their folder to `inputs`"
             ));
         }
         if has_too_much_data {
