@@ -4,7 +4,8 @@
 #
 #   scripts/ray-test.sh DIR
 #
-# `ready PID` on standard output means that the Jobs API answers at http://127.0.0.1:8265 in the network of that process:
+# `ready PID` on standard output means that the Jobs API answers at http://127.0.0.1:8265 in the network of that process, and that
+# the agent to which it hands jobs does:
 # `nsenter --user --preserve-credentials --net -t PID COMMAND` runs a command there. At the end of standard input, and so when
 # whoever has started this is gone, the cluster is taken down: every process in that network by its number. Exit code 3: Ray is
 # not installed (scripts/python-deps.sh), or a network cannot be made.
@@ -23,6 +24,10 @@ export RAY_USAGE_STATS_ENABLED=0 RAY_DISABLE_IMPORT_WARNING=1 RAY_DEDUP_LOGS=0 R
 unset RAY_ADDRESS RAY_API_SERVER_ADDRESS
 # How often the manager of jobs looks at a job, in seconds.
 export RAY_JOB_MANAGER_MONITOR_POLL_INTERVAL_S=1
+# On a busy machine parts of Ray start and answer late: a node is then dead to the others, or without an agent for good. A machine
+# that is short of memory for other reasons has no worker ended by Ray.
+export RAY_agent_register_timeout_ms=300000 RAY_health_check_timeout_ms=60000 RAY_health_check_failure_threshold=20
+export RAY_memory_monitor_refresh_ms=0
 setsid -- "$python" -m ray.scripts.scripts start --head --block --num-cpus 4 --num-gpus 2 --memory 2000000000 --object-store-memory 100000000 \
     --dashboard-host 127.0.0.1 --dashboard-port 8265 --disable-usage-stats --temp-dir "$dir" </dev/null >"$dir/start.log" 2>&1 &
 started=$!
@@ -50,8 +55,11 @@ down() {
 trap 'down 1' EXIT
 trap 'down 0' TERM INT HUP
 
+answers() { # PORT PATH
+    (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf 'GET %s HTTP/1.0\r\n\r\n' "$2" >&3 && head -1 <&3 | grep -q ' 200 ') 2>/dev/null
+}
 for _ in $(seq 600); do
-    if (exec 3<>/dev/tcp/127.0.0.1/8265 && printf 'GET /api/jobs/ HTTP/1.0\r\n\r\n' >&3 && head -1 <&3 | grep -q ' 200 ') 2>/dev/null; then
+    if answers 8265 /api/jobs/ && answers 52365 /api/local_raylet_healthz; then
         echo "ready $$"
         # Until its end.
         while read -r _; do :; done

@@ -211,7 +211,7 @@ fn curves_of_many_jobs_are_drawn_together() {
     browser.until("document.querySelector('#overlay .canvas').getAttribute('aria-label') === 'loss of 2 groups'");
     browser.until("['x=tokens', 'mean=1', 'charts=loss%2Ctokens'].every((part) => location.search.includes(part))");
     let picture = "document.querySelector('#overlay canvas').toDataURL()";
-    let whole = browser.eval(picture);
+    let whole = browser.settled(picture);
     browser.eval("document.querySelector('#overlay .canvas').focus()");
     browser.press("ArrowRight");
     browser.until(&format!("{picture} !== {whole}"));

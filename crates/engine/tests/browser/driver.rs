@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 /// Longer than anything here may take, even on a machine that is busy with other things.
-const TIMEOUT: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Width of a sheet of paper between its margins, in pixels.
 const PAPER: u32 = 718;
@@ -235,30 +235,50 @@ impl Browser {
         }
     }
 
+    /// Value of an expression once it has been the same for a second: curves may still be on their way.
+    pub(crate) fn settled(&mut self, expression: &str) -> Value {
+        let (mut value, mut same) = (self.eval(expression), 0);
+        while same < 5 {
+            thread::sleep(Duration::from_millis(200));
+            let now = self.eval(expression);
+            same = if now == value { same + 1 } else { 0 };
+            value = now;
+        }
+        value
+    }
+
+    /// Frame of an element in the window, once it rests: what the page still draws, or loads, moves it.
+    fn frame(&mut self, selector: &str) -> Value {
+        self.eval(&format!(
+            "(async () => {{ let before = null; for (;;) {{
+             const element = document.querySelector({}); element.scrollIntoView({{ block: 'center', inline: 'center' }});
+             const {{ x, y, width, height }} = element.getBoundingClientRect(); const frame = {{ x, y, width, height }};
+             if (JSON.stringify(frame) === before) {{
+               const hit = document.elementFromPoint(x + width / 2, y + height / 2);
+               return {{ ...frame, hit: element.contains(hit) || hit?.contains(element) || false }};
+             }}
+             before = JSON.stringify(frame); await new Promise((resolve) => setTimeout(resolve, 150));
+             }} }})()",
+            json!(selector)
+        ))
+    }
+
     /// Clicks where an element is, as a hand would.
     pub(crate) fn click(&mut self, selector: &str) {
-        let place = self.eval(&format!(
-            "(() => {{ const element = document.querySelector({}); element.scrollIntoView({{ block: 'center', inline: 'center' }});
-             const box = element.getBoundingClientRect(); const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-             const hit = document.elementFromPoint(x, y);
-             return {{ x, y, hit: element.contains(hit) || hit?.contains(element) || false }}; }})()",
-            json!(selector)
-        ));
+        let place = self.frame(selector);
         assert_eq!(place["hit"], true, "{selector} cannot be clicked: something is in front of it");
+        let side = |name: &str| place[name].as_f64().unwrap();
+        let (x, y) = (side("x") + side("width") / 2.0, side("y") + side("height") / 2.0);
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
-            let params = json!({ "type": kind, "x": place["x"], "y": place["y"], "button": button, "clickCount": 1 });
+            let params = json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", &params);
         }
     }
 
     /// Drags within an element, from one place to another, in shares of its width and height.
     pub(crate) fn drag(&mut self, selector: &str, from: (f64, f64), to: (f64, f64)) {
-        let frame = self.eval(&format!(
-            "(() => {{ const element = document.querySelector({}); element.scrollIntoView({{ block: 'center' }});
-             const {{ x, y, width, height }} = element.getBoundingClientRect(); return {{ x, y, width, height }}; }})()",
-            json!(selector)
-        ));
+        let frame = self.frame(selector);
         let side = |name: &str| frame[name].as_f64().unwrap();
         for (kind, (x, y)) in [("mouseMoved", from), ("mousePressed", from), ("mouseMoved", to), ("mouseReleased", to)]
         {

@@ -218,10 +218,7 @@ steps:
     assert_eq!(browser.eval(dashes), 3);
     // A run that is off is drawn no more.
     let picture = "document.querySelector('#curves canvas').toDataURL()";
-    browser.until(&format!(
-        "(async () => {{ const before = {picture}; await new Promise((done) => setTimeout(done, 500)); return {picture} === before; }})()"
-    ));
-    let all = browser.eval(picture);
+    let all = browser.settled(picture);
     browser.click("#curves .curve:first-child .legend input");
     browser.until(&format!("{picture} !== {all}"));
     browser.click("#curves .curve:first-child .legend input");
