@@ -112,7 +112,7 @@ fn measure(mode: &str) {
             // Later steps find memory that the first one has left for them.
             memory = heap.peak;
         }
-        network = optimizer.step::<Autodiff<Flex>, _>(network, optim::clip_global_norm(gradients, 1.0), 1e-3);
+        network = optimizer.step::<Autodiff<Flex>, _>(network, optim::clip_global_norm(gradients, 1.0), 1e-3).unwrap();
         if step >= 2 {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }

@@ -242,7 +242,7 @@ fn measure(shape: &str, kernels: bool) {
         let derived = Instant::now();
         let gradient_factor = optim::global_norm(&gradients).and_then(|norm| optim::clip_factor(norm, 1.0));
         let around = StepContext { gradient_factor, ..StepContext::default() };
-        network = optimizer.step_with::<Train, _>(network, gradients, 1e-4, around);
+        network = optimizer.step_with::<Train, _>(network, gradients, 1e-4, around).unwrap();
         let end = Instant::now();
         // The first steps fill caches and find memory.
         if step >= 2 {

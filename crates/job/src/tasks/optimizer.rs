@@ -42,6 +42,10 @@ choice! {
         ScheduleFree = "schedulefree",
         /// Stochastic gradient descent with momentum and decoupled weight decay.
         Sgd = "sgd",
+        /// SOAP (Vyas et al. 2024), as its authors' program has it: Adam in the eigenbases of Shampoo's preconditioners, for the
+        /// matrices of linear layers; AdamW for embeddings, the output layer, biases, gains and all other parameters. Queries,
+        /// keys and values are one matrix. Its authors use 0.95 for `beta_1` and `beta_2`.
+        Soap = "soap",
     }
 }
 
@@ -71,7 +75,7 @@ choice! {
 }
 
 params! {
-    /// The optimizer, with linear warm-up, decay of the learning rate, and clipping by the global norm.
+    /// The optimizer, with linear warm-up, decay of the learning rate, and clipping by the global norm; and the auxiliary loss.
     pub struct Optimizer {
         /// Peak learning rate.
         lr: f64 = 6e-4, in 0.0..=10.0;
@@ -91,8 +95,8 @@ params! {
         decay_on: DecayOn = DecayOn::Linear;
         /// Maximum global L2 norm of the gradients; 0 disables clipping.
         grad_clip: f64 = 1.0, in 0.0..=1e9;
-        /// Optimizer: AdamW, AdamW with SPAM's measures against gradient spikes, Adafactor, Lion, Muon, Schedule-Free AdamW, or
-        /// SGD with momentum.
+        /// Optimizer: AdamW, AdamW with SPAM's measures against gradient spikes, Adafactor, Lion, Muon, Schedule-Free AdamW, SGD
+        /// with momentum, or SOAP.
         optimizer: OptimizerKind = OptimizerKind::AdamW;
         /// Course of the learning rate after the warm-up.
         lr_schedule: LrSchedule = LrSchedule::Cosine;
@@ -108,6 +112,14 @@ params! {
         adafactor_decay: f64 = 0.8, in 0.0..=1.0;
         /// Adafactor: largest root mean square of a parameter's change before it is multiplied by the learning rate.
         adafactor_clip: f64 = 1.0, in 1.0..=1e9;
+        /// SOAP: iterations between two updates of the eigenbases, each by a step of power iteration and a QR decomposition on
+        /// the CPU.
+        precondition_frequency: usize = 10, in 1..=100_000_000, unit "iterations";
+        /// SOAP: a side of a matrix that is longer has no preconditioner and keeps its own basis.
+        precondition_limit: usize = 10_000, in 1..=1_000_000;
+        /// Factor of an auxiliary loss, the mean square of the logarithm of the sum of all exponentials of a token's logits
+        /// (z-loss, as in PaLM, which has 1e-4). Gradients include it; all reported losses are the cross-entropy alone.
+        z_loss: f64 = 0.0, in 0.0..=100.0;
         /// AMSGrad: use the maximum of the second moments so far instead of the current one; by default on for
         /// `adamwspam` and off for `adamw`.
         amsgrad: Option<bool> = None;
@@ -164,7 +176,7 @@ impl Optimizer {
 
     /// Parameters without an effect on this optimizer.
     pub(crate) fn conflicts(&self) -> Vec<Conflict> {
-        use OptimizerKind::{Adafactor, AdamW, AdamWSpam, Lion, Muon, ScheduleFree, Sgd};
+        use OptimizerKind::{Adafactor, AdamW, AdamWSpam, Lion, Muon, ScheduleFree, Sgd, Soap};
 
         let default = Self::default();
         let has = |kinds: &[OptimizerKind]| kinds.contains(&self.optimizer);
@@ -185,6 +197,18 @@ impl Optimizer {
                 self.adafactor_clip != default.adafactor_clip,
                 has(&[Adafactor]),
                 "optimizer: adafactor",
+            ),
+            (
+                "precondition_frequency",
+                self.precondition_frequency != default.precondition_frequency,
+                has(&[Soap]),
+                "optimizer: soap",
+            ),
+            (
+                "precondition_limit",
+                self.precondition_limit != default.precondition_limit,
+                has(&[Soap]),
+                "optimizer: soap",
             ),
             ("beta_1", self.beta_1 != default.beta_1, !has(&[Sgd, Adafactor]), "optimizer: adamw"),
             ("beta_2", self.beta_2 != default.beta_2, !has(&[Sgd, Adafactor]), "optimizer: adamw"),

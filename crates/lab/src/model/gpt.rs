@@ -16,7 +16,7 @@ use super::{
     dims::{GptDims, ParamInfo},
     init::initial_values,
     layers::{Embedding, Norm},
-    loss::cross_entropy,
+    loss::{Objective, cross_entropy, objective},
     mechanisms::Pass,
     mutants::{self, Mutant},
 };
@@ -210,24 +210,44 @@ impl<B: Ops> Gpt<B> {
         (x, handed)
     }
 
-    /// Returns the loss, see [`Network::loss`], of the output of the last block.
-    pub(crate) fn loss_after(&self, x: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
-        self.loss_of(self.ln_f.forward(x), targets)
+    /// Returns the objective, see [`objective`](Self::objective), of the output of the last block.
+    pub(crate) fn objective_after(&self, x: Tensor<B, 2>, targets: Tensor<B, 2, Int>, z_loss: f64) -> Objective<B> {
+        self.objective_of(self.ln_f.forward(x), targets, z_loss)
     }
 
-    /// The loss of the input of the output layer, in single precision for any format of `hidden`.
-    fn loss_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
+    /// The loss, see [`Network::loss`], and what a training with `z_loss` minimizes.
+    pub(crate) fn objective(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        targets: Tensor<B, 2, Int>,
+        dropout_p: f64,
+        z_loss: f64,
+    ) -> Objective<B> {
+        self.objective_of(self.hidden(tokens, dropout_p), targets, z_loss)
+    }
+
+    /// The objective of the input of the output layer, in single precision for any format of `hidden`.
+    fn objective_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>, z_loss: f64) -> Objective<B> {
         let format = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
         let table = self.output_table();
-        let logits = match format {
-            None if self.dims.block.parts.logit_cap == 0.0 => {
-                return B::tied_cross_entropy(hidden, table, targets);
+        let cross_entropy = match format {
+            None if self.dims.block.parts.logit_cap == 0.0 && z_loss == 0.0 => {
+                B::tied_cross_entropy(hidden, table, targets)
             }
-            None => autocast::product(hidden, table.transpose()),
-            Some(format) => hidden.cast(format).matmul(table.cast(format).transpose()).cast(DType::F32),
+            _ => {
+                let logits = match format {
+                    None => autocast::product(hidden, table.transpose()),
+                    Some(format) => hidden.cast(format).matmul(table.cast(format).transpose()).cast(DType::F32),
+                };
+                let logits = self.capped(logits);
+                if z_loss != 0.0 {
+                    return objective(logits, targets, z_loss);
+                }
+                let [batch, length] = targets.dims();
+                cross_entropy(logits.reshape([batch, length, self.dims.vocab_size]), targets)
+            }
         };
-        let [batch, length] = targets.dims();
-        cross_entropy(self.capped(logits).reshape([batch, length, self.dims.vocab_size]), targets)
+        Objective { total: cross_entropy.clone(), cross_entropy }
     }
 
     /// Returns the logits of the output of [`stream`](Self::stream).
@@ -258,7 +278,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
     }
 
     fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 1> {
-        self.loss_of(self.hidden(tokens, dropout_p), targets)
+        self.objective(tokens, targets, dropout_p, 0.0).total
     }
 
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {

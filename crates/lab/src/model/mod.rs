@@ -41,7 +41,7 @@ pub use feed_forward::{FeedForward, ReciprocalMlp};
 pub use gpt::{Gpt, Network};
 pub use init::initial_values;
 pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, Linear, Mlp, Norm};
-pub use loss::cross_entropy;
+pub use loss::{Objective, cross_entropy};
 pub use mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal};
 #[cfg(test)]
 pub(crate) use mutants::{Mutant, with as with_fault};

@@ -141,7 +141,9 @@ impl<B: Ops> AdamW<B> {
     }
 
     /// Makes one step with learning rate `lr`, times SPAM's factor. A parameter without a gradient is unchanged.
-    pub fn step<AB, M>(&mut self, network: M, gradients: Gradients<B>, lr: f64) -> M
+    ///
+    /// Fails if SOAP's preconditioners cannot be read from the device.
+    pub fn step<AB, M>(&mut self, network: M, gradients: Gradients<B>, lr: f64) -> Result<M, LabError>
     where
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
@@ -156,7 +158,7 @@ impl<B: Ops> AdamW<B> {
         mut gradients: Gradients<B>,
         lr: f64,
         context: StepContext<'_, B>,
-    ) -> M
+    ) -> Result<M, LabError>
     where
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
@@ -176,7 +178,7 @@ impl<B: Ops> AdamW<B> {
             gradient_factor: context.gradient_factor,
             fused: self.fused,
         };
-        model::map_values::<AB, M>(network, &mut |index, weights| {
+        let network = model::map_values::<AB, M>(network, &mut |index, weights| {
             let keep = context.masks.get(index).and_then(Option::as_ref);
             let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else {
                 // The parameter may have been pruned since its last gradient.
@@ -186,8 +188,9 @@ impl<B: Ops> AdamW<B> {
                 };
             };
             let mask = keep.map(|keep| Mask { keep, moments: context.mask_moments });
-            let before = Before { weights, gradient, rate: lr, decay: lr * self.decay[index], step: self.steps, mask };
-            let Before { weights, gradient, decay, mask, .. } =
+            let decay = lr * self.decay[index];
+            let before = Before { weights, gradient, rate: lr, decay, step: self.steps, mask };
+            let Before { weights, gradient, mask, .. } =
                 match self.rules.step(index, before, step.gradient_factor.as_ref()) {
                     Ok(weights) => return weights,
                     Err(before) => before,
@@ -197,7 +200,8 @@ impl<B: Ops> AdamW<B> {
             let (weights, state) = B::adamw_step(&step, parameter);
             self.states[index] = Some(state);
             weights
-        })
+        });
+        self.rules.end().map(|()| network)
     }
 
     /// Resets if it is time for that. Gives the decays of both moments, each `[1]`, where they are not simply `beta_1`

@@ -23,7 +23,7 @@ use crate::{
     LabError, StateError,
     device::read::number,
     files::Snapshot,
-    model::{self, Gpt, Handed, Network},
+    model::{self, Gpt, Handed, Objective},
     ops::{Ops, autocast},
     optim::{Gradients, add_gradients},
     rng,
@@ -50,6 +50,21 @@ pub enum Requested<'a> {
     All,
     /// The parameters at these indices in the network's order.
     These(&'a [usize]),
+}
+
+/// What a backward pass computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Derived<'a> {
+    /// The parameters whose gradients are computed.
+    pub requested: Requested<'a>,
+    /// Factor of the auxiliary loss that is added to the loss, see `z_loss` of a training's parameters.
+    pub z_loss: f64,
+}
+
+impl Default for Derived<'_> {
+    fn default() -> Self {
+        Self { requested: Requested::All, z_loss: 0.0 }
+    }
 }
 
 impl Requested<'_> {
@@ -125,7 +140,8 @@ struct Segments<B: Ops> {
     kept: Vec<(Range<usize>, Stream<B>)>,
     /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
-    loss: Tensor<Autodiff<B>, 1>,
+    /// The loss and auxiliary losses.
+    total: Tensor<Autodiff<B>, 1>,
     reach: Reach,
 }
 
@@ -133,7 +149,7 @@ struct Segments<B: Ops> {
 type Stream<B> = (Tensor<B, 2>, Handed<B>);
 
 impl<B: Ops> Forward<B> {
-    /// The forward pass of `network` on `tokens` and `targets`, both `[batch, length]`.
+    /// The forward pass of `network` on `tokens` and `targets`, both `[batch, length]`, for a backward pass of the loss.
     pub fn new(
         network: &Gpt<Autodiff<B>>,
         tokens: Tensor<B, 2, Int>,
@@ -141,50 +157,50 @@ impl<B: Ops> Forward<B> {
         computing: &Computing,
         dropout: Dropout,
     ) -> Self {
-        Self::of(network, tokens, targets, computing, dropout, Requested::All)
+        Self::of(network, [tokens, targets], computing, dropout, Derived::default())
     }
 
-    /// Computes the forward pass like [`new`](Self::new), for a backward pass that computes the `requested` gradients.
+    /// Computes the forward pass like [`new`](Self::new), for a backward pass that computes what is `derived`.
     pub fn of(
         network: &Gpt<Autodiff<B>>,
-        tokens: Tensor<B, 2, Int>,
-        targets: Tensor<B, 2, Int>,
+        [tokens, targets]: [Tensor<B, 2, Int>; 2],
         computing: &Computing,
         dropout: Dropout,
-        requested: Requested<'_>,
+        derived: Derived<'_>,
     ) -> Self {
+        let Derived { requested, z_loss } = derived;
         let inner = || in_precision(network, computing.precision);
         let is_unchanged = activations(computing.precision) == DType::F32 && requested == Requested::All;
         let products = autocasts(computing.precision);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
                 let network = if is_unchanged { network.clone() } else { tracked::<Autodiff<B>>(inner(), requested) };
-                let loss = loss_of(&network, tokens, targets, dropout.p);
-                (loss.clone().inner(), Rest::Kept(Box::new(network), loss))
+                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, z_loss);
+                (cross_entropy.inner(), Rest::Kept(Box::new(network), total))
             }
             Checkpointing::Balanced => {
                 let network = tracked::<Balanced<B>>(inner(), requested);
-                let loss = loss_of(&network, tokens, targets, dropout.p);
-                (loss.clone().inner(), Rest::Balanced(Box::new(network), loss))
+                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, z_loss);
+                (cross_entropy.inner(), Rest::Balanced(Box::new(network), total))
             }
             _ => {
                 let blocks = computing.checkpointing.segment().unwrap_or(1);
                 let inner = inner();
                 let network =
                     if is_unchanged { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), requested) };
-                let segments = Segments::new(network, &inner, [tokens, targets], blocks, dropout, requested);
-                (segments.loss.clone().inner(), Rest::Segments(Box::new(segments)))
+                let (loss, segments) = Segments::new(network, &inner, [tokens, targets], blocks, dropout, derived);
+                (loss, Rest::Segments(Box::new(segments)))
             }
         });
         Self { loss, rest, products }
     }
 
-    /// The loss, `[1]`.
+    /// The cross-entropy, `[1]`.
     pub fn loss(&self) -> Tensor<B, 1> {
         self.loss.clone()
     }
 
-    /// The gradients of the loss times `scale`, in single precision, by the network's order of parameters.
+    /// The gradients of the loss and of auxiliary losses times `scale`, in single precision, by the network's order of parameters.
     pub fn backward(self, scale: f64) -> Gradients<B> {
         let gradients = autocast::with(self.products, || match self.rest {
             Rest::Kept(network, loss) => derived(&*network, loss, scale),
@@ -221,8 +237,8 @@ impl<B: Ops> Segments<B> {
         [tokens, targets]: [Tensor<B, 2, Int>; 2],
         blocks: usize,
         dropout: Dropout,
-        requested: Requested<'_>,
-    ) -> Self {
+        Derived { requested, z_loss }: Derived<'_>,
+    ) -> (Tensor<B, 1>, Self) {
         let reach = requested.reach(inner);
         let [batch, length] = tokens.dims();
         let layers = inner.h.len();
@@ -239,17 +255,18 @@ impl<B: Ops> Segments<B> {
         }
         // The loss is not computed again: its graph is the first that the backward pass needs.
         let last = leaf_if(reach.is_before(layers), stream.0);
-        let loss = network.loss_after(last.clone(), Tensor::from_inner(targets));
-        Self { network, tokens, dropout, kept, last, loss, reach }
+        let Objective { cross_entropy, total } =
+            network.objective_after(last.clone(), Tensor::from_inner(targets), z_loss);
+        (cross_entropy.inner(), Self { network, tokens, dropout, kept, last, total, reach })
     }
 
     fn backward(self, scale: f64) -> Gradients<B> {
-        let Self { network, tokens, dropout, mut kept, last, loss, reach } = self;
+        let Self { network, tokens, dropout, mut kept, last, total, reach } = self;
         let [batch, length] = tokens.dims();
         let device = tokens.device();
         let rows = network.rows(length);
         let flow = network.flow(batch, 0, &rows, dropout.p);
-        let mut loss_gradients = (loss * scale).backward();
+        let mut loss_gradients = (total * scale).backward();
         let mut output_gradients = (last.grad_remove(&mut loss_gradients), None, None);
         drop(last);
         let mut gradients = model::gradients(&network, &mut loss_gradients);
@@ -355,16 +372,14 @@ pub fn check_precision<B: Backend>(
     Ok(())
 }
 
-fn loss_of<A: AutodiffBackend>(
+fn objective_of<A: AutodiffBackend + Ops>(
     network: &Gpt<A>,
     tokens: Tensor<A::InnerBackend, 2, Int>,
     targets: Tensor<A::InnerBackend, 2, Int>,
     dropout: f64,
-) -> Tensor<A, 1>
-where
-    Gpt<A>: Network<A>,
-{
-    network.loss(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout)
+    z_loss: f64,
+) -> Objective<A> {
+    network.objective(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout, z_loss)
 }
 
 fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64) -> Gradients<A::InnerBackend> {

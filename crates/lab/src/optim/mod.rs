@@ -1,6 +1,6 @@
 //! The optimizer, its learning-rate schedule, and clipping by the global norm.
 //!
-//! Everything works on flat tensors on the device; no step reads anything to the host.
+//! Everything works on flat tensors on the device; no step reads anything to the host, except for SOAP's bases.
 //!
 //! Defects of the reference (ratio-ablation, section 8) are not reproduced: SPAM counts an iteration once, corrects the bias
 //! of the second moment before it clips by it, and does not clip in the first iterations after the start and after a reset; a
@@ -8,9 +8,11 @@
 
 mod adafactor;
 mod adamw;
+mod bases;
 pub mod gradient;
 mod rules;
 mod schedule_free;
+mod soap;
 mod spam;
 
 pub use adamw::{AdamW, StepContext};

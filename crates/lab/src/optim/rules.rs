@@ -1,14 +1,14 @@
-//! The steps of optimizers other than AdamW: Lion, SGD with momentum and Muon, which keep one running mean per weight, Adafactor
-//! and Schedule-Free AdamW.
+//! The steps of optimizers other than AdamW: Lion, SGD with momentum and Muon, which keep one running mean per weight, Adafactor,
+//! Schedule-Free AdamW and SOAP.
 //!
 //! Everything is computed in single precision, in Burn's operations.
 
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::{MuonScale, Optimizer, OptimizerKind};
 
-use super::{adafactor::Adafactor, schedule_free::ScheduleFree};
+use super::{adafactor::Adafactor, schedule_free::ScheduleFree, soap::Soap};
 use crate::{
-    StateError,
+    LabError, StateError,
     files::Snapshot,
     model::{ParamInfo, Role},
     ops::{Mask, Ops},
@@ -30,6 +30,8 @@ enum Rule {
     Adafactor(Adafactor),
     /// The rule of [`Rules::free`], which all parameters share.
     ScheduleFree,
+    /// Adam in the eigenbases of preconditioners.
+    Soap(Soap),
 }
 
 /// A rule with one running mean per weight.
@@ -52,6 +54,10 @@ pub(super) struct Rules<B: Backend> {
     states: Vec<Vec<Tensor<B, 1>>>,
     /// Schedule-Free AdamW.
     free: Option<ScheduleFree>,
+    /// By parameter: SOAP's steps, not counting the first gradient.
+    soap_steps: Vec<i32>,
+    /// The first error of the current step.
+    failure: Option<LabError>,
 }
 
 /// A parameter before a step.
@@ -77,6 +83,8 @@ impl<B: Ops> Rules<B> {
             by_parameter: parameters.iter().map(|info| rule(settings, info)).collect(),
             states: parameters.iter().map(|_| Vec::new()).collect(),
             free: (settings.optimizer == OptimizerKind::ScheduleFree).then(|| ScheduleFree::new(settings)),
+            soap_steps: vec![0; parameters.len()],
+            failure: None,
         }
     }
 
@@ -85,6 +93,11 @@ impl<B: Ops> Rules<B> {
         if let Some(free) = &mut self.free {
             free.begin(rate);
         }
+    }
+
+    /// Ends a step of all parameters. Fails if the device failed in it.
+    pub(super) fn end(&mut self) -> Result<(), LabError> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     /// The weights of parameter `index` after its step along its gradient times `factor`, `[1]`; `before` itself if it has
@@ -102,7 +115,8 @@ impl<B: Ops> Rules<B> {
             None => gradient,
         };
         let state = &mut self.states[index];
-        if state.is_empty() {
+        let is_first = state.is_empty();
+        if is_first {
             *state = rule.first_state(&weights);
         }
         let decayed = |weights: Tensor<B, 1>| if decay == 0.0 { weights } else { weights * (1.0 - decay) };
@@ -118,6 +132,19 @@ impl<B: Ops> Rules<B> {
             }
             (Rule::ScheduleFree, Some(free), [z, squares]) => {
                 free.step([z, squares], weights, gradient, [rate, decay], step)
+            }
+            (Rule::Soap(rule), ..) => {
+                let steps = &mut self.soap_steps[index];
+                let stepped = if is_first {
+                    rule.begin(state, gradient).map(|()| weights.clone())
+                } else {
+                    *steps = steps.saturating_add(1);
+                    rule.step(state, weights.clone(), gradient, [rate, decay], *steps)
+                };
+                stepped.unwrap_or_else(|error| {
+                    self.failure.get_or_insert(error);
+                    weights
+                })
             }
             // The first state and a restored one have the tensors of their rule.
             _ => weights,
@@ -141,6 +168,10 @@ impl<B: Ops> Rules<B> {
 
     fn mask_one(&mut self, index: usize, mask: &Tensor<B, 1>, moments: bool) {
         let Some(rule) = &self.by_parameter[index] else { return };
+        // SOAP's moments are those of rotated weights, and pruned weights are set to 0 after each step anyway.
+        if matches!(rule, Rule::Soap(_)) {
+            return;
+        }
         // Adafactor's sums over rows and columns belong to no single weight.
         let by_weight = self.states[index].iter_mut().filter(|tensor| tensor.dims() == mask.dims());
         // The weights before the mean come first.
@@ -171,6 +202,11 @@ impl<B: Ops> Rules<B> {
                 snapshot.put(format!("{kind}.{}", info.name), tensor.clone());
             }
         }
+        for ((info, rule), steps) in parameters.iter().zip(&self.by_parameter).zip(&self.soap_steps) {
+            if matches!(rule, Some(Rule::Soap(_))) {
+                snapshot.put_count(&soap_steps_name(info), u64::from(steps.unsigned_abs()));
+            }
+        }
         if let Some(free) = &self.free {
             free.store(snapshot);
         }
@@ -189,8 +225,21 @@ impl<B: Ops> Rules<B> {
             }
             *state = found;
         }
+        for (index, info) in parameters.iter().enumerate() {
+            if matches!(self.by_parameter[index], Some(Rule::Soap(_))) {
+                self.soap_steps[index] = snapshot.take_count(&soap_steps_name(info))?;
+                if self.soap_steps[index] > 0 && self.states[index].is_empty() {
+                    return Err(StateError::Incomplete { parameter: info.name.clone() });
+                }
+            }
+        }
         self.free.as_mut().map_or(Ok(()), |free| free.restore(snapshot))
     }
+}
+
+/// The name of SOAP's number of steps in a state.
+fn soap_steps_name(info: &ParamInfo) -> String {
+    format!("soap.steps.{}", info.name)
 }
 
 /// The rule of a parameter; `None` for AdamW.
@@ -214,7 +263,10 @@ fn rule(settings: &Optimizer, info: &ParamInfo) -> Option<Rule> {
             let scale = settings.muon_scale;
             Some(Rule::Mean(MeanRule::Muon { momentum, nesterov, scale, inputs: *inputs, widths }))
         }
-        (OptimizerKind::AdamW | OptimizerKind::AdamWSpam | OptimizerKind::Muon, _) => None,
+        (OptimizerKind::Soap, [rows, columns]) if info.role() == Role::Linear => {
+            Some(Rule::Soap(Soap::new(settings, [*rows, *columns])))
+        }
+        (OptimizerKind::AdamW | OptimizerKind::AdamWSpam | OptimizerKind::Muon | OptimizerKind::Soap, _) => None,
     }
 }
 
@@ -225,6 +277,7 @@ impl Rule {
             Self::Mean(_) => vec![("mean", numbers)],
             Self::Adafactor(adafactor) => adafactor.state(),
             Self::ScheduleFree => vec![("unaveraged", numbers), ("squares", numbers)],
+            Self::Soap(soap) => soap.state(),
         }
     }
 

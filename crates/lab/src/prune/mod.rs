@@ -192,7 +192,7 @@ impl<B: Selects> Pruner<B> {
         optimizer: &mut AdamW<B>,
         lr: f64,
         gradient_factor: Option<Tensor<B, 1>>,
-    ) -> M
+    ) -> Result<M, LabError>
     where
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,

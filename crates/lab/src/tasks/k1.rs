@@ -286,7 +286,7 @@ impl<B: Compute> Trainer<'_, B> {
         self.updated.add(&factors);
         let Self { optimizers, breakdown, device, .. } = self;
         let network = breakdown
-            .time::<B, _>(Part::Optimizer, device, || optimizers.step(network, gradients, &factors, clip.as_ref()))?;
+            .time::<B, _>(Part::Optimizer, device, || optimizers.step(network, gradients, &factors, clip.as_ref()))??;
         self.losses.add(value)?;
         Ok(network)
     }

@@ -19,7 +19,7 @@ use crate::{
     ops,
     optim::{
         self, AdamW, Gradients,
-        gradient::{self, Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+        gradient::{self, Derived, Dropout, Forward, LossScale, check_precision, in_precision, with_products},
     },
     prune::Pruner,
 };
@@ -150,7 +150,8 @@ impl BackendTask for Observe<'_> {
         for iter in 0..comparing.iters {
             let (tokens, targets) = batch(iter)?.to_tensors(device);
             let dropout = Dropout { p: 0.0, seed: comparing.seed, at: [iter as u64, 0] };
-            let forward = Forward::<B>::new(&network, tokens, targets, computing, dropout);
+            let derived = Derived { z_loss: optimizer.z_loss, ..Derived::default() };
+            let forward = Forward::<B>::of(&network, [tokens, targets], computing, dropout, derived);
             losses.push(f64::from(host(forward.loss())?[0]));
             let step_gradients = match &mut scale {
                 _ if self.left_out.contains(&iter) => None,
@@ -166,7 +167,7 @@ impl BackendTask for Observe<'_> {
             }
             let (step_gradients, _) = adam.guard(step_gradients);
             let step_gradients = optim::clip_global_norm(step_gradients, optimizer.grad_clip);
-            network = adam.step::<Autodiff<B>, _>(network, step_gradients, optimizer.lr);
+            network = adam.step::<Autodiff<B>, _>(network, step_gradients, optimizer.lr)?;
         }
         let mut pruned = Vec::new();
         if prune.prune != PruneMethod::None {

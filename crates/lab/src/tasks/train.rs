@@ -8,7 +8,8 @@
 //!   memory. One norm serves SPAM and clipping; the spike test is computed on the device.
 //! - At intervals, `prune` selects new masks and sets newly pruned weights and their moments to 0.
 //!
-//! Between two log points nothing is read from the device unless masks are selected (`crates/lab/tests/lab/reads.rs`).
+//! Between two log points nothing is read from the device unless masks are selected (`crates/lab/tests/lab/reads.rs`) or SOAP's bases
+//! are due.
 //! `train/checkpoint.rs` keeps the last two checkpoints, with digests, and rejects damaged ones; `train/attempts.rs` records
 //! the work of each attempt.
 
@@ -47,7 +48,7 @@ use crate::{
     model::{self, Gpt, ParamInfo, hub},
     optim::{
         self, AdamW, Gradients,
-        gradient::{self, Dropout, Forward, LossScale},
+        gradient::{self, Derived, Dropout, Forward, LossScale},
     },
     prune::{self, Pruner},
     rng,
@@ -415,7 +416,7 @@ impl<B: Compute> Trainer<'_, B> {
             let norm = norm.or_else(|| (grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten());
             let factor = norm.and_then(|norm| optim::clip_factor(norm, grad_clip));
             pruner.step::<Autodiff<B>, _>(network, gradients, adam, rate, factor)
-        })
+        })?
     }
 
     /// Begins to measure the time of the parts, if requested.
@@ -428,7 +429,7 @@ impl<B: Compute> Trainer<'_, B> {
 
     /// The gradients of iteration `iter`, averaged over its micro-batches.
     fn accumulate(&mut self, network: &Gpt<Autodiff<B>>, iter: usize) -> Result<Gradients<B>, LabError> {
-        let Train { model, training, computing, .. } = self.train;
+        let Train { model, training, computing, optimizer, .. } = self.train;
         let dropout = model.dropout;
         if dropout > 0.0 {
             B::seed(self.device, rng::derived_seed(training.seed, "dropout", &[iter as u64]));
@@ -443,7 +444,8 @@ impl<B: Compute> Trainer<'_, B> {
             })??;
             let forward = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
                 let dropout = Dropout { p: dropout, seed: training.seed, at };
-                Forward::new(network, inputs, targets, computing, dropout)
+                let derived = Derived { z_loss: optimizer.z_loss, ..Derived::default() };
+                Forward::of(network, [inputs, targets], computing, dropout, derived)
             })?;
             self.loss.add(forward.loss());
             if micro_batch == 0 {

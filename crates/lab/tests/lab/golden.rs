@@ -79,7 +79,7 @@ fn three_steps_of_adamw() {
         losses.extend(host(loss.clone().inner()));
         let mut gradients = loss.backward();
         let gradients = model::gradients(&network, &mut gradients);
-        network = optimizer.step::<Train, _>(network, gradients, 1e-3);
+        network = optimizer.step::<Train, _>(network, gradients, 1e-3).unwrap();
     }
     let error = relative_error(&losses, &expected.floats("losses"));
     assert!(error < 1e-5, "losses {losses:?} differ by {error:.2e}");

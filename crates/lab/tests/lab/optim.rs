@@ -26,7 +26,7 @@ fn iterate(network: Small<Train>, optimizer: &mut AdamW<Inner>, iter: u64, setti
         Some(norm) => optim::clip_norm(gradients, norm, settings.grad_clip),
         None => optim::clip_global_norm(gradients, settings.grad_clip),
     };
-    optimizer.step::<Train, _>(network, gradients, LR)
+    optimizer.step::<Train, _>(network, gradients, LR).unwrap()
 }
 
 /// The same in 64 bits.

@@ -24,14 +24,14 @@ use sweep_lab::{
 
 /// Limit of relative errors in single precision, against vectors in double precision. PyTorch's own single precision differs from
 /// the same vectors by up to 7.0e-6 in losses and 7.4e-6 in gradients.
-const LIMIT: f64 = 1e-5;
+pub(crate) const LIMIT: f64 = 1e-5;
 /// Limit of the error of a change by four steps, relative to its norm: the weights that it is a difference of are rounded, and
 /// Muon's iteration multiplies small singular values by 3.4 five times. PyTorch's single precision differs by 9.3e-5 for SGD and
 /// by 1.4e-4 for Muon.
 const CHANGE_LIMIT: f64 = 2e-4;
 
 /// The settings of the vectors' AdamW.
-fn adamw() -> Optimizer {
+pub(crate) fn adamw() -> Optimizer {
     Optimizer { beta_1: 0.9, beta_2: 0.95, weight_decay: 0.1, decay_on: DecayOn::All, ..Optimizer::default() }
 }
 
@@ -73,7 +73,7 @@ fn a_llama_of_transformers() {
                 assert!(error < LIMIT, "gradient of {} differs by {error:.2e}", info.name);
             }
         }
-        network = optimizer.step::<Train, _>(network, gradients, 1e-3);
+        network = optimizer.step::<Train, _>(network, gradients, 1e-3).unwrap();
     }
     let error = relative_error(&losses, &expected.floats("losses"));
     assert!(error < 1e-6, "losses {losses:?} differ by {error:.2e}");
@@ -86,9 +86,9 @@ fn a_llama_of_transformers() {
 #[derive(Deserialize)]
 pub(crate) struct Case {
     pub(crate) with: Value,
-    losses: Vec<f64>,
+    pub(crate) losses: Vec<f64>,
     /// Norm and projection of each parameter's gradient.
-    gradients: BTreeMap<String, [f64; 2]>,
+    pub(crate) gradients: BTreeMap<String, [f64; 2]>,
 }
 
 /// `numbers` of the script.
@@ -147,12 +147,17 @@ fn each_part_alone_and_each_taken_back() {
             if step == 0 {
                 compare(&name, &infos, &found, &gradients);
             }
-            network = optimizer.step::<Train, _>(network, found, 1e-3);
+            network = optimizer.step::<Train, _>(network, found, 1e-3).unwrap();
         }
     }
 }
 
-fn compare(name: &str, infos: &[model::ParamInfo], found: &Gradients<Inner>, expected: &BTreeMap<String, [f64; 2]>) {
+pub(crate) fn compare(
+    name: &str,
+    infos: &[model::ParamInfo],
+    found: &Gradients<Inner>,
+    expected: &BTreeMap<String, [f64; 2]>,
+) {
     let names: Vec<&String> = infos.iter().map(|info| &info.name).collect();
     assert_eq!(names.len(), expected.len(), "{name}");
     for (info, gradient) in infos.iter().zip(found) {
@@ -417,7 +422,7 @@ fn steps_of_lion_sgd_and_muon() {
         let mut optimizer = AdamW::<Inner>::new(&settings, &infos);
         let mut stepped = network;
         for step in 0..4 {
-            stepped = optimizer.step::<Train, _>(stepped, given_gradients(&infos, step), 0.02);
+            stepped = optimizer.step::<Train, _>(stepped, given_gradients(&infos, step), 0.02).unwrap();
         }
         compare_changes(&name, &infos, [&before, &values(&stepped)], &changes, CHANGE_LIMIT);
     }

@@ -33,7 +33,7 @@ impl Pruned {
     fn step(mut self) -> Self {
         let gradients = self.pruner.mask_gradients(self.network.gradients(self.iter, 1.0));
         let (gradients, _) = self.optimizer.guard(gradients);
-        self.network = self.optimizer.step::<Train, _>(self.network, gradients, 0.05);
+        self.network = self.optimizer.step::<Train, _>(self.network, gradients, 0.05).unwrap();
         self.network = self.pruner.apply::<Train, _>(self.network, &mut self.optimizer);
         self.iter += 1;
         self
@@ -156,7 +156,7 @@ fn a_weight_that_adam_drives_to_zero_goes_first() {
         let weights = model::values(&network);
         let sign = |index: usize| weights[index].clone().sign() * 1e-6;
         let gradients = vec![Some(sign(0)), Some(sign(1).neg()), None];
-        let network = optimizer.step::<Train, _>(network, gradients, 1e-4);
+        let network = optimizer.step::<Train, _>(network, gradients, 1e-4).unwrap();
         pruner.choose::<Train, _>(&network, &optimizer, 48.0 / 88.0).unwrap();
         let weights = pruner.apply::<Train, _>(network, &mut optimizer).weights();
         assert_eq!((zeros(&weights[0]).len(), zeros(&weights[1]).len()), (48, 0), "{method}");

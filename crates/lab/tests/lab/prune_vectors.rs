@@ -89,7 +89,7 @@ impl Training {
             return (loss, self);
         }
         let gradients = self.pruner.mask_gradients(gradients);
-        self.network = self.pruner.step::<Train, _>(self.network, gradients, &mut self.optimizer, 1e-3, None);
+        self.network = self.pruner.step::<Train, _>(self.network, gradients, &mut self.optimizer, 1e-3, None).unwrap();
         (loss, self)
     }
 

@@ -63,6 +63,13 @@ fn masked_steps_read_nothing_either() {
     }
 }
 
+/// Four layers with two bases each, which turn in the 21st and the 41st iteration.
+#[test]
+fn soap_reads_when_its_bases_turn() {
+    let soap = json!({"optimizer": "soap", "precondition_frequency": 20, "log_every": 10});
+    assert_eq!(readings(&soap), [1, 9, 1, 9, 1]);
+}
+
 /// The counts above are worth what they count: no other file reads.
 #[test]
 fn only_one_module_reads() {

@@ -69,12 +69,25 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"optimizer": "adafactor", "prune": "bitter1", "attention": "mla"}),
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "magnitude", "precision": "mixed"}),
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "bitter2", "grad_accumulation": 2}),
+        json!({"z_loss": 0.1, "precision": "mixed", "checkpointing": "segment:1"}),
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
         json!({"prune": "snip", "prune_every": 10, "sparsity": 0.8, "optimizer": "adamwspam"}),
         json!({"prune": "rigl", "sparsity": 0.8, "prune_ramp_end": 30}),
         json!({"prune": "rigl", "optimizer": "schedulefree", "lr_schedule": "constant", "prune_tied_head": true}),
         json!({"optimizer": "sgd", "nesterov": true, "prune": "bitter1", "qk_norm": true, "bias": false}),
+    ] {
+        goes_on(&more);
+    }
+}
+
+#[test]
+fn an_interrupted_training_by_soap_goes_on_bit_for_bit() {
+    for more in [
+        json!({"optimizer": "soap", "precondition_frequency": 4, "prune": "magnitude", "grad_accumulation": 2}),
+        // One-sided; the bases turn after the checkpoint after 20 for the first time.
+        json!({"optimizer": "soap", "precondition_frequency": 21, "precondition_limit": 40, "prune": "bitter1", "precision": "mixed"}),
+        json!({"optimizer": "soap", "precondition_frequency": 1, "precondition_limit": 8, "z_loss": 0.01}),
     ] {
         goes_on(&more);
     }

@@ -38,7 +38,7 @@ impl Training {
             let gradients = self.pruner.mask_gradients(self.network.gradients(iter, scale));
             let (gradients, _) = self.optimizer.guard(gradients);
             let gradients = optim::clip_global_norm(gradients, 1.0);
-            self.network = self.optimizer.step::<Train, _>(self.network, gradients, 0.01);
+            self.network = self.optimizer.step::<Train, _>(self.network, gradients, 0.01).unwrap();
             self.network = self.pruner.apply::<Train, _>(self.network, &mut self.optimizer);
             if iter % 5 == 0 {
                 let sparsity = 0.01 * iter as f64;

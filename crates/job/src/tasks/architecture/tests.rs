@@ -203,6 +203,19 @@ fn parts_that_do_not_fit_are_conflicts() {
             "`adafactor_clip` has no effect here; write `optimizer: adafactor`",
         ),
         (
+            vec![("precondition_frequency", Value::Int(2))],
+            "`precondition_frequency` has no effect here; write `optimizer: soap`",
+        ),
+        (
+            vec![("precondition_limit", Value::Int(2)), ("optimizer", word("muon"))],
+            "`precondition_limit` has no effect here; write `optimizer: soap`",
+        ),
+        (vec![("amsgrad", Value::Bool(true)), ("optimizer", word("soap"))], "`amsgrad` has no effect here"),
+        (
+            vec![("prune", word("bitter3")), ("optimizer", word("soap"))],
+            "the scores of `prune: bitter3` need Adam's moments, which `optimizer: soap` does not have",
+        ),
+        (
             vec![("prune", word("bitter7")), ("optimizer", word("adafactor"))],
             "the scores of `prune: bitter7` need Adam's moments, which `optimizer: adafactor` does not have",
         ),
@@ -220,6 +233,14 @@ fn parts_that_do_not_fit_are_conflicts() {
             ("lr_schedule", word("constant")),
             ("beta_2", Value::Float(0.99)),
             ("prune", word("bitter2")),
+        ],
+        vec![
+            ("optimizer", word("soap")),
+            ("beta_1", Value::Float(0.95)),
+            ("epsilon", Value::Float(1e-6)),
+            ("precondition_frequency", Value::Int(1)),
+            ("prune", word("wanda")),
+            ("z_loss", Value::Float(1e-4)),
         ],
         vec![("precision", word("bf16")), ("norm", word("rmsnorm")), ("position", word("rope"))],
     ] {

@@ -28,6 +28,7 @@ pub(super) fn acts_from(train: &Train) -> BTreeMap<String, u64> {
     late(&["log_every"], log_every as u64 - 1);
     late(&["eval_every", "eval_batches"], (eval_every as u64).checked_sub(1).unwrap_or(NEVER));
     schedule(&train.optimizer, iters, &mut late);
+    soap(&train.optimizer, &mut late);
     let mut pruning: Vec<&str> = Prune::PARAMS.iter().map(|param| param.name).collect();
     if train.ticket.mask.is_some() {
         pruning.retain(|name| !OF_GIVEN_MASKS.contains(name));
@@ -47,6 +48,15 @@ fn schedule(optimizer: &Optimizer, iters: usize, late: &mut impl FnMut(&[&str], 
     let decay_start = optimizer.decay_start(iters).min(by_default.decay_start(iters));
     late(&["min_lr_ratio"], if optimizer.lr_schedule == LrSchedule::Constant { NEVER } else { decay_start as u64 });
     late(&["lr_decay"], if optimizer.lr_schedule == LrSchedule::Wsd { decay_start as u64 } else { NEVER });
+}
+
+/// SOAP begins with its first gradient, so that its bases change for the first time after `precondition_frequency` further ones. In
+/// the prefix, the parameter may become its default.
+fn soap(optimizer: &Optimizer, late: &mut impl FnMut(&[&str], u64)) {
+    if optimizer.optimizer == OptimizerKind::Soap {
+        let frequency = optimizer.precondition_frequency.min(Optimizer::default().precondition_frequency);
+        late(&["precondition_frequency"], frequency as u64);
+    }
 }
 
 fn spam(optimizer: &Optimizer, late: &mut impl FnMut(&[&str], u64)) {
@@ -125,6 +135,9 @@ mod tests {
         assert_eq!(from(&[("lr_schedule", text("constant"))], "min_lr_ratio"), Some(NEVER));
         let free = [("lr_schedule", text("constant")), ("optimizer", text("schedulefree"))];
         assert_eq!(from(&free, "lr_schedule"), None, "a prefix with another schedule would conflict");
+        let soap = |frequency| [("optimizer", text("soap")), ("precondition_frequency", Value::Int(frequency))];
+        assert_eq!(from(&soap(4), "precondition_frequency"), Some(4));
+        assert_eq!(from(&soap(25), "precondition_frequency"), Some(10), "by default the bases change from 10 on");
         let spam = |reference| [("optimizer", text("adamwspam")), ("spam_reference", Value::Bool(reference))];
         assert_eq!((from(&spam(false), "spam_interval"), from(&spam(false), "spam_theta")), (Some(999), Some(20)));
         assert_eq!(from(&spam(true), "spam_interval"), None, "the reference counts in another way");

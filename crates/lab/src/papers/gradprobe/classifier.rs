@@ -220,7 +220,7 @@ impl<B: Compute> ClassifierSubject<B> {
             let loss = self.network.loss(x, labels, DROPOUT);
             let gradients = model::gradients(&self.network, &mut loss.backward());
             let context = StepContext { gradient_factor: None, masks, mask_moments: true };
-            self.network = optimizer.step_with::<Autodiff<B>, _>(self.network.clone(), gradients, rate, context);
+            self.network = optimizer.step_with::<Autodiff<B>, _>(self.network.clone(), gradients, rate, context)?;
         }
         Ok(B::sync(&self.device)?)
     }

@@ -20,7 +20,7 @@ use crate::{
     },
     optim::{
         Gradients,
-        gradient::{Dropout, Forward, LossScale, Requested, check_precision},
+        gradient::{Derived, Dropout, Forward, LossScale, Requested, check_precision},
     },
 };
 
@@ -110,7 +110,8 @@ impl<B: Compute> GptSubject<B> {
         let forward = self.look("forward", |subject| {
             let (tokens, targets) = batch.to_tensors::<B>(&subject.device);
             let no_dropout = Dropout { p: 0.0, seed: 0, at: [0, 0] };
-            Forward::of(&subject.network, tokens, targets, &subject.computing, no_dropout, requested)
+            let derived = Derived { requested, ..Derived::default() };
+            Forward::of(&subject.network, [tokens, targets], &subject.computing, no_dropout, derived)
         })?;
         self.look("backward", |_| forward.backward(factor))
     }

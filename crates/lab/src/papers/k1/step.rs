@@ -11,6 +11,7 @@ use super::{
     network::{NODE_TENSORS, Node, SHARED_TENSORS, Shared, TreeDims, TreeNetwork},
 };
 use crate::{
+    LabError,
     backend::Compute,
     optim::{AdamW, Gradients, StepContext},
 };
@@ -43,18 +44,18 @@ impl<B: Compute> Optimizers<B> {
         mut gradients: Gradients<B>,
         factors: &Factors<B>,
         clip: Option<&Tensor<B, 1>>,
-    ) -> TreeNetwork<Autodiff<B>> {
+    ) -> Result<TreeNetwork<Autodiff<B>>, LabError> {
         let lr = self.lr;
         let TreeNetwork { shared, nodes, mask, dims } = network;
         let mut node_gradients = gradients.split_off(SHARED_TENSORS).into_iter();
         let context = |gradient_factor| StepContext { gradient_factor, ..StepContext::default() };
         let shared =
-            self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, context(clip.cloned()));
+            self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, context(clip.cloned()))?;
         let step = |((index, node), adam): ((usize, Node<Autodiff<B>>), &mut AdamW<B>)| {
             let gradients: Gradients<B> = node_gradients.by_ref().take(NODE_TENSORS).collect();
             let node_factor = match factors {
                 Factors::Host(factors) => match factors.get(index).copied().unwrap_or(1.0) {
-                    0.0 if self.unchosen == Unchosen::Frozen => return node,
+                    0.0 if self.unchosen == Unchosen::Frozen => return Ok(node),
                     1.0 => None,
                     factor => {
                         let device = node.ln_1.weight.val().device();
@@ -69,7 +70,7 @@ impl<B: Compute> Optimizers<B> {
             };
             adam.step_with::<Autodiff<B>, Node<Autodiff<B>>>(node, gradients, lr, context(factor))
         };
-        let nodes = nodes.into_iter().enumerate().zip(&mut self.nodes).map(step).collect();
-        TreeNetwork { shared, nodes, mask, dims }
+        let nodes = nodes.into_iter().enumerate().zip(&mut self.nodes).map(step).collect::<Result<_, LabError>>()?;
+        Ok(TreeNetwork { shared, nodes, mask, dims })
     }
 }

@@ -28,7 +28,7 @@ impl<B: Compute> Checker<'_, B> {
         drop(on_host);
 
         let old_values = model::values::<Autodiff<B>, _>(network);
-        let next_network = self.optimizer().step::<Autodiff<B>, _>(network.clone(), gradients, self.expected.lr);
+        let next_network = self.optimizer().step::<Autodiff<B>, _>(network.clone(), gradients, self.expected.lr)?;
         let new_values = model::values::<Autodiff<B>, _>(&next_network);
         let mut names = Vec::new();
         for ((info, old_values), new_values) in self.parameters.iter().zip(old_values).zip(new_values) {
@@ -124,7 +124,7 @@ impl<B: Compute> Checker<'_, B> {
         let mut optimizer = self.optimizer();
         for _ in 0..STEPS {
             let gradients = self.gradients(&network, 0.0);
-            network = optimizer.step::<Autodiff<B>, _>(network, gradients, self.expected.lr);
+            network = optimizer.step::<Autodiff<B>, _>(network, gradients, self.expected.lr)?;
         }
         let final_loss = self.loss(&network.valid())?;
         let finding = format!("from {initial_loss:.4} to {final_loss:.4} nats in {STEPS} steps");

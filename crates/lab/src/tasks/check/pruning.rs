@@ -48,7 +48,7 @@ impl<B: Compute> Checker<'_, B> {
             let gradients = pruner.mask_gradients(self.gradients(&network, 0.0));
             let (gradients, _) = optimizer.guard(gradients);
             let gradients = optim::clip_global_norm(gradients, 1.0);
-            network = optimizer.step::<Autodiff<B>, _>(network, gradients, self.expected.lr);
+            network = optimizer.step::<Autodiff<B>, _>(network, gradients, self.expected.lr)?;
             network = pruner.apply::<Autodiff<B>, _>(network, &mut optimizer);
             if settings.updates_at(iter, ITERATIONS) {
                 target = settings.target_at(iter, ITERATIONS);

@@ -253,12 +253,12 @@ fn changes(unchosen: Unchosen) -> Vec<f32> {
     let optimizer = K1Optimizer { weight_decay: 0.0, ..K1Optimizer::default() };
     let mut optimizers = Optimizers::<Inner>::new(&optimizer, unchosen, &dims);
     let network = network(&model, CausalMask::Cached);
-    let network = optimizers.step(network, gradients(0), &Factors::Host(vec![1.0; 13]), None);
+    let network = optimizers.step(network, gradients(0), &Factors::Host(vec![1.0; 13]), None).unwrap();
     let weights =
         |network: &TreeNetwork<Train>| -> Vec<Vec<f32>> { model::values(network).into_iter().map(host).collect() };
     let before = weights(&network);
     let only: Vec<f64> = (0..13).map(|node| f64::from(u8::from(node == 1))).collect();
-    let after = weights(&optimizers.step(network, gradients(1), &Factors::Host(only), None));
+    let after = weights(&optimizers.step(network, gradients(1), &Factors::Host(only), None).unwrap());
     let change = |tensors: Range<usize>| {
         let pairs = tensors.flat_map(|tensor| before[tensor].iter().zip(&after[tensor]));
         pairs.map(|(before, after)| (after - before).abs()).fold(0.0, f32::max)
@@ -283,7 +283,7 @@ fn a_factor_on_the_device_is_one_on_the_host() {
             Optimizers::<Inner>::new(&K1Optimizer::default(), Unchosen::Zeroed, &TreeDims::new(&model));
         let clip = clip.map(|clip| Tensor::from_floats([clip], &FlexDevice));
         let network = network(&model, CausalMask::Cached);
-        let network = optimizers.step(network, gradients(0), &factors, clip.as_ref());
+        let network = optimizers.step(network, gradients(0), &factors, clip.as_ref()).unwrap();
         model::values(&network).into_iter().map(host).collect()
     };
     let numbers: Vec<f32> = (0..13).map(|node| [0.0, 0.05, 1.0][node % 3]).collect();
