@@ -30,12 +30,15 @@ choice! {
         /// The magnitude times the norm of the weight's input over `calibration_batches`, compared output by output (Wanda, Sun
         /// et al. 2023).
         Wanda = "wanda",
+        /// What the loss of a weight costs the outputs of its layer over `calibration_batches`, compared over 128 inputs at a time; the
+        /// other weights change to make up for it (SparseGPT, Frantar and Alistarh 2023).
+        SparseGpt = "sparsegpt",
     }
 }
 
 choice! {
-    /// The number format of the weights of linear layers: rounded to the nearest multiple of a scale, the same for a group of
-    /// inputs of an output, and multiplied by it before the evaluation.
+    /// The number format of the weights of linear layers: rounded to a multiple of a scale, the same for a group of inputs of an
+    /// output, and multiplied by it before the evaluation.
     pub enum Quantize {
         /// Single precision.
         None = "none",
@@ -43,6 +46,17 @@ choice! {
         Int8 = "int8",
         /// Whole numbers from -7 to 7; the scale is the largest magnitude divided by 7.
         Int4 = "int4",
+    }
+}
+
+choice! {
+    /// The choice of the multiple of a scale to which a weight is rounded.
+    pub enum Rounding {
+        /// The nearest.
+        Nearest = "nearest",
+        /// The nearest, input by input: the weights of the later inputs change to make up for the error in the outputs of their layer over
+        /// `calibration_batches` (GPTQ, Frantar et al. 2022).
+        Gptq = "gptq",
     }
 }
 
@@ -62,28 +76,31 @@ params! {
     pub struct Compression {
         /// Score by which weights of linear layers are pruned before the evaluation.
         post_prune: OneShot = OneShot::None;
-        /// Fraction of the weights that `post_prune` prunes; with `wanda`, of the inputs of each output.
+        /// Fraction of the weights that `post_prune` prunes; with `wanda`, of the inputs of each output, with `sparsegpt`, of each 128
+        /// inputs of a layer.
         post_sparsity: f64 = 0.5, in 0.0..=0.99;
         /// Structure of the weights that `post_prune` prunes, which determines the sparsity: `2:4` prunes two of each four neighboring
         /// inputs of an output.
         post_pattern: PrunePattern = PrunePattern::None;
         /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `post_prune: wanda` takes the norms of
-        /// inputs.
+        /// inputs, and `post_prune: sparsegpt` and `rounding: gptq` their products, block by block.
         calibration_batches: usize = 4, in 1..=1_000_000;
-        /// Number format of the weights of linear layers, rounded to the nearest. Embeddings, the output layer, biases and gains
-        /// stay in single precision, as do all activations.
+        /// Number format of the weights of linear layers. Embeddings, the output layer, biases and gains stay in single precision, as do
+        /// all activations.
         quantize: Quantize = Quantize::None;
+        /// Rounding of the weights that `quantize` rounds.
+        rounding: Rounding = Rounding::Nearest;
         /// Neighboring inputs of an output that share a scale; by default all inputs of an output do.
         group_size: Option<usize> = None, in 1..=65_536, unit "inputs";
     }
 }
 
 impl Compression {
-    /// The pruning, as the settings of a training.
+    /// The pruning by scores, as the settings of a training. That of SparseGPT is none.
     pub fn pruning(&self) -> Prune {
         Prune {
             prune: match self.post_prune {
-                OneShot::None => PruneMethod::None,
+                OneShot::None | OneShot::SparseGpt => PruneMethod::None,
                 OneShot::Magnitude => PruneMethod::Magnitude,
                 OneShot::Wanda => PruneMethod::Wanda,
             },
@@ -92,6 +109,11 @@ impl Compression {
             calibration_batches: self.calibration_batches,
             ..Prune::default()
         }
+    }
+
+    /// True if something depends on the inputs of linear layers.
+    fn calibrates(&self) -> bool {
+        matches!(self.post_prune, OneShot::Wanda | OneShot::SparseGpt) || self.rounding == Rounding::Gptq
     }
 
     /// Settings that have no effect, or contradict each other.
@@ -105,9 +127,10 @@ impl Compression {
             ("post_pattern", has_pattern && !prunes, "post_prune: magnitude"),
             (
                 "calibration_batches",
-                self.calibration_batches != default.calibration_batches && self.post_prune != OneShot::Wanda,
+                self.calibration_batches != default.calibration_batches && !self.calibrates(),
                 "post_prune: wanda",
             ),
+            ("rounding", self.rounding != default.rounding && self.quantize == Quantize::None, "quantize: int4"),
             ("group_size", self.group_size.is_some() && self.quantize == Quantize::None, "quantize: int4"),
         ];
         let idle = given.into_iter().filter(|(_, idle, _)| *idle).map(|(name, _, need)| Conflict {
@@ -261,6 +284,13 @@ mod tests {
             ("group_size", Value::Int(16)),
         ];
         assert_eq!(conflicts(&whole), [""; 0]);
+        let batches = ("calibration_batches", Value::Int(2));
+        for by_inputs in [
+            vec![("post_prune", text("sparsegpt")), ("post_pattern", text("2:4")), batches.clone()],
+            vec![("quantize", text("int8")), ("rounding", text("gptq")), batches],
+        ] {
+            assert_eq!(conflicts(&by_inputs), [""; 0]);
+        }
         for (given, wanted) in [
             (
                 vec![("post_sparsity", Value::Float(0.7))],
@@ -269,6 +299,10 @@ mod tests {
             (
                 vec![("post_prune", text("magnitude")), ("calibration_batches", Value::Int(2))],
                 "`calibration_batches` has no effect here; write `post_prune: wanda`, or remove `calibration_batches`",
+            ),
+            (
+                vec![("rounding", text("gptq"))],
+                "`rounding` has no effect here; write `quantize: int4`, or remove `rounding`",
             ),
             (
                 vec![("group_size", Value::Int(16))],

@@ -43,7 +43,7 @@ pub use command::{
 };
 pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
-pub use eval::{Compression, Coverage, Eval, Evaluation, OneShot, Quantize};
+pub use eval::{Compression, Coverage, Eval, Evaluation, OneShot, Quantize, Rounding};
 pub use generate::{Generate, Generating};
 pub use gradprobe::{
     GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,

@@ -70,6 +70,16 @@ pub enum LabError {
         /// The parameter.
         parameter: String,
     },
+    /// A layer cannot be compressed by its inputs.
+    #[error(
+        "`{asked_by}` cannot change `{parameter}`: a weight or an input of it is NaN or infinite, because the training has diverged"
+    )]
+    NotFinite {
+        /// The parameter.
+        parameter: String,
+        /// The setting that asks for it, with its value.
+        asked_by: &'static str,
+    },
     /// A required gradient is missing.
     #[error(
         "`{parameter}` has no gradient, so its weights cannot be probed: exclude it, or use a network whose loss depends on it"
@@ -158,6 +168,7 @@ impl LabError {
             | Self::Masks { .. } => FailureKind::Input,
             Self::Diverged { .. }
             | Self::NotANumber { .. }
+            | Self::NotFinite { .. }
             | Self::NoGradient { .. }
             | Self::Check { .. }
             | Self::Parity { .. }

@@ -11,9 +11,12 @@
 //! Other masks are made before the first iteration: those of SNIP by gradients, those of RigL at random, and those of a lottery
 //! ticket from the weights of another network.
 //!
+//! `surgery.rs` prunes and rounds a trained network without scores: block by block, and input by input (`sweep.rs`).
+//!
 //! A [`Select`] computes thresholds and masks: `host.rs` on any backend from the scores of `score.rs`,
 //! `cpu.rs` and `gpu.rs` exactly and without stored scores. `docs/selection.md` has the algorithms.
 
+mod cholesky;
 mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 pub mod gpu;
@@ -25,6 +28,8 @@ mod regrow;
 mod score;
 mod select;
 mod selects;
+mod surgery;
+mod sweep;
 
 use std::time::{Duration, Instant};
 
@@ -43,6 +48,8 @@ pub use masks::{HostMasks, Masks};
 pub use score::{Moments, scores};
 pub use select::{Choice, Goal, Group, Inputs, Layers, Scorer, Select};
 pub use selects::Selects;
+pub use surgery::Surgery;
+pub use sweep::{Codes, Pruned, sweep};
 pub use sweep_cpu_kernels::selection::PRUNED;
 use sweep_job::tasks::{Fusing, Prune, PruneMethod, PrunePattern};
 

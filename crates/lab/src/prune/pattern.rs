@@ -19,13 +19,7 @@ pub(super) fn select<B: Backend>(
 ) -> Result<Vec<Option<Choice<B>>>, LabError> {
     let mut choices = Vec::with_capacity(inputs.len());
     for (layer, &inputs) in inputs.iter().enumerate() {
-        if !inputs.is_multiple_of(size) {
-            return Err(LabError::Dimensions(format!(
-                "`{}` has {inputs} inputs, which do not divide into groups of {size}: choose another `prune_pattern`, or \
-                 other dimensions",
-                layers.inputs()[layer].name
-            )));
-        }
+        check(&layers.inputs()[layer].name, inputs, size)?;
         if kept == size {
             choices.push(None);
             continue;
@@ -40,6 +34,17 @@ pub(super) fn select<B: Backend>(
         choices.push(Some(Choice { threshold: f32::NAN, mask, pruned: Some(pruned) }));
     }
     Ok(choices)
+}
+
+/// An error if the `inputs` of the layer `name` are not a multiple of `size`.
+pub(crate) fn check(name: &str, inputs: usize, size: usize) -> Result<(), LabError> {
+    if inputs.is_multiple_of(size) {
+        return Ok(());
+    }
+    Err(LabError::Dimensions(format!(
+        "`{name}` has {inputs} inputs, which do not divide into groups of {size}: choose another `prune_pattern`, or other \
+         dimensions"
+    )))
 }
 
 /// 1 for the `kept` highest of `scores` `[groups, size, outputs]` in each group, else 0.

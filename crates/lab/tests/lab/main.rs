@@ -27,6 +27,7 @@ mod reads;
 mod resume;
 mod state;
 mod steps;
+mod surgery;
 mod tokenize;
 mod train;
 mod transformers;
