@@ -3,7 +3,8 @@
 use super::{
     situation::{Promise, Situation},
     stats::{
-        Draws, Estimate, LEVEL, Leveled, PowerLaw, Sample, TimeToEvent, agreement, components, log_rank, pseudo_times,
+        Draws, Estimate, LawNumber, Leveled, PowerLaw, Sample, TimeToEvent, agreement, components, log_rank,
+        pseudo_times,
     },
 };
 
@@ -47,31 +48,39 @@ fn times() -> Vec<Situation> {
     all
 }
 
-/// Means at sizes 1, 2, 4, … with a law of exponent −0.1 and 2 % of noise.
-fn law(draws: &mut Draws, sizes: i32) -> Vec<(f64, f64)> {
-    (0..sizes).map(|size| 2.0_f64.powi(size)).map(|x| (x, 3.0 * x.powf(-0.1) * (0.02 * draws.normal()).exp())).collect()
+/// Means at sizes 1, 2, 4, … with a law of exponent −0.1 and 2 % of noise; with a constant, sizes are 1, 4, 16, … and the exponent is −0.3.
+fn law(draws: &mut Draws, sizes: i32, constant: f64) -> Vec<(f64, f64)> {
+    let (base, exponent): (f64, f64) = if constant > 0.0 { (4.0, -0.3) } else { (2.0, -0.1) };
+    let y = |x: f64, noise: f64| (constant + 3.0 * x.powf(exponent)) * (0.02 * noise).exp();
+    (0..sizes).map(|size| base.powi(size)).map(|x| (x, y(x, draws.normal()))).collect()
 }
 
 fn laws() -> Vec<Situation> {
     let mut all = Vec::new();
-    for sizes in [3, 4, 6] {
-        let name = format!("power law over {sizes} sizes");
+    for (sizes, constant) in [(3, 0.0), (4, 0.0), (6, 0.0), (5, 1.5), (8, 1.5)] {
+        let with_constant = constant > 0.0;
+        let name = format!("power law {}over {sizes} sizes", if with_constant { "with a constant " } else { "" });
         all.push(Situation::new(
-            format!("{name}: 4 × the largest is outside of its prediction"),
+            format!("{name}: {} × the largest is outside of its prediction", if with_constant { 16 } else { 4 }),
             Promise::AtMost,
             ERROR,
             move |draws| {
-                let mut points = law(draws, sizes + 2);
+                let mut points = law(draws, sizes + 2, constant);
                 let Some((x, y)) = points.pop() else { return false };
                 points.pop();
-                PowerLaw::new(&points, LEVEL).is_some_and(|law| excludes(law.predict(x, LEVEL), y))
+                PowerLaw::new(&points, with_constant)
+                    .is_some_and(|law| law.p_at(LawNumber::RatioAt { x, y }, 0.0) < Some(ERROR))
             },
         ));
         all.push(Situation::new(
             format!("{name}: the interval excludes the exponent"),
             Promise::AtMost,
             ERROR,
-            move |draws| PowerLaw::new(&law(draws, sizes), LEVEL).is_some_and(|law| excludes(law.exponent, -0.1)),
+            move |draws| {
+                let exponent = if with_constant { -0.3 } else { -0.1 };
+                let law = PowerLaw::new(&law(draws, sizes, constant), with_constant);
+                law.is_some_and(|law| law.p_at(LawNumber::Exponent, exponent) < Some(ERROR))
+            },
         ));
     }
     all

@@ -71,7 +71,7 @@ fn crossed_seeds() -> Vec<Situation> {
     };
     let mean = |values: &[Leveled]| values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
     let mut all = Vec::new();
-    for (first, second, spread) in [(5, 5, 0.0), (5, 5, 1.0), (3, 5, 1.0)] {
+    for (first, second, spread) in [(5, 5, 0.0), (5, 5, 1.0), (3, 5, 1.0), (2, 10, 3.0), (3, 10, 3.0)] {
         let name = format!("{first} × {second} crossed seeds, each with {spread} × the noise, both random");
         all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
             let values = values(draws, first, second, spread);

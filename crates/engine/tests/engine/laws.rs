@@ -65,7 +65,7 @@ fn exponents_and_predictions_are_judged_with_the_intervals_of_a_regression() {
 
     for (claim, reason) in [
         ("unmeasured", "no job has a `width` of 1024"),
-        ("few", "a law needs means above zero at three sizes at least; there are 2 sizes of `width`"),
+        ("few", "a law needs means at three sizes at least; there are 2 sizes of `width`"),
         ("sizeless", "6 jobs without a `depth` above zero"),
     ] {
         let verdict = of(claim);
@@ -73,6 +73,54 @@ fn exponents_and_predictions_are_judged_with_the_intervals_of_a_regression() {
         assert!(verdict["because"].as_str().unwrap().contains(reason), "{verdict}");
     }
     sandbox.assert_all_cached(&["recipe.yaml"]);
+}
+
+/// Losses near 1.7165671 + 404.9 · size^−0.347891; the references are those of `scipy.optimize.least_squares`, as in the unit tests.
+#[test]
+fn a_law_with_a_constant_predicts_a_loss_that_nears_a_floor() {
+    let sandbox = Sandbox::with(
+        "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { zip: { size: [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e10], loss: [5.41, 4.23, 3.385, 2.84, 2.461, 2.225, 1.8] } }
+    with: { run: 'echo loss=${{ matrix.loss }}', env: { SIZE: '${{ matrix.size }}' } }
+tables:
+  laws: { from: a, cells: [loss], fit: { x: size, predict: 1e10, constant: true } }
+claims:
+  exponent:
+    law: { metric: loss, of: { step: a, size: [1e6, 3e6, 1e7, 3e7, 1e8, 3e8] }, x: size, constant: true }
+    expect: { less_than: -0.3 }
+  predicted:
+    law: { metric: loss, of: { step: a }, x: size, predict: 1e10, constant: true }
+    expect: { at_least: 1 }
+  without: { law: { metric: loss, of: { step: a }, x: size, predict: 1e10 }, expect: { within: 0.1 } }
+  few: { law: { metric: loss, of: { step: a, size: [1e6, 3e6, 1e7] }, x: size, constant: true }, expect: { less_than: 0 } }
+",
+    );
+    let (ended, verdicts) = verdicts(&sandbox);
+    let of = |claim: &str| verdicts.iter().find(|verdict| verdict["claim"] == claim).unwrap();
+    let close = |found: &Value, wanted: f64| found.as_f64().is_some_and(|found| (found / wanted - 1.0).abs() < 1e-5);
+    let exponent = of("exponent");
+    assert_eq!(exponent["state"], "supported", "{exponent}");
+    assert!(close(&exponent["value"], -0.347_890_96) && close(&exponent["interval"][1], -0.333_531_356), "{exponent}");
+    assert!(exponent["because"].as_str().unwrap().contains("the constant is 1.7166"), "{exponent}");
+    let predicted = of("predicted");
+    assert_eq!(predicted["state"], "refuted", "{predicted}");
+    assert!(close(&predicted["interval"][0], 1.8 / 1.906_583_6), "{predicted}");
+    assert!(close(&predicted["interval"][1], 1.8 / 1.825_523_4), "{predicted}");
+    assert!(close(&predicted["p"], 0.014_310_234), "{predicted}");
+    // A law without the constant falls too far.
+    assert!(of("without")["value"].as_f64().unwrap() > 1.4, "{}", of("without"));
+    assert!(
+        of("few")["because"].as_str().unwrap().contains("at four sizes at least; there are 3 sizes"),
+        "{}",
+        of("few")
+    );
+    let printed = ended.stdout.split_whitespace().collect::<Vec<&str>>().join(" ").replace('−', "-");
+    let note = "loss: 1.7166 plus a part in proportion to size to the power -0.3479 [-0.3624, -0.3335]; at 10000000000 it is 1.8, outside of the predicted [1.8255, 1.9066]";
+    assert!(printed.contains(note), "{printed}");
 }
 
 #[test]

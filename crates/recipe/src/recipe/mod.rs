@@ -312,6 +312,10 @@ impl Recipe {
     /// sizes are among them.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let sizes = self.claims.iter().flat_map(|claim| &claim.scale).map(|least| least.name.value.as_str());
+        let sizes = sizes.chain(self.claims.iter().filter_map(|claim| match claim.statement.number() {
+            Some((_, Measure::Law(law))) => Some(law.x.value.as_str()),
+            _ => None,
+        }));
         let named = self.tables.iter().filter_map(|table| match &table.kind {
             TableKind::Analysis(analysis) => Some(analysis.named().map(|name| name.value.as_str())),
             _ => None,

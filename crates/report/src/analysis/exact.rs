@@ -1,8 +1,10 @@
-//! Intervals and tests that assume no distribution: ranks, counts, and signs of clusters.
+//! Intervals and tests that follow from more than a standard error: ranks, counts, signs of clusters, and laws over sizes.
 
-use crate::stats::{Estimate, ItemError, Rates, quantile_of, sign_flip_interval, sign_flips, sign_test};
+use crate::stats::{
+    Estimate, ItemError, LawNumber, PowerLaw, Rates, quantile_of, sign_flip_interval, sign_flips, sign_test,
+};
 
-/// Basis of an interval that assumes no distribution.
+/// Basis of an interval that is not, or not only, a standard error.
 #[derive(Debug, Clone)]
 pub(super) enum Exact {
     /// The units of a quantile, whose interval follows from their ranks.
@@ -12,6 +14,8 @@ pub(super) enum Exact {
     /// The error of a mean over items, and the differences of items with their clusters: the interval contains that of the signs
     /// of few clusters.
     Items { error: ItemError, signs: Option<(Vec<f64>, Vec<usize>)> },
+    /// A law over sizes, and its number that the estimate is.
+    Law(PowerLaw, LawNumber),
 }
 
 impl Exact {
@@ -20,6 +24,7 @@ impl Exact {
         match self {
             Self::Ranks { values, q } => quantile_of(values, *q, level).unwrap_or(usual),
             Self::Rates(rates) => rates.estimate(level),
+            Self::Law(law, number) => law.estimate(*number, level),
             Self::Items { error, signs } => {
                 let (value, half) = (usual.value, error.half(level));
                 let [own_low, own_high] = [value - half, value + half];
@@ -35,7 +40,7 @@ impl Exact {
     pub(super) fn usual_p(&self, distance: f64) -> Option<f64> {
         match self {
             Self::Items { error, .. } => Some(error.p(distance)),
-            Self::Ranks { .. } | Self::Rates(_) => None,
+            Self::Ranks { .. } | Self::Rates(_) | Self::Law(..) => None,
         }
     }
 
@@ -44,6 +49,7 @@ impl Exact {
         match self {
             Self::Ranks { values, q } => sign_test(values, *q, bound),
             Self::Rates(rates) => Some(rates.p_at(bound)),
+            Self::Law(law, number) => law.p_at(*number, bound),
             Self::Items { signs, .. } => {
                 let signs = signs.as_ref().and_then(|(values, clusters)| sign_flips(values, clusters, bound));
                 signs.into_iter().chain(usual).reduce(f64::max)

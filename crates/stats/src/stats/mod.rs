@@ -4,13 +4,14 @@
 //! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
 //! the numbers of seeds, `replication.rs` the errors of means over crossed factors and folds, `items.rs` those over items of a test set in clusters, `rates.rs` shares of runs, `robust.rs` quantiles and means of the middle half, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
 //! over tasks, and `importance.rs` the shares of factors in the differences between configurations; `online.rs` has the levels of tests without an end, `survival.rs`
-//! times to a target, `profile.rs` performance profiles, `components.rs` components of variance, and `scaling.rs` power laws and the agreement of rankings. `docs/statistics.md` explains the choices and has simulated error rates.
+//! times to a target, `profile.rs` performance profiles, `components.rs` components of variance, `scaling.rs` power laws and the agreement of rankings, and `constant.rs` power laws with a constant. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
 mod better;
 mod blocks;
 mod chi;
 mod components;
+mod constant;
 mod draws;
 mod dunnett;
 pub mod effects;
@@ -56,7 +57,7 @@ pub use self::{
     replication::{ErrorOfMean, Leveled, crossed, variance_of_folds},
     robust::{is_carried_by_one, middle_mean, quantile_of, sign_test, without_outliers},
     sample::{Estimate, Quartiles, Sample, correlation},
-    scaling::{Agreement, PowerLaw, agreement},
+    scaling::{Agreement, LawNumber, PowerLaw, agreement},
     sequential::{RAISE, constant_level, error_rate, extension_level},
     student::{LEVEL, holm},
     survival::{LogRank, TimeToEvent, log_rank, median_time, pseudo_times, restricted_mean, survival},

@@ -2,6 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::{
+    LEVEL,
+    solve::root,
+    student::{quantile, quantile_anew},
+};
+
+/// Degrees of freedom of a factor from which on Satterthwaite's approximation keeps the level.
+const MANY: f64 = 4.0;
+
 /// The standard error of a mean, and the degrees of freedom of its Student's t.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ErrorOfMean {
@@ -44,7 +53,7 @@ pub fn variance_of_folds(folds: usize) -> f64 {
 /// is that of a row's mean without what the levels do to all rows alike, as for [`Blocks`](super::Blocks).
 ///
 /// If every combination of levels has one value, the variance is that of the components: Σ MS(factor)/N − (factors −
-/// 1)·MS(residual)/N with Satterthwaite's degrees of freedom. It is never less than that of the factor with the largest
+/// 1)·MS(residual)/N with Satterthwaite's degrees of freedom, or fewer for factors with few levels. It is never less than that of the factor with the largest
 /// mean square. Otherwise it is the sum of the variances of the means by each factor's levels, which is no less.
 ///
 /// `None` if the rows differ in their levels, or if a factor has fewer than two levels.
@@ -82,12 +91,18 @@ pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
     if counts.iter().any(|count| *count < 2) {
         return None;
     }
+    let own = |variances: &mut dyn Iterator<Item = f64>| -> Vec<(f64, f64)> {
+        variances.zip(mains.iter().map(|main| main.freedom)).collect()
+    };
     let complete = counts.iter().product::<usize>() == first.len();
     let of_means = || by_means.iter().zip(&counts).map(|(squares, count)| (*squares, *count as f64));
     if !complete {
         let variance: f64 = of_means().map(|(squares, count)| squares.mean() / count).sum();
         let parts: f64 = of_means().map(|(squares, count)| squares.part() / count.powi(2)).sum();
-        return Some(ErrorOfMean { error: variance.sqrt(), freedom: freedom(variance, parts, &mains) });
+        return Some(ErrorOfMean {
+            error: variance.sqrt(),
+            freedom: freedom(variance, parts, &own(&mut of_means().map(|(squares, count)| squares.mean() / count))),
+        });
     }
     let used: f64 = mains.iter().map(|main| main.sum).sum();
     let rest = Squares {
@@ -98,13 +113,30 @@ pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
     let largest = mains.iter().map(|main| main.mean()).fold(0.0, f64::max);
     let total: f64 = mains.iter().map(|main| main.mean()).sum::<f64>() - subtracted * rest.mean();
     let parts: f64 = mains.iter().map(|main| main.part()).sum::<f64>() + subtracted.powi(2) * rest.part();
-    Some(ErrorOfMean { error: (total.max(largest) / cells).sqrt(), freedom: freedom(total, parts, &mains) })
+    Some(ErrorOfMean {
+        error: (total.max(largest) / cells).sqrt(),
+        freedom: freedom(total, parts, &own(&mut mains.iter().map(|main| main.mean()))),
+    })
 }
 
-/// Satterthwaite's degrees of freedom of a variance, never less than those of the factor with the fewest.
-fn freedom(variance: f64, parts: f64, mains: &[Squares]) -> f64 {
-    let min_freedom = mains.iter().map(|main| main.freedom).fold(f64::INFINITY, f64::min);
-    if parts > 0.0 { (variance.max(0.0).powi(2) / parts).max(min_freedom) } else { min_freedom }
+/// Degrees of freedom of the sum of the variances of factors, each with its own: Satterthwaite's, never less than those of the factor
+/// with the fewest. They are too many if a factor with few levels has a large part of the variance; the quantile of Student's t is then
+/// the mean of the factors' quantiles, weighted by their variances (Cochran and Cox, 1950), and these are its degrees of freedom.
+fn freedom(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
+    let min_freedom = factors.iter().map(|(_, freedom)| *freedom).fold(f64::INFINITY, f64::min);
+    let whole: f64 = factors.iter().map(|(variance, _)| variance).sum();
+    if parts <= 0.0 || whole <= 0.0 {
+        return min_freedom;
+    }
+    let satterthwaite = (variance.max(0.0).powi(2) / parts).max(min_freedom);
+    if min_freedom >= MANY {
+        return satterthwaite;
+    }
+    let wanted = factors.iter().map(|(variance, freedom)| variance / whole * quantile(*freedom, LEVEL)).sum::<f64>();
+    if wanted <= quantile(satterthwaite, LEVEL) {
+        return satterthwaite;
+    }
+    root(|freedom| quantile_anew(freedom, LEVEL) - wanted, min_freedom, satterthwaite, 1e-6)
 }
 
 /// The values without their mean over the rows; a single row is left as it is.

@@ -1,15 +1,28 @@
 //! Scaling: a power law with prediction intervals, and the agreement of two rankings.
 
-use super::{ErrorOfMean, Estimate, Sample, estimate};
+use super::{
+    ErrorOfMean, Estimate, LEVEL, Sample,
+    constant::{Constant, ROUNDING},
+    estimate,
+};
 
 /// Most numbers whose orders are all compared.
 const MAX_PERMUTED: usize = 7;
 
-/// A power law y = factor · x^exponent, fitted to logarithms by least squares.
+/// A power law `y = factor · x^exponent`, or `y = constant + factor · x^exponent`, fitted to logarithms of y by least squares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PowerLaw(Form);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Form {
+    Line(Line),
+    Constant(Constant),
+}
+
+/// A straight line through the logarithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PowerLaw {
-    /// The exponent with its 95 % confidence interval.
-    pub exponent: Estimate,
+struct Line {
+    slope: f64,
     /// Mean of the logarithms of x.
     center: f64,
     /// Fitted logarithm of y at `center`.
@@ -21,13 +34,105 @@ pub struct PowerLaw {
     points: usize,
 }
 
+/// A number of a law.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LawNumber {
+    /// The exponent.
+    Exponent,
+    /// The logarithm of the ratio of `y` to the prediction for one more point at `x`.
+    RatioAt {
+        /// The size.
+        x: f64,
+        /// The measured number, above zero.
+        y: f64,
+    },
+}
+
 impl PowerLaw {
-    /// Fits the law to points; `None` with fewer than three points or distinct x, or if a number is not above zero.
-    pub fn new(points: &[(f64, f64)], level: f64) -> Option<Self> {
-        if points.len() < 3 || points.iter().any(|(x, y)| !(x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0)) {
+    /// Fits the law to points; `None` with fewer than three distinct x, or four for a law with a constant, or if a number is not
+    /// above zero.
+    pub fn new(points: &[(f64, f64)], with_constant: bool) -> Option<Self> {
+        if points.iter().any(|(x, y)| !(x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0)) {
             return None;
         }
-        let (x, y): (Vec<f64>, Vec<f64>) = points.iter().map(|(x, y)| (x.ln(), y.ln())).unzip();
+        let points: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+        let form = if with_constant { Form::Constant(Constant::new(points)?) } else { Form::Line(Line::new(&points)?) };
+        Some(Self(form))
+    }
+
+    /// The constant; `None` for a law without one.
+    pub fn constant(&self) -> Option<f64> {
+        match &self.0 {
+            Form::Line(_) => None,
+            Form::Constant(law) => Some(law.constant()),
+        }
+    }
+
+    /// The exponent with its confidence interval of a level.
+    pub fn exponent(&self, level: f64) -> Estimate {
+        self.estimate(LawNumber::Exponent, level)
+    }
+
+    /// The y of one further point at `x` with its prediction interval of a level. Its noise is that of the fitted points.
+    pub fn predict(&self, x: f64, level: f64) -> Estimate {
+        let x = x.ln();
+        let logarithm = match &self.0 {
+            Form::Line(line) => line.logarithm(x).estimate(level),
+            Form::Constant(law) => law.logarithm(x, level),
+        };
+        Estimate { p: None, ..logarithm.exp() }
+    }
+
+    /// A number with its interval of a level. The p-value is that of the hypothesis that it is zero.
+    pub fn estimate(&self, number: LawNumber, level: f64) -> Estimate {
+        let estimate = match (&self.0, number) {
+            (Form::Line(line), LawNumber::Exponent) => line.exponent().estimate(level),
+            (Form::Constant(law), LawNumber::Exponent) => law.exponent(level),
+            (Form::Line(line), LawNumber::RatioAt { x, y }) => line.logarithm(x.ln()).below(y.ln()).estimate(level),
+            (Form::Constant(law), LawNumber::RatioAt { x, y }) => {
+                let Estimate { value, low, high, .. } = law.logarithm(x.ln(), level);
+                let from = |end: f64| y.ln() - end;
+                Estimate { value: from(value), low: high.map(from), high: low.map(from), p: None }
+            }
+        };
+        Estimate { p: self.p_at(number, 0.0), ..estimate }
+    }
+
+    /// Two-sided p-value of the hypothesis that a number is `bound`.
+    pub fn p_at(&self, number: LawNumber, bound: f64) -> Option<f64> {
+        let of_t = |law: &Constant, t: f64| estimate(t, Some(1.0), law.freedom(), LEVEL).p;
+        match (&self.0, number) {
+            (Form::Line(line), LawNumber::Exponent) => line.exponent().below(bound).estimate(LEVEL).p,
+            (Form::Line(line), LawNumber::RatioAt { x, y }) => {
+                line.logarithm(x.ln()).below(y.ln() - bound).estimate(LEVEL).p
+            }
+            (Form::Constant(law), LawNumber::Exponent) => of_t(law, law.t_of_exponent(bound)),
+            (Form::Constant(law), LawNumber::RatioAt { x, y }) => of_t(law, law.t_of_point(x.ln(), y.ln() - bound)),
+        }
+    }
+}
+
+/// A number with its standard error.
+#[derive(Debug, Clone, Copy)]
+struct Number(f64, ErrorOfMean);
+
+impl Number {
+    fn estimate(self, level: f64) -> Estimate {
+        estimate(self.0, Some(self.1.error), self.1.freedom, level)
+    }
+
+    /// The distance of another number from it.
+    fn below(self, other: f64) -> Self {
+        Self(other - self.0, self.1)
+    }
+}
+
+impl Line {
+    fn new(points: &[(f64, f64)]) -> Option<Self> {
+        if points.len() < 3 {
+            return None;
+        }
+        let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
         let (center, mean) = (Sample::new(&x)?.mean, Sample::new(&y)?.mean);
         let squares: f64 = x.iter().map(|x| (x - center).powi(2)).sum();
         let distinct = x.iter().filter(|value| (**value - x[0]).abs() > 1e-9).count();
@@ -37,27 +142,23 @@ impl PowerLaw {
         let slope = x.iter().zip(&y).map(|(x, y)| (x - center) * (y - mean)).sum::<f64>() / squares;
         let freedom = points.len() as f64 - 2.0;
         let squared_residuals: f64 = x.iter().zip(&y).map(|(x, y)| (y - mean - slope * (x - center)).powi(2)).sum();
-        let residual = (squared_residuals / freedom).sqrt();
-        let exponent = estimate(slope, Some(residual / squares.sqrt()), freedom, level);
-        Some(Self { exponent, center, level: mean, squares, residual, points: points.len() })
+        let residual = if squared_residuals <= ROUNDING { 0.0 } else { (squared_residuals / freedom).sqrt() };
+        Some(Self { slope, center, level: mean, squares, residual, points: points.len() })
     }
 
-    /// The y of one further point at `x` with its prediction interval of a level. Its noise is that of the fitted points.
-    pub fn predict(&self, x: f64, level: f64) -> Estimate {
-        let (logarithm, ErrorOfMean { error, freedom }) = self.logarithm(x);
-        Estimate { p: None, ..estimate(logarithm, Some(error), freedom, level).exp() }
+    fn with_error(&self, value: f64, error: f64) -> Number {
+        Number(value, ErrorOfMean { error, freedom: self.points as f64 - 2.0 })
     }
 
-    /// The logarithm of the y of one further point at `x`, with the standard error of its prediction.
-    pub fn logarithm(&self, x: f64) -> (f64, ErrorOfMean) {
-        let (distance, points) = (x.ln() - self.center, self.points as f64);
+    fn exponent(&self) -> Number {
+        self.with_error(self.slope, self.residual / self.squares.sqrt())
+    }
+
+    /// The logarithm of the y of one further point at the logarithm `x`, with the standard error of its prediction.
+    fn logarithm(&self, x: f64) -> Number {
+        let (distance, points) = (x - self.center, self.points as f64);
         let error = self.residual * (1.0 + 1.0 / points + distance * distance / self.squares).sqrt();
-        (self.level + self.exponent.value * distance, ErrorOfMean { error, freedom: points - 2.0 })
-    }
-
-    /// The standard error of the exponent.
-    pub fn error_of_exponent(&self) -> ErrorOfMean {
-        ErrorOfMean { error: self.residual / self.squares.sqrt(), freedom: self.points as f64 - 2.0 }
+        self.with_error(self.level + self.slope * distance, error)
     }
 }
 

@@ -6,7 +6,7 @@ use sweep_job::Value;
 use super::{Lower, OfStep};
 use crate::recipe::{
     Names, Selection, Step, Template,
-    keys::{Custom, Given, Mapping as _, Number, Text, Texts, mapping},
+    keys::{Custom, Flag, Given, Mapping as _, Number, Text, Texts, mapping},
     node::{Node, NodeKind, typed_value},
     schema::reference,
     source::Spanned,
@@ -78,6 +78,8 @@ pub struct Fit {
     pub x: Spanned<String>,
     /// The size that is no part of the fit, and is predicted.
     pub predict: Option<f64>,
+    /// True if the law has a constant.
+    pub constant: bool,
     /// The axis whose values have a law each.
     pub axis: Option<Spanned<String>>,
 }
@@ -130,6 +132,8 @@ mapping! {
         /// A size that is left out of the fit. The table has its prediction with the 95 % prediction interval, and whether the measured
         /// mean is in it.
         predict: Number,
+        /// Adds a constant to the law, as in a claim's `law`. Such a law needs four sizes. Default: `false`.
+        constant: Flag,
         /// The axis whose values have a law each, such as `method`. The table says whether smaller sizes rank them as the largest does.
         axis: Text = Text::NAME,
     }
@@ -268,7 +272,7 @@ impl Lower<'_> {
         }
         let x = keys.x.spanned()?;
         self.check_size(&x, step);
-        Some(Fit { x, predict, axis })
+        Some(Fit { x, predict, constant: keys.constant.value.unwrap_or_default(), axis })
     }
 
     fn variance(&mut self, node: &Node, step: &Step) -> Option<Vec<Spanned<String>>> {

@@ -2,7 +2,7 @@
 
 use super::{Lower, claims::Context, statement::Comparison};
 use crate::recipe::{
-    keys::{Custom, Mapping as _, Number, Text, mapping},
+    keys::{Custom, Flag, Mapping as _, Number, Text, mapping},
     node::Node,
     source::Spanned,
 };
@@ -17,6 +17,8 @@ pub struct Law {
     pub x: Spanned<String>,
     /// The size at which the measured mean is divided by the prediction of the other sizes; `None` for the exponent.
     pub predict: Option<f64>,
+    /// True if the law has a constant.
+    pub constant: bool,
 }
 
 mapping! {
@@ -26,11 +28,15 @@ mapping! {
         metric [required]: Text = Text::METRIC,
         /// The points: a step and values of its axes.
         of [required]: Custom = Custom::SIDE,
-        /// The parameter, axis or metric of the jobs whose values are the sizes. The law is fitted to the means of at least three sizes.
+        /// The parameter, axis or metric of the jobs whose values are the sizes. The law is fitted to the means of at least three sizes,
+        /// and of four with `constant`.
         x [required]: Text = Text::METRIC,
         /// A size that is left out of the fit. The claim is about the ratio of its measured mean to the law's prediction, with the
         /// interval of the prediction. Without it the claim is about the exponent.
         predict: Number,
+        /// Adds a constant to the law, `constant + factor · x^exponent`: the loss that no size goes below (the irreducible loss), a fixed
+        /// part of a time, or the score that larger sizes approach. Default: `false`.
+        constant: Flag,
     }
 }
 
@@ -42,7 +48,7 @@ impl Law {
 }
 
 impl Lower<'_> {
-    /// Reads `{ metric, of, x, predict }`.
+    /// Reads `{ metric, of, x, predict, constant }`.
     pub(super) fn law(&mut self, node: &Node, context: &Context<'_>) -> Option<(Comparison, Law)> {
         let keys = LawKeys::read(self, node, "`law`")?;
         let metric = self.metric(node, keys.metric, "law");
@@ -65,6 +71,9 @@ impl Lower<'_> {
             Some(size) => Some(size?),
             None => None,
         };
-        Some((Comparison { metric, of, to: None }, Law { x, predict }))
+        Some((
+            Comparison { metric, of, to: None },
+            Law { x, predict, constant: keys.constant.value.unwrap_or_default() },
+        ))
     }
 }

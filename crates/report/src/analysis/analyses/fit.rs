@@ -8,7 +8,7 @@ use crate::{
     analysis::{
         Cell, Column, Show, TableRow,
         aggregate::methods,
-        claim::law::BySize,
+        claim::law::{BySize, least_sizes},
         evidence::{Side, Source},
         table::scale,
     },
@@ -52,16 +52,17 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.rows = rows.iter().map(|row| TableRow { labels: label(row), cells: Vec::new() }).collect();
     for (metric, of_metric) in metrics.iter().zip(&by_metric) {
         let unit = source.traits(analysis.of.step, metric).unit;
-        let laws: Vec<Option<PowerLaw>> = of_metric.iter().map(|sizes| sizes.law(settings.predict)).collect();
+        let laws: Vec<Option<PowerLaw>> =
+            of_metric.iter().map(|sizes| sizes.law(settings.predict, settings.constant)).collect();
         let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].0.get(size)));
         push(contents, metric, unit, measured.collect());
-        let predicted = rows.iter().map(|(index, size)| match laws[*index] {
+        let predicted = rows.iter().map(|(index, size)| match &laws[*index] {
             Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].0.len()),
             None => Cell { points: 1, ..Cell::default() },
         });
         push(contents, &format!("{metric}, law"), unit, predicted.collect());
         for ((method, sizes), law) in methods.iter().zip(of_metric).zip(&laws) {
-            contents.notes.push(note(request, metric, (method.as_ref(), sizes), *law));
+            contents.notes.push(note(request, metric, (method.as_ref(), sizes), law.as_ref()));
         }
         contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }
@@ -112,7 +113,9 @@ fn by_size(
         only.push((&axis.value, vec![method.clone()]));
     }
     let side: Side<'_> = source.side(analysis.of.step, &only, metric, source.traits(analysis.of.step, metric));
-    let (sizes, without_size) = BySize::new(&side.found, &settings.x.value, &jobs(analysis, source), source);
+    let by_key = jobs(analysis, source);
+    let (sizes, without_size) =
+        BySize::new(&side.found, &settings.x.value, &by_key, &source.kinds(&[analysis.of.step]), source);
     let lost = side.absent.len() + without_size;
     if lost > 0 {
         let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &settings.x.value);
@@ -128,18 +131,24 @@ fn note(
     request: Request<'_>,
     metric: &str,
     (method, sizes): (Option<&Value>, &BySize),
-    law: Option<PowerLaw>,
+    law: Option<&PowerLaw>,
 ) -> String {
     let (_, _, settings) = request;
     let x = &settings.x.value;
     let of = method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"));
     let Some(law) = law else {
-        return format!("{of}: no law, which needs three sizes and numbers above zero");
+        let least = least_sizes(settings.constant);
+        return format!("{of}: no law, which needs {least} sizes and numbers above zero");
     };
     let as_text = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
-    let Estimate { value, low, high, .. } = law.exponent;
+    let Estimate { value, low, high, .. } = law.exponent(LEVEL);
     let exponent = as_text(Some(value));
-    let text = format!("{of}: in proportion to {x} to the power {exponent} [{}, {}]", as_text(low), as_text(high));
+    let interval = match low.zip(high) {
+        Some((low, high)) => format!("[{}, {}]", as_text(Some(low)), as_text(Some(high))),
+        None => "(no interval: several constants fit these sizes)".to_owned(),
+    };
+    let constant = law.constant().map_or_else(String::new, |constant| format!("{} plus a part ", brief(constant)));
+    let text = format!("{of}: {constant}in proportion to {x} to the power {exponent} {interval}");
     let Some(size) = settings.predict else { return text };
     let predicted = law.predict(size, LEVEL);
     let ends = predicted.low.zip(predicted.high);

@@ -11,12 +11,16 @@ use super::{
     silence::spoken,
 };
 use crate::{
-    analysis::evidence::{Evidence, Found, Source, complete, like},
+    analysis::{
+        evidence::{Evidence, Found, Side, Source, complete, like},
+        kinds::Kinds,
+        units::place,
+    },
     format::{clean, count},
     plan::{JobId, resolved},
-    recipe::{Comparison, Expectation, Law, brief},
+    recipe::{Comparison, Expectation, Law, Replication, brief},
     record::Key,
-    stats::{LEVEL, PowerLaw, Sample},
+    stats::{LEVEL, LawNumber, PowerLaw, Sample},
 };
 
 /// The measurements by size, in the order of the sizes; a key is the bits of a positive number.
@@ -24,20 +28,35 @@ use crate::{
 pub(in crate::analysis) struct BySize(pub(in crate::analysis) BTreeMap<u64, Vec<f64>>);
 
 impl BySize {
-    /// The measurements by the size `x` of their jobs, and the number of measurements without a size above zero.
+    /// The measurements by the size `x` of their jobs, and the number of measurements without a size above zero. Sizes that jobs
+    /// measure differ by the seed: those of a configuration are one, their geometric mean.
     pub(in crate::analysis) fn new(
         found: &[Found<'_>],
         x: &str,
         jobs: &BTreeMap<Key, JobId>,
+        kinds: &Kinds,
         source: Source<'_>,
     ) -> (Self, usize) {
-        let (mut sizes, mut without_size) = (Self::default(), 0);
+        let mut configurations: BTreeMap<Vec<String>, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut without_size = 0;
         for found in found {
             let job = found.by.and_then(|by| jobs.get(&by.key));
             match job.and_then(|job| size_of(x, found.point, *job, source)).filter(|size| *size > 0.0) {
-                Some(size) => sizes.0.entry(size.to_bits()).or_default().push(found.value),
+                Some(size) => {
+                    let configuration = place(found.point, |axis| kinds.of_axis(axis) >= Replication::Seed);
+                    configurations.entry(configuration).or_default().push((size, found.value));
+                }
                 None => without_size += 1,
             }
+        }
+        let mut sizes = Self::default();
+        for measured in configurations.into_values() {
+            let first = measured[0].0;
+            let is_one = measured.iter().all(|(size, _)| *size == first);
+            let logarithms: f64 = measured.iter().map(|(size, _)| size.ln()).sum();
+            let size = if is_one { first } else { (logarithms / measured.len() as f64).exp() };
+            let values = measured.iter().map(|(_, value)| *value);
+            sizes.0.entry(size.to_bits()).or_default().extend(values);
         }
         (sizes, without_size)
     }
@@ -52,12 +71,28 @@ impl BySize {
         self.0.keys().map(|size| f64::from_bits(*size)).filter(move |size| Some(*size) != predict)
     }
 
-    /// The law of the means by size, without the size that it predicts; `None` with fewer than three sizes or a mean that is
-    /// not above zero.
-    pub(in crate::analysis) fn law(&self, predict: Option<f64>) -> Option<PowerLaw> {
+    /// The law of the means by size, without the size that it predicts; `None` with too few sizes or a mean that is not above
+    /// zero.
+    pub(in crate::analysis) fn law(&self, predict: Option<f64>, with_constant: bool) -> Option<PowerLaw> {
         let points: Vec<(f64, f64)> = self.fitted(predict).filter_map(|size| Some((size, self.mean(size)?))).collect();
-        PowerLaw::new(&points, LEVEL)
+        PowerLaw::new(&points, with_constant)
     }
+}
+
+/// The measurements of a side, apart for each size.
+pub(in crate::analysis) fn side_by_size<'a>(
+    side: &Side<'a>,
+    x: &str,
+    jobs: &BTreeMap<Key, JobId>,
+    source: Source<'_>,
+) -> Vec<Side<'a>> {
+    let mut sides: BTreeMap<u64, Side<'a>> = BTreeMap::new();
+    for found in &side.found {
+        let job = found.by.and_then(|by| jobs.get(&by.key));
+        let size = job.and_then(|job| size_of(x, found.point, *job, source)).unwrap_or_default();
+        sides.entry(size.to_bits()).or_default().found.push(found.clone());
+    }
+    sides.into_values().collect()
 }
 
 /// The jobs of a step at the points with these values, by the keys of their records.
@@ -68,6 +103,11 @@ pub(in crate::analysis) fn jobs_by_key(
 ) -> BTreeMap<Key, JobId> {
     let points = source.points(step, selection);
     points.into_iter().filter_map(|(_, job)| Some((source.measured.get(&job)?.key, job))).collect()
+}
+
+/// The number of sizes that a law needs, in words.
+pub(in crate::analysis) fn least_sizes(with_constant: bool) -> &'static str {
+    if with_constant { "four" } else { "three" }
 }
 
 impl Judge<'_> {
@@ -83,41 +123,45 @@ impl Judge<'_> {
         let question = self.question(&[step], metric, Vec::new(), predict.is_some());
         let mut side = self.side(&comparison.of, metric, question.traits, verdict)?;
         complete(&mut [&mut side], &question).map_err(|silence| spoken(&silence, metric, &[&side]))?;
-        let notes = like(&[&side], &question).map_err(|silence| spoken(&silence, metric, &[&side]))?;
         let jobs = jobs_by_key(step, &resolved(&self.source.study.recipe, &comparison.of.only), self.source);
-        let (sizes, without_size) = BySize::new(&side.found, x, &jobs, self.source);
+        // Each size is compared with the others, so times of sizes are taken in turns.
+        let by_size = side_by_size(&side, x, &jobs, self.source);
+        let by_size: Vec<&Side<'_>> = by_size.iter().collect();
+        let notes = like(&by_size, &question).map_err(|silence| spoken(&silence, metric, &by_size))?;
+        let (sizes, without_size) = BySize::new(&side.found, x, &jobs, &question.kinds, self.source);
         if without_size > 0 {
             return Err(format!("{} without a `{}` above zero", count(without_size, "job"), clean(x)));
         }
         let fitted: Vec<f64> = sizes.fitted(predict).collect();
-        let Some(power) = sizes.law(predict) else {
-            let sizes = count(fitted.len(), "size");
-            return Err(format!(
-                "a law needs means above zero at three sizes at least; there are {sizes} of `{}`",
-                clean(x)
-            ));
+        if let Some(size) = fitted.iter().find(|size| sizes.mean(**size).is_some_and(|mean| mean <= 0.0)) {
+            return Err(format!("`{}` is not above zero at {}, as a power law is", clean(metric), brief(*size)));
+        }
+        let Some(power) = sizes.law(predict, law.constant) else {
+            let (least, sizes) = (least_sizes(law.constant), count(fitted.len(), "size"));
+            return Err(format!("a law needs means at {least} sizes at least; there are {sizes} of `{}`", clean(x)));
         };
-        let (value, error, basis) = match predict {
+        let constant =
+            power.constant().map_or_else(String::new, |constant| format!("; the constant is {}", brief(constant)));
+        let (number, basis) = match predict {
             None => {
                 let [first, last] = [fitted[0], fitted[fitted.len() - 1]].map(brief);
                 let basis = format!("means at {} of {} from {first} to {last}", count(fitted.len(), "size"), clean(x));
-                (power.exponent.value, power.error_of_exponent(), basis)
+                (LawNumber::Exponent, basis)
             }
             Some(size) => {
                 let text = brief(size);
                 let mean = sizes.mean(size).ok_or_else(|| format!("no job has a `{}` of {text}", clean(x)))?;
                 if mean <= 0.0 {
-                    return Err(format!("`{}` is not above zero at {text}", clean(metric)));
+                    return Err(format!("`{}` is not above zero at {text}, as a power law is", clean(metric)));
                 }
-                let (logarithm, error) = power.logarithm(size);
-                let [mean_text, predicted] = [mean, logarithm.exp()].map(brief);
+                let [mean_text, predicted] = [mean, power.predict(size, LEVEL).value].map(brief);
                 let sizes = count(fitted.len(), "size");
                 let basis =
                     format!("{mean_text} at {} {text}, where the law of {sizes} predicts {predicted}", clean(x));
-                (mean.ln() - logarithm, error, basis)
+                (LawNumber::RatioAt { x: size, y: mean }, basis)
             }
         };
-        let mut evidence = Evidence::of_law(value, error, predict.is_some(), side.looks.clone(), basis);
+        let mut evidence = Evidence::of_law(power, number, side.looks.clone(), basis + &constant);
         evidence.notes = notes;
         decide(&evidence, expect, "", verdict)
     }

@@ -64,18 +64,53 @@ fn two_groups_have_the_log_rank_statistic_of_lifelines() {
 #[test]
 fn a_power_law_predicts_as_statsmodels() {
     let points = [(1e6, 4.1), (3e6, 3.62), (1e7, 3.15), (3e7, 2.81), (1e8, 2.47)];
-    let law = PowerLaw::new(&points, LEVEL).unwrap();
-    near(law.exponent.value, -0.110_034_401_143_684_73);
-    near(law.exponent.low.unwrap(), -0.114_238_172_959_549_73);
-    near(law.exponent.high.unwrap(), -0.105_830_629_327_819_74);
+    let law = PowerLaw::new(&points, false).unwrap();
+    near(law.exponent(LEVEL).value, -0.110_034_401_143_684_73);
+    near(law.exponent(LEVEL).low.unwrap(), -0.114_238_172_959_549_73);
+    near(law.exponent(LEVEL).high.unwrap(), -0.105_830_629_327_819_74);
     let next = law.predict(1e9, LEVEL);
     near(next.value, 1.910_581_063_356_884_5);
     near(next.low.unwrap(), 1.862_145_566_094_962_6);
     near(next.high.unwrap(), 1.960_276_396_248_242_1);
     let refused = [&points[..2], &[(1.0, 1.0), (2.0, -1.0), (3.0, 2.0)], &[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]];
-    assert!(refused.into_iter().all(|points| PowerLaw::new(points, LEVEL).is_none()));
-    let exact = PowerLaw::new(&[(1.0, 8.0), (2.0, 4.0), (4.0, 2.0)], LEVEL).unwrap().predict(8.0, LEVEL);
+    assert!(refused.into_iter().all(|points| PowerLaw::new(points, false).is_none()));
+    let exact = PowerLaw::new(&[(1.0, 8.0), (2.0, 4.0), (4.0, 2.0)], false).unwrap().predict(8.0, LEVEL);
     assert!((exact.value - 1.0).abs() < 1e-12, "{exact:?}");
+}
+
+/// `scipy.optimize.least_squares` with the constant, the factor and the exponent as its variables, and `brentq` on its cost.
+#[test]
+fn a_power_law_with_a_constant_has_the_profiles_of_scipys_least_squares() {
+    let close = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-5, "{found} is not {wanted}");
+    let points = [(1e6, 5.41), (3e6, 4.23), (1e7, 3.385), (3e7, 2.84), (1e8, 2.461), (3e8, 2.225)];
+    let law = PowerLaw::new(&points, true).unwrap();
+    close(law.constant().unwrap(), 1.716_567_1);
+    let exponent = law.exponent(LEVEL);
+    close(exponent.value, -0.347_890_96);
+    close(exponent.low.unwrap(), -0.362_357_796);
+    close(exponent.high.unwrap(), -0.333_531_356);
+    let next = law.predict(1e10, LEVEL);
+    close(next.value, 1.866_445_4);
+    close(next.low.unwrap(), 1.825_523_4);
+    close(next.high.unwrap(), 1.906_583_6);
+    close(law.p_at(LawNumber::Exponent, -0.5).unwrap(), 6.707_072_6e-5);
+    close(law.p_at(LawNumber::RatioAt { x: 1e10, y: 1.8 }, 0.0).unwrap(), 0.014_310_234);
+    // A time with a fixed part.
+    let times = [(1.0, 0.52), (2.0, 0.61), (4.0, 0.85), (8.0, 1.28), (16.0, 2.11)];
+    let law = PowerLaw::new(&times, true).unwrap();
+    close(law.constant().unwrap(), 0.400_795_93);
+    close(law.exponent(LEVEL).high.unwrap(), 1.206_046_137);
+    close(law.predict(64.0, LEVEL).low.unwrap(), 5.168_248_34);
+    // A score that rises to the constant, exactly; three sizes; a straight line, whose constant is zero.
+    let scores: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0].map(|x: f64| (x, 0.9 - 0.5 * x.powf(-0.7))).to_vec();
+    let law = PowerLaw::new(&scores, true).unwrap();
+    close(law.constant().unwrap(), 0.9);
+    close(law.predict(1e3, LEVEL).high.unwrap(), 0.9 - 0.5 * 1e3_f64.powf(-0.7));
+    assert_eq!(PowerLaw::new(&scores[..3], true), None);
+    let line = [1.0, 2.0, 4.0, 8.0, 16.0].map(|x: f64| (x, 8.0 * x.powf(-0.5)));
+    let law = PowerLaw::new(&line, true).unwrap();
+    assert!(law.constant().unwrap() < 1e-3, "{law:?}");
+    close(law.predict(64.0, LEVEL).value, 1.0);
 }
 
 /// `scipy.stats.kendalltau`, exact and asymptotic.
