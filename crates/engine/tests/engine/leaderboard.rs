@@ -126,7 +126,8 @@ fn claims_find_the_records_that_are_not_better() {
     }
     let not_better = decisions.values().filter(|[rule, _]| !rule).count();
     assert_eq!(not_better, 11, "records that are not better than the one before by the rule");
-    // Result 3 has one seed, from which claims infer nothing. Result 46 has p = 0.0037, and the leaderboard wants 0.001.
+    // Result 3 has one seed, from which claims infer nothing. Results 43 and 46 have p = 0.0405 and 0.0036 (Welch, by `SciPy`),
+    // and the leaderboard wants 0.001.
     let differ: Vec<usize> = decisions.iter().filter(|(_, [rule, ours])| rule != ours).map(|(new, _)| *new).collect();
-    assert_eq!(differ, [5, 46]);
+    assert_eq!(differ, [5, 43, 46]);
 }

@@ -198,6 +198,12 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     verdict
 }
 
+/// The range that a claim expects, in words, in the unit in which the claim has it.
+fn in_words(expect: Expectation) -> String {
+    let unit = expect.unit.filter(|unit| !unit.symbol().is_empty());
+    unit.map_or_else(|| expect.words(), |unit| format!("{} {unit}", expect.words()))
+}
+
 /// Judges a claim by the seeds that it selects.
 fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = Verdict {
@@ -208,7 +214,7 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         value: None,
         interval: None,
         unit: Unit::One,
-        expected: claim.expectation().map(Expectation::words),
+        expected: claim.expectation().map(in_words),
         paper: claim.paper,
         paper_within: None,
         choices: Vec::new(),

@@ -213,7 +213,7 @@ impl<'a> Sides<'a> {
         cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
         absent.extend(evidence.doubt().map(|doubt| match doubt {
             Doubt::One => (Absence::OnePair, None),
-            Doubt::Equal | Doubt::Few => (Absence::Equal, None),
+            Doubt::Equal | Doubt::Few | Doubt::Unbounded => (Absence::Equal, None),
             Doubt::NoEffect => (Absence::NoEffect(evidence.equal().unwrap_or_default().to_owned()), None),
         }));
         cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);

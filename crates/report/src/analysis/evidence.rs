@@ -12,7 +12,7 @@ use super::{
     alike::{leave_out_equal, values_without_effect},
     exact::Exact,
     looks::{Level, Looks},
-    units::{Units, pairs, place, reduce, unit_pairs},
+    units::{Units, free_axes, of_settings, pairs, place, reduce, unit_pairs},
 };
 pub(super) use super::{
     question::{Question, Silence, complete, like},
@@ -23,10 +23,13 @@ use crate::{
     plan::Point,
     recipe::{Missing, Statistic},
     stats::{
-        ErrorOfMean, Estimate, LEVEL, Odds, Rates, Sample, WANTED, correlation, estimate, is_carried_by_one, odds,
-        seeds_needed, welch,
+        ErrorOfMean, Estimate, LEVEL, LawNumber, Odds, PowerLaw, Rates, Sample, WANTED, correlation, estimate,
+        is_carried_by_one, odds, seeds_needed, welch,
     },
 };
+
+/// Relative rounding errors of sums of a few hundred floating-point numbers.
+const ROUNDING: f64 = 1e-13;
 
 /// Reason why an estimate has no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(super) enum Doubt {
     NoEffect,
     /// The number of units is too small for the interval of a median.
     Few,
+    /// The sizes do not bound the number of a law.
+    Unbounded,
 }
 
 /// An estimate with its uncertainty, on the scale on which it was computed: logarithms for ratios.
@@ -56,6 +61,8 @@ pub(super) struct Evidence {
     /// Remarks on other statistics that a claim may be about.
     pub(super) hints: Vec<String>,
     value: f64,
+    /// The largest of the numbers that the value was computed from, without its sign.
+    size: f64,
     /// Standard error; `None` if it is unknown.
     error: Option<ErrorOfMean>,
     /// What the interval follows from in the place of the standard error, or besides it.
@@ -147,16 +154,11 @@ impl Evidence {
         let (value, error) = units.center(statistic, units.precision(precision)).ok_or(Silence::NoStatistic)?;
         let growing = units.axes.is_empty() && statistic == Statistic::Mean;
         let level = looks.level(sample.n, growing);
-        let carried = statistic == Statistic::Mean && is_carried_by_one(&units.values);
-        let carried = carried.then(|| {
-            format!(
-                "one of {} values carries their mean (Dixon's Q): `statistic: median` or `iqm` claims a typical one",
-                sample.n
-            )
-        });
+        let carried = carried_by_one(statistic, &units.values);
         let notes = notes.into_iter().chain(units.notes()).chain(looks.chosen()).collect();
         let hints = carried.into_iter().collect();
         let basis = statistic.of(&units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" }));
+        let size = largest(&units.values);
         let exact = statistic.quantile().map(|q| Exact::Ranks { values: units.values.clone(), q });
         let least = sample.n;
         Ok(Self {
@@ -167,6 +169,7 @@ impl Evidence {
             basis,
             notes,
             value,
+            size,
             error,
             exact,
             ratio,
@@ -207,12 +210,16 @@ impl Evidence {
         let scale = |side: &Side<'a>| -> Vec<(&'a Point, f64)> {
             side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect()
         };
-        let (of_values, to_values) = (scale(of), scale(to));
+        let independent_values = |side: &Side<'a>| of_settings(&scale(side), &question.apart, &question.kinds);
+        let (of_values, to_values) = (independent_values(of), independent_values(to));
+        let size = largest(of_values.iter().chain(&to_values).map(|(_, value)| value));
         let (apart, kinds) = (&question.apart, &question.kinds);
         let independent = question.rules.independent;
-        let paired = pairs(&of_values, &to_values, apart, partial).filter(|_| !independent);
+        let paired = pairs(&of_values, &to_values, apart, kinds, partial).filter(|_| !independent);
         let notes = if paired.is_some() {
-            let [of, to] = [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, apart));
+            let points = |side: &Side<'a>| side.found.iter().map(|found| found.point).collect::<Vec<&Point>>();
+            let free = free_axes(&points(of), &points(to), apart, kinds);
+            let [of, to] = [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, &free));
             like(&[&of, &to], question)?
         } else {
             like(&[of, to], question)?
@@ -229,6 +236,7 @@ impl Evidence {
         if let Some(units) = units {
             let correlation = correlation.filter(|_| units.axes.is_empty());
             let mut evidence = Self::of_units(&units, question, (two, ratio), looks, notes)?;
+            evidence.size = size;
             evidence.hints.extend(correlation.and_then(|correlation| uncorrelated(correlation, evidence.sample.n)));
             evidence.correlation = correlation;
             return Ok(evidence);
@@ -252,7 +260,8 @@ impl Evidence {
         let level = looks.level(least, growing);
         let basis = statistic.of(&format!("{} against {}, not paired", a.n, b.n));
         let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
-        let (value, equal, exact, hints) = (of - to, None, None, Vec::new());
+        let hints = [&first, &second].into_iter().filter_map(|side| carried_by_one(statistic, &side.values)).collect();
+        let (value, equal, exact) = (of - to, None, None);
         Ok(Self {
             sample: a,
             least,
@@ -261,6 +270,7 @@ impl Evidence {
             basis,
             notes,
             value,
+            size,
             error,
             exact,
             ratio,
@@ -270,6 +280,17 @@ impl Evidence {
             over_items: false,
             correlation: None,
         })
+    }
+
+    /// The distance on the scale of the estimate up to which numbers are equal, because they differ by the rounding of floating-point
+    /// numbers only: 9 / 3 by logarithms is 3.0000000000000004.
+    pub(super) fn rounding(&self) -> f64 {
+        // Their ends may be as near to a number as that although they exclude it.
+        if matches!(self.exact, Some(Exact::Rates(_) | Exact::Items { .. })) {
+            return 0.0;
+        }
+        // The logarithm of a ratio has the absolute error that the ratio has in relation to itself.
+        if self.ratio { ROUNDING * self.size.max(1.0) * self.value.exp() } else { ROUNDING * self.size }
     }
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.
@@ -287,9 +308,10 @@ impl Evidence {
         Self { exact, ..Self::of_number(value, false, looks.clone(), basis) }
     }
 
-    /// Evidence about a number of a power law; `ratio` is true if it is the logarithm of a ratio.
-    pub(super) fn of_law(value: f64, error: ErrorOfMean, ratio: bool, looks: Looks, basis: String) -> Self {
-        Self { error: Some(error), ..Self::of_number(value, ratio, looks, basis) }
+    /// Evidence about a number of a power law.
+    pub(super) fn of_law(law: PowerLaw, number: LawNumber, looks: Looks, basis: String) -> Self {
+        let (value, ratio) = (law.estimate(number, LEVEL).value, matches!(number, LawNumber::RatioAt { .. }));
+        Self { exact: Some(Exact::Law(law, number)), ..Self::of_number(value, ratio, looks, basis) }
     }
 
     /// True if the units are items, of which more seeds give no more.
@@ -317,6 +339,7 @@ impl Evidence {
             notes,
             hints,
             value,
+            size: value.abs(),
             error,
             exact,
             ratio,
@@ -332,6 +355,7 @@ impl Evidence {
         let doubt = match self.least {
             _ if self.equal.is_some() => Doubt::NoEffect,
             0 | 1 => Doubt::One,
+            _ if matches!(self.exact, Some(Exact::Law(..))) => Doubt::Unbounded,
             _ if self.exact.is_some() => Doubt::Few,
             _ => Doubt::Equal,
         };
@@ -401,6 +425,20 @@ impl Evidence {
     }
 }
 
+/// A remark on a mean that one of its values carries.
+fn carried_by_one(statistic: Statistic, values: &[f64]) -> Option<String> {
+    (statistic == Statistic::Mean && is_carried_by_one(values)).then(|| {
+        format!(
+            "one of {} values carries their mean (Dixon's Q): `statistic: median` or `iqm` claims a typical one",
+            values.len()
+        )
+    })
+}
+
+fn largest<'v>(values: impl IntoIterator<Item = &'v f64>) -> f64 {
+    values.into_iter().fold(0.0, |largest, value| value.abs().max(largest))
+}
+
 /// Leaves out the jobs of two sides that are equal to others in all but their seeds; returns a remark about them, and about
 /// sides that are equal.
 fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
@@ -440,8 +478,8 @@ fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
 }
 
 /// The measurements of a side that have a partner on the other one.
-fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, apart: &[String]) -> Side<'a> {
-    let key = |found: &Found<'_>| place(found.point, |axis| apart.iter().any(|other| other == axis));
+fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, free: &[String]) -> Side<'a> {
+    let key = |found: &Found<'_>| place(found.point, |axis| free.iter().any(|other| other == axis));
     let partners: BTreeSet<Vec<String>> = other.found.iter().map(key).collect();
     let found = side.found.iter().filter(|found| partners.contains(&key(found))).cloned().collect();
     Side { found, ..Side::default() }

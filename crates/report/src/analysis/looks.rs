@@ -54,9 +54,12 @@ impl Looks {
 
     /// The looks of two sides together.
     pub(super) fn joined(&self, other: &Self) -> Self {
+        let most = self.most.max(other.most);
+        // Sides of which each has its own number of seeds are looked at once.
+        let least = [self, other].into_iter().filter(|side| side.is_adaptive()).map(|side| side.least).min();
         let mut joined = Self {
-            least: self.least.min(other.least),
-            most: self.most.max(other.most),
+            least: least.unwrap_or(most),
+            most,
             earlier: self.earlier.clone(),
             chosen_from: self.chosen_from.max(other.chosen_from),
         };

@@ -364,17 +364,58 @@ pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kind
     Some(from_means(&differences, per, first, kinds))
 }
 
+/// The values of a side, which may have several values of a setting that distinguishes the sides: those that agree on all other axes,
+/// such as the seed, are averaged, because they are not independent.
+pub(super) fn of_settings<'a>(side: &[(&'a Point, f64)], apart: &[String], kinds: &Kinds) -> Vec<(&'a Point, f64)> {
+    let settings: Vec<String> =
+        apart.iter().filter(|axis| kinds.of_axis(axis) == Replication::Condition).cloned().collect();
+    averaged(side, &settings)
+}
+
+/// Averages the values of points that differ on these axes only.
+fn averaged<'a>(side: &[(&'a Point, f64)], over: &[String]) -> Vec<(&'a Point, f64)> {
+    let mut groups: BTreeMap<Vec<String>, (&'a Point, Vec<f64>)> = BTreeMap::new();
+    for (point, value) in side {
+        let key = place(point, |axis| over.iter().any(|other| other == axis));
+        groups.entry(key).or_insert_with(|| (*point, Vec::new())).1.push(*value);
+    }
+    groups.into_values().map(|(point, values)| (point, values.iter().sum::<f64>() / values.len() as f64)).collect()
+}
+
+/// The axes on which the points of a pair may differ: those that distinguish the sides, and, if no points of both sides agree on
+/// all others, those that repeat a measurement, such as the identifier of a run.
+pub(super) fn free_axes(of: &[&Point], to: &[&Point], apart: &[String], kinds: &Kinds) -> Vec<String> {
+    let repeats: BTreeSet<&str> = of
+        .iter()
+        .flat_map(|point| &point.values)
+        .map(|(axis, _)| axis.as_str())
+        .filter(|axis| kinds.of_axis(axis) == Replication::Repeat && !apart.iter().any(|other| other == axis))
+        .collect();
+    let places = |side: &[&Point], free: &[String]| -> BTreeSet<Vec<String>> {
+        side.iter().map(|point| place(point, |axis| free.iter().any(|other| other == axis))).collect()
+    };
+    let free: Vec<String> = apart.iter().cloned().chain(repeats.iter().map(|axis| (*axis).to_owned())).collect();
+    // Repetitions of one point are the units themselves.
+    let are_units = repeats.is_empty() || places(of, &free).len() < 2;
+    if are_units || !places(of, apart).is_disjoint(&places(to, apart)) { apart.to_vec() } else { free }
+}
+
 /// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot
 /// be paired one to one. Values without a partner are dropped if the sides may have different points (`partial`).
-/// Otherwise they show that the sides cannot be paired.
+/// Otherwise they show that the sides cannot be paired. Repeated measurements that do not agree are averaged.
 pub(super) fn pairs<'a>(
     of: &[(&'a Point, f64)],
     to: &[(&'a Point, f64)],
     apart: &[String],
+    kinds: &Kinds,
     partial: bool,
 ) -> Option<Vec<(&'a Point, f64, f64)>> {
+    let points = |side: &[(&'a Point, f64)]| side.iter().map(|(point, _)| *point).collect::<Vec<&Point>>();
+    let free = free_axes(&points(of), &points(to), apart, kinds);
+    let repeats = &free[apart.len()..];
     let side = |side: &[(&'a Point, f64)]| {
-        let key = |point: &Point| place(point, |axis| apart.iter().any(|other| other == axis));
+        let side = averaged(side, repeats);
+        let key = |point: &Point| place(point, |axis| free.iter().any(|other| other == axis));
         let values: BTreeMap<Vec<String>, (&'a Point, f64)> =
             side.iter().map(|(point, value)| (key(point), (*point, *value))).collect();
         (values.len() == side.len()).then_some(values)

@@ -7,8 +7,9 @@ use sweep_job::Value;
 use super::side_of;
 use crate::{
     analysis::{
+        kinds::Kinds,
         pairs::{apart, without_same},
-        units::place,
+        units::{free_axes, place},
     },
     plan::{JobId, Point, Study, resolved, selected},
     recipe::{Claim, Comparison, Names, Selection, Side, Statement},
@@ -73,6 +74,10 @@ fn pairs(comparison: &Comparison, study: &Study) -> Option<Vec<[JobId; 2]>> {
     };
     let axes = [named(of.step, &of.only), named(to.step, &to.only)].concat();
     let axes = without_same(axes, &[of, to].map(|side| resolved(&study.recipe, &side.only)));
+    let points = |side: &Side| -> Vec<&Point> {
+        points_of(study, side).into_iter().map(|index| &study.steps[side.step][index].0).collect()
+    };
+    let axes = free_axes(&points(of), &points(to), &axes, &Kinds::of(study, &[of.step, to.step]));
     let by_place = |side: &Side| -> Option<BTreeMap<Vec<String>, JobId>> {
         let points = points_of(study, side);
         let key = |point: &Point| place(point, |axis| axes.iter().any(|other| other == axis));

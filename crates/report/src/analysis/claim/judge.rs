@@ -206,6 +206,9 @@ impl Doubt {
                 "so few units have no exact interval: at 95 %, a median and the signs of clusters need six, a quantile at 0.9 needs 36, and \
                  several looks need more"
             }
+            Self::Unbounded => {
+                "the sizes do not bound it: several constants fit them; more sizes, further apart, would"
+            }
             Self::One => "one measurement says nothing about chance; give the step more seeds",
             Self::Equal => {
                 "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
@@ -262,11 +265,13 @@ pub(super) fn decide(
     lacking: &str,
     verdict: &mut Verdict,
 ) -> Result<(), String> {
-    let estimate = evidence.estimate();
+    let rounding = evidence.rounding();
+    let estimate = without_rounding(evidence.estimate(), expect, rounding);
     verdict.value = Some(estimate.value);
     let unit = if verdict.unit.symbol().is_empty() { String::new() } else { format!(" {}", verdict.unit) };
-    let number = |value: f64| Value::Float(rounded(value, estimate)).to_string();
+    let number = |value: f64| Value::Float(rounded(value, estimate, rounding)).to_string();
     let expected = expect.words() + &unit;
+    verdict.expected = Some(expected.clone());
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
         let doubt = evidence.doubt();
         // Further seeds would be as equal.
@@ -326,6 +331,15 @@ pub(super) fn decide(
     Ok(())
 }
 
+/// An estimate whose numbers are a bound if only floating-point rounding tells them from it.
+fn without_rounding(estimate: Estimate, expect: Expectation, rounding: f64) -> Estimate {
+    let clear = |value: f64| {
+        let mut bounds = expect.bounds().map(|(bound, _)| bound.value);
+        bounds.find(|bound| (bound - value).abs() <= rounding).unwrap_or(value)
+    };
+    Estimate { value: clear(estimate.value), low: estimate.low.map(clear), high: estimate.high.map(clear), ..estimate }
+}
+
 /// The number of seeds that would decide a claim, in words.
 fn outlook(needed: Option<Needed>) -> String {
     match needed {
@@ -376,7 +390,7 @@ fn tie(low: f64, high: f64, expect: Expectation) -> Option<[f64; 2]> {
 }
 
 /// The state of a claim with this interval.
-fn state(low: f64, high: f64, expect: Expectation) -> State {
+pub(super) fn state(low: f64, high: f64, expect: Expectation) -> State {
     let above = |value: f64, bound: Option<Bound>, whole: bool| {
         bound.is_none_or(|bound| value > bound.value || (value == bound.value && bound.strict != whole))
     };
@@ -397,14 +411,23 @@ fn state(low: f64, high: f64, expect: Expectation) -> State {
     }
 }
 
-/// A number, rounded to the significant digits according to its interval.
-fn rounded(value: f64, estimate: Estimate) -> f64 {
+/// A number, rounded to the significant digits according to its interval; one that would be zero, to two of its own.
+fn rounded(value: f64, estimate: Estimate, rounding: f64) -> f64 {
     let width = match (estimate.low, estimate.high) {
         (Some(low), Some(high)) if high > low => high - low,
         // Without an interval.
         _ if estimate.value != 0.0 => estimate.value.abs() * 1e-4,
         _ => return value,
     };
+    let own_width = 10.0 * value.abs();
+    match to_width(value, width) {
+        0.0 if value.abs() > rounding => to_width(value, own_width),
+        rounded => rounded,
+    }
+}
+
+/// A number with the digits that matter in an interval of this width.
+fn to_width(value: f64, width: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "the exponent of a finite number")]
     let digits = (2.0 - width.log10().floor()) as i32;
     if !(-300..=300).contains(&digits) {

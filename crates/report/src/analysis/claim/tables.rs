@@ -5,77 +5,113 @@ use std::fmt::Write as _;
 
 use sweep_job::{Value, same_metric};
 
-use super::{Lack, State, Verdict};
+use super::{Lack, State, Verdict, judge::state};
 use crate::{
     analysis::{Compared, Show, Table, compare, evidence::Source},
     format::count,
     plan::resolved,
-    recipe::{Claim, Compare, Measure, TableKind},
+    recipe::{Claim, Compare, Measure, Names, Side, Statement, Statistic, TableKind},
     stats::LEVEL,
 };
 
-/// A selection of points, by the names of the axes.
-type Selected<'a> = Vec<(&'a str, Vec<Value>)>;
+/// The points of a side: the index of the step, and the values of its axes in the order of their names.
+type Points = (usize, Vec<(String, Vec<Value>)>);
 
-/// Leaves a claim undecided whose sides a table with the same pair does not tell apart.
+/// Leaves a claim undecided whose sides a table with the same pair does not tell apart, if the verdict depends on that.
 pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
     let recipe = &source.study.recipe;
     for table in &recipe.tables {
         let TableKind::Compare(compare) = &table.kind else { continue };
-        let pairs = compare::pairs(compare, source);
+        let pairs: Vec<[Points; 2]> =
+            compare::pairs(compare, source).iter().map(|pair| pair_of(compare, pair, source)).collect();
         let mut cached_table: Option<Table> = None;
         for (claim, verdict) in recipe.claims.iter().zip(verdicts.iter_mut()) {
-            if !tells_apart(verdict, claim) {
+            let sides = compared(claim, source);
+            if sides.is_empty() || !tells_apart(verdict, claim) {
                 continue;
             }
-            let Some(row) = pairs.iter().position(|pair| is_about(claim, compare, pair, source)) else { continue };
+            let is_same = |a: &[Points; 2], b: &[Points; 2]| a == b || (a[0] == b[1] && a[1] == b[0]);
+            let row = |sides: &[Points; 2]| pairs.iter().position(|pair| is_same(pair, sides));
+            let rows: Vec<usize> = sides.iter().filter_map(row).collect();
+            if rows.is_empty() {
+                continue;
+            }
             let compare_table = cached_table.get_or_insert_with(|| compare::table(table, compare, source));
-            let Some(p) = chance(compare_table, row, claim.metric()) else { continue };
+            let equal: Vec<f64> = rows.iter().filter_map(|row| chance(compare_table, *row, claim.metric())).collect();
+            // An order is supported by all of its pairs, and refuted by one of them.
+            let is_open = if verdict.state == State::Refuted { equal.len() == sides.len() } else { !equal.is_empty() };
+            let Some(p) = equal.into_iter().reduce(f64::max).filter(|_| is_open) else { continue };
             let cells =
                 || compare_table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.compared?.estimate.p);
             let word = verdict.state.word();
             verdict.state = State::Undecided;
             verdict.lacks = Some(Lack::Samples);
             verdict.open = true;
+            let number = cells().count();
+            let corrected = if number > 1 {
+                format!(", which corrects for {},", count(number, "comparison"))
+            } else {
+                String::new()
+            };
             let _ = write!(
                 verdict.because,
-                "; {word} by itself, but table `{}`, which corrects for {}, does not tell the sides apart (p = {p:.3})",
+                "; {word} by itself, but table `{}`{corrected} does not tell the sides apart (p = {p:.3})",
                 table.name.value,
-                count(cells().count(), "comparison"),
             );
         }
     }
 }
 
-/// True for a decided claim whose interval excludes that the sides are equal.
+/// True for a decided claim about means whose verdict would be another if its interval contained that the sides are equal.
 fn tells_apart(verdict: &Verdict, claim: &Claim) -> bool {
+    let is_decided = matches!(verdict.state, State::Supported | State::Refuted) && !verdict.certain;
+    if !is_decided || verdict.invariant || claim.rules.statistic != Statistic::Mean {
+        return false;
+    }
     let none = match claim.statement.number() {
         Some((_, Measure::Ratio)) => 1.0,
         Some((_, Measure::Difference)) => 0.0,
-        _ => return false,
+        Some(_) => return false,
+        None => return true,
     };
-    let is_decided = matches!(verdict.state, State::Supported | State::Refuted) && !verdict.certain;
-    is_decided && !verdict.invariant && verdict.interval.is_some_and(|[low, high]| none < low || high < none)
+    let expect = claim.expectation().and_then(|expect| expect.in_unit(verdict.unit));
+    let Some(([low, high], expect)) = verdict.interval.zip(expect) else { return false };
+    state(low.min(none), high.max(none), expect) != verdict.state
 }
 
-/// True if the sides of a claim are a pair of a table, at the same points of other axes.
-fn is_about(claim: &Claim, compare: &Compare, (of, to): &(Value, Value), source: Source<'_>) -> bool {
-    let Some(comparison) = claim.statement.compared() else { return false };
-    let Some(other) = &comparison.to else { return false };
+/// The pairs of sides that a claim compares: one, or those of neighbors in an order.
+fn compared(claim: &Claim, source: Source<'_>) -> Vec<[Points; 2]> {
     let recipe = &source.study.recipe;
-    let axis = compare.axis.value.as_str();
-    let sorted = |mut selected: Selected<'_>| -> Vec<(String, Vec<Value>)> {
-        selected.sort_by(|a, b| a.0.cmp(b.0));
-        selected.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
-    };
-    let selection_of = |value: &Value| {
-        let mut selection = resolved(recipe, &compare.of.only);
-        selection.push((axis, vec![value.clone()]));
-        sorted(selection)
-    };
-    let claim_sides = [&comparison.of, other].map(|side| (side.step, sorted(resolved(recipe, &side.only))));
-    let [first, second] = [of, to].map(|value| (compare.of.step, selection_of(value)));
-    claim_sides == [first.clone(), second.clone()] || claim_sides == [second, first]
+    match &claim.statement {
+        Statement::Number(comparison, ..) => {
+            let side = |side: &Side| (side.step, sorted(resolved(recipe, &side.only)));
+            comparison.to.iter().map(|to| [side(&comparison.of), side(to)]).collect()
+        }
+        Statement::Order(order) => {
+            let values = order.ascending.iter().filter_map(|value| value.resolve(&recipe.params, &Names::new()));
+            let side = |value: Value| {
+                let mut selection = resolved(recipe, &order.only);
+                selection.push((order.axis.value.as_str(), vec![value]));
+                (order.step, sorted(selection))
+            };
+            let sides: Vec<Points> = values.map(|value| side(value.value)).collect();
+            sides.windows(2).map(|two| [two[0].clone(), two[1].clone()]).collect()
+        }
+    }
+}
+
+/// The sides of a pair of a table.
+fn pair_of(compare: &Compare, (of, to): &(Value, Value), source: Source<'_>) -> [Points; 2] {
+    [of, to].map(|value| {
+        let mut selection = resolved(&source.study.recipe, &compare.of.only);
+        selection.push((compare.axis.value.as_str(), vec![value.clone()]));
+        (compare.of.step, sorted(selection))
+    })
+}
+
+fn sorted(mut selection: Vec<(&str, Vec<Value>)>) -> Vec<(String, Vec<Value>)> {
+    selection.sort_by(|a, b| a.0.cmp(b.0));
+    selection.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
 }
 
 /// The corrected probability of the difference in a row, if it does not tell its sides apart.

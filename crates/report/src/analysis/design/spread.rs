@@ -12,7 +12,7 @@ use super::{
 use crate::{
     analysis::{
         evidence::{Found, Question, Side, Silence, Source, like, relative},
-        units::{SEED, pairs, place, reduce, unit_values},
+        units::{SEED, of_settings, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
     recipe::Missing,
@@ -178,11 +178,15 @@ impl Spread {
         question: &Question<'_>,
     ) -> Result<(), Silence> {
         let partial = question.rules.missing == Missing::Ignore || self.least.is_some();
-        if let Some(planned) = pairs(planned[0], planned[1], &question.apart, partial) {
+        let [planned, values] =
+            [planned, values].map(|sides| sides.map(|side| of_settings(side, &question.apart, &question.kinds)));
+        let planned = [planned[0].as_slice(), planned[1].as_slice()];
+        let values = [values[0].as_slice(), values[1].as_slice()];
+        if let Some(planned) = pairs(planned[0], planned[1], &question.apart, &question.kinds, partial) {
             let planned: Vec<(&Point, f64)> = planned.into_iter().map(|(point, ..)| (point, 0.0)).collect();
             self.seeds = seeds(planned.iter().map(|(point, _)| *point));
             self.shape = shape(&planned, question, self.seeds);
-            let paired = pairs(values[0], values[1], &question.apart, true).unwrap_or_default();
+            let paired = pairs(values[0], values[1], &question.apart, &question.kinds, true).unwrap_or_default();
             let differences: Vec<(&Point, f64)> = paired.into_iter().map(|(point, of, to)| (point, of - to)).collect();
             self.basis = Basis::Pairs;
             self.squares.records = 2 * differences.len();
