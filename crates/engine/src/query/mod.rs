@@ -60,6 +60,8 @@ pub enum Column {
     Param(String),
     /// A metric.
     Metric(String),
+    /// The measurements of a metric whose unit is of another kind than that of its column.
+    OtherUnit(String, Unit),
     /// The task.
     Task,
     /// The job's key.
@@ -177,6 +179,7 @@ impl Records {
         let mut axes: Vec<&str> = Vec::new();
         let (mut params, mut metrics) = (BTreeSet::new(), BTreeSet::new());
         let mut tasks = BTreeSet::new();
+        let mut other_units: BTreeMap<&str, Vec<Unit>> = BTreeMap::new();
         for row in &self.rows {
             for (axis, _) in &row.point.values {
                 if !axes.contains(&axis.as_str()) {
@@ -187,12 +190,22 @@ impl Records {
             tasks.insert(entry.identity.task.as_str());
             params.extend(entry.identity.params.keys().map(Name::as_str));
             metrics.extend(measurement.metrics.keys().map(String::as_str));
+            for (name, metric) in &measurement.metrics {
+                let others = other_units.entry(name.as_str()).or_default();
+                if self.in_unit(name, *metric).is_none() && !others.iter().any(|unit| unit.is_like(metric.unit)) {
+                    others.push(metric.unit);
+                }
+            }
         }
         let declared_params = tasks.iter().filter_map(|task| Task::info(task)).flat_map(TaskInfo::params);
         params.extend(declared_params.map(|param| param.name));
         columns.extend(axes.into_iter().map(|name| Column::Axis(name.to_owned())));
         columns.extend(params.into_iter().map(|name| Column::Param(name.to_owned())));
-        columns.extend(metrics.into_iter().map(|name| Column::Metric(name.to_owned())));
+        for name in metrics {
+            columns.push(Column::Metric(name.to_owned()));
+            let others = other_units.get(name).into_iter().flatten();
+            columns.extend(others.map(|unit| Column::OtherUnit(name.to_owned(), *unit)));
+        }
         columns.extend([Column::Task, Column::Key, Column::Started, Column::Seconds, Column::Backend]);
         columns.extend([Column::Device, Column::Host, Column::Version]);
         columns
@@ -230,7 +243,12 @@ impl Records {
             Column::Axis(name) => row.point.get(name).cloned().unwrap_or(Value::Null),
             Column::Param(name) => param(entry, name),
             Column::Metric(name) => {
-                measurement.metrics.get(name).map_or(Value::Null, |metric| Value::Float(self.in_unit(name, *metric)))
+                let metric = measurement.metrics.get(name);
+                metric.and_then(|metric| self.in_unit(name, *metric)).map_or(Value::Null, Value::Float)
+            }
+            Column::OtherUnit(name, unit) => {
+                let metric = measurement.metrics.get(name).filter(|metric| self.in_unit(name, **metric).is_none());
+                metric.and_then(|metric| metric.value_in(*unit)).map_or(Value::Null, Value::Float)
             }
             Column::Task => text(&entry.identity.task),
             Column::Key => Value::Text(entry.key.to_string()),
@@ -243,14 +261,13 @@ impl Records {
         }
     }
 
-    /// Returns a measurement in the unit of its column; a measurement of another kind is left unchanged.
-    fn in_unit(&self, name: &str, metric: Metric) -> f64 {
-        let value = match self.units.get(name) {
+    /// Returns a measurement in the unit of its column; `None` for a measurement of another kind, which has a column of its own.
+    fn in_unit(&self, name: &str, metric: Metric) -> Option<f64> {
+        match self.units.get(name) {
             Some((unit, true)) => metric.value_as(name, *unit),
             Some((unit, false)) => metric.value_in(*unit),
-            None => None,
-        };
-        value.unwrap_or(metric.value)
+            None => Some(metric.value),
+        }
     }
 
     /// The unit of a column's numbers.
@@ -258,6 +275,7 @@ impl Records {
         match column {
             Column::Metric(name) => self.units.get(name).map_or(Unit::One, |(unit, _)| *unit),
             Column::Seconds => Unit::Seconds,
+            Column::OtherUnit(_, unit) => *unit,
             _ => Unit::One,
         }
     }
@@ -313,8 +331,14 @@ impl Records {
         let mut columns = Vec::new();
         for name in names {
             let column = self.column(name)?;
-            if !columns.contains(&column) {
-                columns.push(column);
+            let is_same = |other: &&Column| match (column, other) {
+                (Column::Metric(metric), Column::OtherUnit(other, _)) => metric == other,
+                _ => false,
+            };
+            for column in [column].into_iter().chain(self.columns.iter().filter(is_same)) {
+                if !columns.contains(&column) {
+                    columns.push(column);
+                }
             }
         }
         Ok(columns)
@@ -324,9 +348,10 @@ impl Records {
     fn heading(&self, column: &Column) -> Heading {
         let short_name = column.short();
         let is_unambiguous = self.column(short_name).is_ok_and(|candidate| candidate == column);
-        let measured = matches!(column, Column::Metric(_) | Column::Seconds);
+        let measured = matches!(column, Column::Metric(_) | Column::OtherUnit(..) | Column::Seconds);
+        let is_short = is_unambiguous && !matches!(column, Column::OtherUnit(..));
         Heading {
-            name: if is_unambiguous { short_name.to_owned() } else { column.name() },
+            name: if is_short { short_name.to_owned() } else { column.name() },
             unit: self.unit(column),
             measured,
         }
@@ -347,7 +372,7 @@ impl Records {
             Column::Label => !self.named,
             Column::Axis(_) => true,
             Column::Param(_) => !self.named && !brief && differs(column),
-            Column::Metric(name) => {
+            Column::Metric(name) | Column::OtherUnit(name, _) => {
                 let is_present = rows.iter().any(|row| self.entries[row.entry].1.metrics.contains_key(name));
                 is_present && (!brief || headline(name))
             }
@@ -398,6 +423,7 @@ impl Column {
             Self::Axis(name) => format!("axes.{name}"),
             Self::Param(name) => format!("params.{name}"),
             Self::Metric(name) => format!("metrics.{name}"),
+            Self::OtherUnit(name, unit) => format!("{name} ({})", unit.key()),
             _ => self.short().to_owned(),
         }
     }
@@ -405,7 +431,7 @@ impl Column {
     /// Returns the name without its prefix.
     fn short(&self) -> &str {
         match self {
-            Self::Axis(name) | Self::Param(name) | Self::Metric(name) => name,
+            Self::Axis(name) | Self::Param(name) | Self::Metric(name) | Self::OtherUnit(name, _) => name,
             Self::Recipe => "recipe",
             Self::Step => "step",
             Self::Label => "label",

@@ -32,8 +32,13 @@ impl Heading {
     /// Its name, with the unit if that is no base unit and the name does not say it.
     pub fn said(&self) -> String {
         let Self { name, unit, .. } = self;
-        let is_said = *unit == unit.base() || Unit::implied(name) == Some(*unit);
+        let is_said = *unit == unit.base() || Unit::implied(name) == Some(*unit) || self.without_unit() != name;
         if is_said { name.clone() } else { format!("{name} ({unit})") }
+    }
+
+    /// Its name without a unit, which it has if another column of the same name is in another kind of unit.
+    fn without_unit(&self) -> &str {
+        self.name.strip_suffix(&format!(" ({})", self.unit.key())).unwrap_or(&self.name)
     }
 }
 
@@ -59,7 +64,8 @@ impl Answer {
         grid.load_style(RULED);
         let numbers: Vec<bool> = (0..self.columns.len()).map(|index| self.is_number(index)).collect();
         let scales: Vec<Scale> = (0..self.columns.len()).map(|index| self.scale(index)).collect();
-        let headings = self.columns.iter().zip(&scales).map(|(Heading { name, unit, .. }, scale)| {
+        let headings = self.columns.iter().zip(&scales).map(|(heading, scale)| {
+            let (name, unit) = (heading.without_unit(), heading.unit);
             let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
             let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
             clean(&format!("{name}{unit}")).into_owned()
@@ -85,8 +91,9 @@ impl Answer {
 
     fn scale(&self, index: usize) -> Scale {
         let sizes = self.rows.iter().filter_map(|row| row[index].as_f64()).map(f64::abs);
-        let Heading { name, unit, .. } = &self.columns[index];
-        Scale::of_metric(name.trim_start_matches("metrics."), sizes.fold(0.0, f64::max), *unit)
+        let heading = &self.columns[index];
+        let name = heading.without_unit().trim_start_matches("metrics.");
+        Scale::of_metric(name, sizes.fold(0.0, f64::max), heading.unit)
     }
 
     fn csv(&self) -> String {
