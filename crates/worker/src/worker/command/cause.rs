@@ -7,8 +7,11 @@ const MAX_LENGTH: usize = 300;
 const ERRORS: [&str; 6] =
     ["Caused by: ", "Exception in thread ", "FATAL ", "panic: ", "thread '", "terminate called after throwing"];
 /// Beginnings of lines that end an output and name no cause: advice, and the ends of programs that started the failed one.
-const ADVICE: [&str; 6] = [
+const ADVICE: [&str; 9] = [
     "Set the environment variable HYDRA_FULL_ERROR",
+    "To append to your default list use",
+    "To append to your config use",
+    "BEGIN failed--compilation aborted",
     "full_key:",
     "object_type=",
     "Execution halted",
@@ -27,6 +30,8 @@ pub(super) struct Cause {
     named: Option<String>,
     /// True if that line ends with a colon, so that the next one belongs to it.
     is_open: bool,
+    /// True in a frame with the title "Error", as Rich draws it: its lines are one.
+    is_boxed: bool,
     traceback: Traceback,
 }
 
@@ -45,11 +50,35 @@ enum Traceback {
 impl Cause {
     /// Takes a line without codes for terminals.
     pub(super) fn hear(&mut self, line: &str) {
+        let kept = |text: &str| text.chars().take(MAX_LENGTH).collect::<String>();
         let text = line.trim();
-        if text.is_empty() {
+        if text.starts_with(['╭', '┌']) && text.contains("Error") {
+            (self.is_boxed, self.named) = (true, Some(String::new()));
             return;
         }
-        let kept = |text: &str| text.chars().take(MAX_LENGTH).collect::<String>();
+        let text = if text.contains("Traceback (") { text } else { text.trim_matches(is_frame_char).trim() };
+        if text.is_empty() {
+            // A rule, or the end of a frame.
+            self.is_boxed &= line.trim().starts_with(['│', '┃', '|']);
+            return;
+        }
+        if self.is_boxed
+            && let Some(named) = &mut self.named
+        {
+            *named = kept(format!("{named} {text}").trim_start());
+            return;
+        }
+        let is_part = |named: &String| {
+            text.starts_with("what():") && named.starts_with("terminate called")
+                || named.ends_with("sub-exceptions)") && is_error(text)
+                || named.ends_with("sub-exception)") && is_error(text)
+        };
+        if self.named.as_ref().is_some_and(is_part)
+            && let Some(named) = &mut self.named
+        {
+            *named = kept(&format!("{named}: {text}"));
+            return;
+        }
         if std::mem::take(&mut self.is_open)
             && let Some(named) = &mut self.named
         {
@@ -72,10 +101,15 @@ impl Cause {
             if !is_ignored && !follows {
                 self.name(kept(text.trim_start_matches("| ")));
             }
-        } else if self.traceback == Traceback::None && is_error(text) {
+        } else if is_advice(text) {
+            // No cause.
+        } else if self.traceback == Traceback::None && (is_error(text) || is_logged_error(text)) {
+            self.name(kept(text));
+        } else if text.starts_with("Error: ") {
+            // The program has dealt with the exception of the traceback, and ends for another reason.
             self.name(kept(text));
         }
-        if !ADVICE.iter().any(|advice| text.starts_with(advice)) {
+        if !is_advice(text) {
             self.last = kept(text);
         }
     }
@@ -100,6 +134,22 @@ impl Cause {
 fn is_frame(line: &str) -> bool {
     let inner = line.trim_start().strip_prefix("| ").or_else(|| line.trim_start().strip_prefix("+ "));
     inner.unwrap_or(line).starts_with([' ', '\t', '│', '╭', '╰', '❱', '┃'])
+}
+
+/// True for the lines and corners of frames that programs draw on terminals.
+fn is_frame_char(char: char) -> bool {
+    matches!(char, '\u{2500}'..='\u{257f}')
+}
+
+fn is_advice(text: &str) -> bool {
+    let is_exit = text.starts_with("srun: error: ") && text.contains("Exited with exit code");
+    is_exit || ADVICE.iter().any(|advice| text.starts_with(advice))
+}
+
+/// True for a line of a log whose level is an error.
+fn is_logged_error(text: &str) -> bool {
+    text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
+        .any(|word| matches!(word, "ERROR" | "CRITICAL"))
 }
 
 /// True for `ERROR: …`, `a.c:1:14: error: …`, `ValueError: …` and [`ERRORS`].
@@ -174,7 +224,9 @@ mod tests {
         );
         assert_eq!(cause(&started), "ValueError: inner");
         let group = "  + Exception Group Traceback (most recent call last):\n  |   File \"t.py\", line 1\n  |     raise\n  | ExceptionGroup: many (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | ValueError: first\n    +------------------------------------\n";
-        assert_eq!(cause(group), "ExceptionGroup: many (2 sub-exceptions)");
+        assert_eq!(cause(group), "ExceptionGroup: many (2 sub-exceptions): ValueError: first");
+        let handled = format!("{FRAMES}ImportError: no apex\nfalling back\nError: dataset folder /d is empty\n");
+        assert_eq!(cause(&handled), "Error: dataset folder /d is empty");
         let rich = "╭─── Traceback (most recent call last) ───╮\n│ t.py:3 in main │\n╰──────────╯\nValueError: real\n";
         assert_eq!(cause(rich), "ValueError: real");
     }
@@ -218,6 +270,31 @@ mod tests {
                 "thread 'main' panicked at src/main.rs:2:5: boom",
             ),
             ("epoch 1 error: 0.5\nepoch 2 error: 0.4\nno space left\n", "no space left"),
+            (
+                "Usage: t.py [OPTIONS] DATA\nTry 't.py --help' for help.\n╭─ Error ───────────────────╮\n│ Invalid value for '--n':  │\n│ 'null' is not an integer. │\n╰───────────────────────────╯\n",
+                "Invalid value for '--n': 'null' is not an integer.",
+            ),
+            ("no GPU\n──────────────\n", "no GPU"),
+            (
+                "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no GPU 7\nAborted\n",
+                "terminate called after throwing an instance of 'std::runtime_error': what():  no GPU 7",
+            ),
+            (
+                "2026-01-01 10:00:00 ERROR train: loss is not finite\n2026-01-01 10:00:01 INFO train: bye\n",
+                "2026-01-01 10:00:00 ERROR train: loss is not finite",
+            ),
+            (
+                "Can't locate Foo.pm in @INC at t.pl line 1.\nBEGIN failed--compilation aborted at t.pl line 1.\n",
+                "Can't locate Foo.pm in @INC at t.pl line 1.",
+            ),
+            (
+                "RuntimeError: CUDA out of memory\nsrun: error: node1: task 0: Exited with exit code 1\n",
+                "RuntimeError: CUDA out of memory",
+            ),
+            (
+                "Could not override 'db'. No match in the defaults list.\nTo append to your default list use +db=mysql\n\nSet the environment variable HYDRA_FULL_ERROR=1 for more.\n",
+                "Could not override 'db'. No match in the defaults list.",
+            ),
             ("something\n", "something"),
             ("", ""),
         ] {
