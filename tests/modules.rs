@@ -54,7 +54,10 @@ const LAB: &[&str] =
     &["error", "device", "ops", "files", "model", "optim", "prune", "backend", "measure", "data", "papers", "tasks"];
 
 /// The modules inside the lab's `prune`, likewise.
-const PRUNE: &[&str] = &["score", "select", "masks", "pattern", "outputs", "host", "selects", "cpu", "gpu", "regrow"];
+const PRUNE: &[&str] = &[
+    "score", "select", "masks", "pattern", "outputs", "host", "selects", "cpu", "gpu", "regrow", "cholesky", "sweep",
+    "surgery",
+];
 
 /// The Rust files below a folder, each with the module of the folder that it belongs to.
 fn files(root: &Path) -> io::Result<Vec<(String, String)>> {

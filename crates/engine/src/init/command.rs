@@ -53,6 +53,9 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
         wish.axes.iter().map(|(axis, _)| axis.as_str()).filter(|axis| !has_place(axis)).collect();
     let needs_seed = wish.seeds.is_some() && !has_place(SEED);
     let settings = if open_axes.is_empty() && !needs_seed { None } else { Settings::of(argv, folder, &open_axes) };
+    if let Some(settings) = &settings {
+        settings.check(open_axes.first().map_or(SEED, |axis| axis))?;
+    }
     let seed_key = settings.as_ref().and_then(Settings::seed).filter(|_| wish.seeds.is_some());
     if let (Some(axis), None) = (open_axes.first(), &settings) {
         return Err(InitError::NoPlace { name: (*axis).to_owned(), flag: format!("--axis {axis}") });

@@ -257,6 +257,21 @@ pub enum InitError {
         /// The places of the files that they keep.
         files: String,
     },
+    /// A file of settings has a value that readers of YAML do not agree on.
+    #[error(
+        "line {line} of {} has `{value}`, which readers of YAML take for different values, so that the copy with `{name}` could differ in it; put \
+         it into quotes if it is a text, write it as a plain number, or give the command a place for the value: `{{{name}}}`", .file.display()
+    )]
+    Ambiguous {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The value.
+        value: String,
+        /// The axis.
+        name: String,
+    },
     /// A file of settings has values that a recipe cannot have.
     #[error(
         "the file of settings with `{name}` has a text with `${{{{`, which a recipe cannot hold; give the command a place for the value"
@@ -392,6 +407,7 @@ impl Found {
             line: 0,
             module: String::new(),
             whole: false,
+            groups: Vec::new(),
         }
     }
 

@@ -80,6 +80,10 @@ pub struct Found {
     /// True if these are all parameters that a run of the script would show.
     #[serde(default)]
     pub whole: bool,
+    /// The groups of Hydra of which the configuration has one. They are parameters only if they are asked for: each is beside the
+    /// parameters of its configuration.
+    #[serde(default)]
+    pub groups: Vec<Parameter>,
 }
 
 /// Origin of parameters.
@@ -236,6 +240,17 @@ fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Foun
     };
     let found = answer.and_then(|answer| serde_json::from_slice(&answer.text).ok());
     found.unwrap_or_else(|| Found::none(reason))
+}
+
+impl Found {
+    /// With the groups that these axes name as parameters.
+    #[must_use]
+    pub(super) fn with_groups(&self, axes: &[(String, String)]) -> Self {
+        let is_named = |group: &&Parameter| axes.iter().any(|(axis, _)| *axis == group.name);
+        let mut found = self.clone();
+        found.parameters.extend(self.groups.iter().filter(is_named).cloned());
+        found
+    }
 }
 
 /// The interpreter for a script: `wish`, else the first on the `PATH`, else the one beside this program, where a wheel

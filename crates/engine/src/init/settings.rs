@@ -3,11 +3,14 @@
 //! A program that reads YAML or JSON gets its parameters as JSON, in the file that every job has. A program that reads TOML
 //! gets a TOML file, which a shell writes next to the JSON file before it starts the program.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value as Json, json};
 
-use super::{Found, Script, Style, Wish, forms, scalar};
+use super::{Found, InitError, Script, Style, Wish, forms, scalar};
 
 /// Maximum size of a file, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
@@ -21,6 +24,8 @@ pub(super) struct Settings {
     values: Json,
     /// True for a file of TOML.
     is_toml: bool,
+    /// The first value on which readers of YAML do not agree: the file, the line, and the value.
+    ambiguous: Option<(PathBuf, usize, String)>,
 }
 
 /// The copy of a file of TOML, in the folder of the job.
@@ -34,9 +39,23 @@ impl Settings {
                 Some((name, path)) if name.starts_with('-') => (format!("{name}="), path),
                 _ => (String::new(), argument.as_str()),
             };
-            let (values, is_toml) = read(&folder.join(path))?;
-            axes.iter().all(|axis| has(&values, axis)).then_some(Self { at, before, values, is_toml })
+            let (values, is_toml, ambiguous) = read(&folder.join(path))?;
+            let ambiguous = ambiguous.map(|(line, value)| (path.into(), line, value));
+            axes.iter().all(|axis| has(&values, axis)).then_some(Self { at, before, values, is_toml, ambiguous })
         })
+    }
+
+    /// Refuses a file whose copy could differ in more than the axis `name`.
+    pub(super) fn check(&self, name: &str) -> Result<(), InitError> {
+        match &self.ambiguous {
+            Some((file, line, value)) => Err(InitError::Ambiguous {
+                file: file.clone(),
+                line: *line,
+                value: value.clone(),
+                name: name.to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The key of the seed: one without a path above all others.
@@ -103,8 +122,8 @@ pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<St
     })
 }
 
-/// The object in a file of YAML, JSON or TOML; `true` for TOML.
-fn read(path: &Path) -> Option<(Json, bool)> {
+/// The object in a file of YAML, JSON or TOML, `true` for TOML, and the first ambiguous value with its line.
+fn read(path: &Path) -> Option<(Json, bool, Option<(usize, String)>)> {
     let has_extension = |extensions: &[&str]| {
         path.extension().is_some_and(|extension| extensions.iter().any(|candidate| extension == *candidate))
     };
@@ -117,7 +136,48 @@ fn read(path: &Path) -> Option<(Json, bool)> {
     } else {
         serde_saphyr::from_str::<Json>(&text).ok()?
     };
-    values.is_object().then_some((values, is_toml))
+    let ambiguous = if is_toml { None } else { ambiguous(&text) };
+    values.is_object().then_some((values, is_toml, ambiguous))
+}
+
+/// The first unquoted value in a text of YAML that its versions 1.1 and 1.2 read differently, or that JSON does not have, with its line.
+fn ambiguous(text: &str) -> Option<(usize, String)> {
+    text.lines().enumerate().find_map(|(index, line)| {
+        let words = without_quoted(line);
+        let found = words.split([' ', '\t', ',', '[', ']', '{', '}']).find(|word| is_ambiguous(word))?;
+        Some((index + 1, found.trim_end_matches(':').to_owned()))
+    })
+}
+
+/// A line without its comment and its quoted texts.
+fn without_quoted(line: &str) -> String {
+    let (mut kept, mut quote, mut before) = (String::new(), None, ' ');
+    for char in line.chars() {
+        match quote {
+            Some(open) if char == open => quote = None,
+            Some(_) => {}
+            None if matches!(char, '"' | '\'') && !before.is_alphanumeric() => quote = Some(char),
+            None if char == '#' && before.is_whitespace() => break,
+            None => kept.push(char),
+        }
+        before = char;
+    }
+    kept
+}
+
+/// True for an octal or a sexagesimal number, a date, an integer beyond 64 bits, `y` and `n`, a key that is a number, and a merge.
+fn is_ambiguous(word: &str) -> bool {
+    let (value, is_key) = word.strip_suffix(':').map_or((word, false), |key| (key, true));
+    let digits = value.trim_start_matches(['-', '+']);
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let are_parts = |separator: char, least: usize| {
+        let parts: Vec<&str> = digits.split(separator).collect();
+        parts.len() >= least && parts.iter().all(|part| is_digits(part))
+    };
+    let is_octal = is_digits(digits) && digits.len() > 1 && digits.starts_with('0');
+    let is_large = is_digits(digits) && digits.parse::<i64>().is_err();
+    let is_word = matches!(value, "y" | "n" | "Y" | "N") && !is_key || value == "<<";
+    is_octal || is_large || is_word || is_key && is_digits(digits) || are_parts(':', 2) || are_parts('-', 3)
 }
 
 /// The key of an object that stands for a date or a time of TOML, which JSON does not have.

@@ -39,6 +39,7 @@ pub fn text(
     file: &Path,
     wish: &Wish,
 ) -> Result<(String, Vec<String>), InitError> {
+    let found = &found.with_groups(&wish.axes);
     let parameters = named(found);
     let seeds = found.parameters.iter().filter(|parameter| is_seed(parameter));
     let seed = seeds.min_by_key(|seed| forms::seed_rank(&seed.name)).map(|seed| seed.name.clone());
@@ -89,7 +90,7 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
         let exact_match = found.parameters.iter().find(|parameter| parameter.name == *name);
         let parameter = exact_match
             .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)));
-        let names = || found.parameters.iter().map(|parameter| parameter.name.as_str());
+        let names = || found.parameters.iter().chain(&found.groups).map(|parameter| parameter.name.as_str());
         // The parameters that the arguments set are not among the others.
         let sets = |argument: &&String| {
             let option = argument.split('=').next().unwrap_or_default();

@@ -234,7 +234,7 @@ class Composer:
 
     def __init__(self, folder, store, arguments):
         self.folder, self.store, self.chosen, self.overrides, self.fixed = folder, store, {}, {}, []
-        self.config, self.seen = {}, 0
+        self.config, self.seen, self.groups = {}, 0, {}
         for argument in arguments:
             name, sign, value = argument.partition("=")
             if argument.startswith("-") or not sign:
@@ -316,6 +316,8 @@ class Composer:
         name, _, at = key.partition("@")
         place = self.absolute(name, group)
         option = self.overrides.get(place + "@" + at if at else place, option)
+        if not isinstance(option, list):
+            self.groups[place + "@" + at if at else place] = option
         for one in option if isinstance(option, list) else [option]:
             if one is None:
                 continue
@@ -337,11 +339,25 @@ class Composer:
             package = package.rpartition("_global_")[2].lstrip(".")
         self.compose(path, group, above, package)
 
+    def options(self, group):
+        """The names of the configurations of a group."""
+        group = group.partition("@")[0]
+        files = [] if self.folder is None else (self.folder / group).glob("*.yaml")
+        stored = (path[len(group) + 1:] for path in self.store if path.startswith(group + "/"))
+        return sorted({file.stem for file in files} | {name for name in stored if "/" not in name})
+
+    def choices(self):
+        """The groups of which the configuration has one, as parameters."""
+        for group, option in sorted(self.groups.items()):
+            names, is_open = self.options(group), option == "???" or "${" in str(option)
+            if names and (option is None or isinstance(option, str)):
+                yield parameter(group, "value", None if is_open else option, "str", names)
+
     def whole(self, path):
         known = None
         # An override may be in a part that another one chooses.
         while known != self.overrides:
-            known, self.config = dict(self.overrides), {}
+            known, self.config, self.groups = dict(self.overrides), {}, {}
             self.compose(path)
             for group, option in self.chosen.items():
                 self.part({group: option}, "", "")
@@ -426,9 +442,12 @@ def hydra_main(follower, args, kwargs):
         try:
             composer = Composer(None if path is None else folder / path, follower.hydra, ARGUMENTS)
             values = composer.whole(str(name)) if name is not None else {}
+            groups = list(composer.choices())
         except (NoConfig, OSError, ValueError, RecursionError):
             return Unknown()
         fixed = {argument.lstrip("+").split("=")[0] for argument in ARGUMENTS}
-        return follower.read(Model(), report, "hydra", [of_hydra(name, value) for name, value in leaves(values) if name not in fixed])
+        entries = [of_hydra(name, value) for name, value in leaves(values) if name not in fixed]
+        groups = [entry for entry in groups if entry["name"] not in fixed]
+        return follower.read(Model(), lambda: report("hydra", entries, groups=groups))
 
     return Decorator(lambda function: Decorator(called))

@@ -94,6 +94,35 @@ fn axes_are_keys_of_a_file_of_settings() {
     assert!(ended.stderr.contains("no argument that is a file of settings with it"), "{}", ended.stderr);
 }
 
+/// A copy differs in the values of axes only: what readers of YAML do not agree on is refused with its line.
+#[test]
+fn a_file_of_settings_whose_copy_could_differ_is_refused() {
+    for (value, found) in [
+        ("oct: 010", "010"),
+        ("zip: [1, 00123]", "00123"),
+        ("time: 12:30", "12:30"),
+        ("day: 2020-01-01", "2020-01-01"),
+        ("big: 12345678901234567890", "12345678901234567890"),
+        ("names: {1: x}", "1"),
+        ("axis: y", "y"),
+        ("b: &b {u: 1}\nc: {<<: *b}", "<<"),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.write("a.yaml", &format!("# Settings.\nlr: 0.1\n{value}\n"));
+        let argv: Vec<String> = ["./train", "a.yaml"].map(str::to_owned).into();
+        let wish = Wish { axes: vec![("lr".to_owned(), "1".to_owned())], ..Wish::default() };
+        let error = init::command(&argv, &sandbox.path("."), "x", &wish).unwrap_err().to_string();
+        let line = if found == "<<" { 4 } else { 3 };
+        assert!(error.starts_with(&format!("line {line} of a.yaml has `{found}`, which readers of YAML")), "{error}");
+    }
+    let sandbox = Sandbox::new();
+    let plain = "lr: 0.1 # 010\nname: 'it is 010, 12:30'\nurl: http://a:80/\nzero: 0\nhalf: 0.5\nneg: -1\nrange: 1-2\nuse: yes\ny: 3\n";
+    sandbox.write("a.yaml", plain);
+    let argv: Vec<String> = ["./train", "a.yaml"].map(str::to_owned).into();
+    let wish = Wish { axes: vec![("lr".to_owned(), "1".to_owned())], ..Wish::default() };
+    init::command(&argv, &sandbox.path("."), "x", &wish).unwrap();
+}
+
 /// A file of TOML keeps its types, its dates and its other values.
 #[test]
 fn axes_are_keys_of_a_file_of_toml() {
