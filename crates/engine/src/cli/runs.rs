@@ -29,12 +29,30 @@ pub(super) fn find(results: &Path, name: Option<&str>) -> Result<RunFolder, Erro
     }
 }
 
-/// The latest run that had a job with this name, or with a key that begins so, and that job's key.
+/// The key of a job with this name in the latest run that had one: its settings are those that count now.
+fn latest_key(results: &Path, job: &str) -> Option<Key> {
+    RunFolder::all(results).into_iter().rev().find_map(|folder| {
+        let manifest = folder.manifest().ok()?;
+        let jobs = manifest.jobs.iter();
+        let candidates =
+            jobs.filter_map(|planned_job| Some((is_called(&planned_job.label, planned_job.key, job)?, planned_job)));
+        candidates.min_by_key(|(likeness, _)| *likeness).map(|(_, planned_job)| planned_job.key)
+    })
+}
+
+/// The latest run that started the job with this name, or with a key that begins so, and that job's key. If several keys have had
+/// the name, that of the latest run counts.
 pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(RunFolder, Key), Error> {
     let folders = match run {
         Some(run) => vec![find(results, Some(run))?],
         None => RunFolder::all(results),
     };
+    if let Some(key) = run.is_none().then(|| latest_key(results, job)).flatten()
+        && let Some(index) = folders.iter().rposition(|folder| folder.log(key).is_file())
+    {
+        let mut folders = folders;
+        return Ok((folders.swap_remove(index), key));
+    }
     let mut labels = Vec::new();
     for folder in folders.into_iter().rev() {
         // A run that was killed while it began has no plan and no job.
@@ -86,7 +104,8 @@ pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Optio
     None
 }
 
-/// The record of a job with this name (the latest, if several keys have had it), or with a key that begins so.
+/// The record of a job with this name, or with a key that begins so. If several keys have had the name, that of the latest run
+/// counts, else the latest record.
 pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     let read_error = Error::io("cannot read the store");
     if is_key_prefix(job) {
@@ -99,6 +118,11 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
             let keys: Vec<String> = keys.iter().map(Key::short).collect();
             return Err(Error::Unknown(format!("several keys begin with `{job}`: {}", keys.join(", "))));
         }
+    }
+    if let Some(key) = latest_key(store.results(), job)
+        && let Some(record) = store.get(key)?
+    {
+        return Ok(record);
     }
     let entries = store.index().map_err(StoreError::from)?;
     let candidates = entries.iter().filter_map(|entry| Some((likeness(&entry.label, job)?, entry)));

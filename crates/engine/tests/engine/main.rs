@@ -102,6 +102,7 @@ mod sentences;
 #[cfg(feature = "ui")]
 mod serve;
 mod servers;
+mod sides;
 mod signals;
 mod skill;
 mod slurm;

@@ -271,3 +271,21 @@ steps:
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
     assert_eq!((&show()["state"], &show()["attempts"].as_array().unwrap().len()), (&"failed".into(), &2));
 }
+
+/// A name means the job of the latest run that ran something, whose record may be older than that of another variant.
+#[test]
+fn a_name_means_the_job_of_the_latest_run() {
+    let sandbox = Sandbox::new();
+    for (number, word) in ["first", "second", "first"].into_iter().enumerate() {
+        let step = |name: &str, run: &str| {
+            format!("  {name}: {{ uses: command, with: {{ run: 'echo {run}; echo value=1' }} }}\n")
+        };
+        sandbox.write("r.yaml", &format!("steps:\n{}{}", step("a", word), step("b", &number.to_string())));
+        let ended = sandbox.sweep(&["run", "r.yaml"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    for command in ["show", "logs"] {
+        let text = sandbox.sweep(&[command, "a"]).stdout;
+        assert!(text.contains("first") && !text.contains("second"), "{command}: {text}");
+    }
+}

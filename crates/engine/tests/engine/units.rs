@@ -149,6 +149,22 @@ fn commands_and_exports_show_the_same_number_and_unit() {
     assert_eq!((file("tags/unit.step_ms"), file("tags/unit.latency")), ("ms".to_owned(), "ms".to_owned()));
 }
 
+/// Numbers of another kind of unit are in a column of their own.
+#[test]
+fn a_query_puts_no_numbers_of_two_kinds_of_units_into_one_column() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, matrix: { r: [5 ms, 2 s, 3 GiB] }, with: { run: 'echo \"r=$R\"', env: { R: '${{ matrix.r }}' } } } }\n",
+    );
+    run(&sandbox);
+    let query = |format: &str| {
+        sandbox.sweep(&["query", "recipe.yaml", "--select", "metrics.r", "--sort", "axes.r", "--format", format]).stdout
+    };
+    assert_eq!(query("csv"), "metrics.r (ms),r (GiB)\n2000,\n,3\n5,\n");
+    let answer: Value = serde_json::from_str(&query("json")).unwrap();
+    assert_eq!(answer["records"][1], serde_json::json!({ "metrics.r": null, "r (GiB)": 3.0 }));
+    assert!(query("table").contains("r (GiB)"), "{}", query("table"));
+}
+
 #[test]
 fn a_recipe_declares_the_unit_of_a_metric() {
     let recipe = "

@@ -123,6 +123,34 @@ fn a_file_of_settings_whose_copy_could_differ_is_refused() {
     init::command(&argv, &sandbox.path("."), "x", &wish).unwrap();
 }
 
+/// The groups of Hydra that the configuration has are axes, with the names of their files as choices.
+#[test]
+fn groups_of_hydra_are_axes() {
+    let sandbox = Sandbox::new();
+    let script = "import hydra\n@hydra.main(config_path='conf', config_name='config', version_base=None)\ndef main(cfg):\n    print(cfg)\nmain()\n";
+    for (name, text) in [
+        ("t.py", script),
+        ("conf/config.yaml", "defaults:\n  - optimizer: sgd\n  - server/site: a\n  - _self_\nepochs: 3\n"),
+        ("conf/optimizer/sgd.yaml", "name: sgd\nlr: 0.1\n"),
+        ("conf/optimizer/adam.yaml", "name: adam\nlr: 0.001\n"),
+        ("conf/server/site/a.yaml", "x: 1\n"),
+        ("conf/server/site/b.yaml", "x: 2\n"),
+    ] {
+        fs_err::create_dir_all(sandbox.path(name).parent().unwrap()).unwrap();
+        sandbox.write(name, text);
+    }
+    let new = |file: &str, axes: &[&str]| sandbox.sweep(&[&["new", "t.py", "-o", file][..], axes].concat());
+    let ended = new("out.yaml", &["--axis", "optimizer=sgd,adam", "--axis", "epochs=1,2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let recipe = sandbox.read("out.yaml");
+    for part in ["optimizer: [sgd, adam]", "optimizer: ${{ matrix.optimizer }}", "flags: hydra"] {
+        assert!(recipe.contains(part), "{part}: {recipe}");
+    }
+    let ended = new("other.yaml", &["--axis", "optimiser=sgd,adam"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("did you mean `optimizer`"), "{}", ended.stderr);
+}
+
 /// A file of TOML keeps its types, its dates and its other values.
 #[test]
 fn axes_are_keys_of_a_file_of_toml() {

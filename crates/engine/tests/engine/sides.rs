@@ -1,0 +1,168 @@
+//! The sides of claims: which measurements are independent, which pair, and which tables a verdict has to agree with. Reference
+//! intervals are those of `SciPy` 1.17.1.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+fn claims(sandbox: &Sandbox, recipe: &str, name: &str) -> Vec<Value> {
+    let ended = sandbox.sweep(&["run", recipe]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    serde_json::from_str(&sandbox.read(&format!("results/reports/{name}/claims.json"))).unwrap()
+}
+
+/// The verdicts on claims about jobs that print these values, in the order of the seeds.
+fn judged(values: &[(&str, &[f64])], rest: &str) -> Vec<Value> {
+    let sandbox = printing(&values.iter().map(|(method, values)| (*method, texts(values))).collect::<Vec<_>>(), rest);
+    claims(&sandbox, "recipe.yaml", "study")
+}
+
+fn texts(values: &[f64]) -> Vec<String> {
+    values.iter().map(|value| format!("value={value:?}")).collect()
+}
+
+/// Jobs of methods and seeds that print these texts.
+fn printing(texts: &[(&str, Vec<String>)], rest: &str) -> Sandbox {
+    let mut recipe = "name: study\nsteps:\n  a:\n    uses: command\n    matrix:\n      include:\n".to_owned();
+    for (method, texts) in texts {
+        for seed in 0..texts.len() {
+            let _ = writeln!(recipe, "        - {{ method: {method}, seed: {seed} }}");
+        }
+    }
+    recipe += "    with: { run: 'cat texts/${{ matrix.method }}-${{ matrix.seed }}' }\n";
+    let sandbox = Sandbox::with(&(recipe + rest));
+    fs_err::create_dir(sandbox.path("texts")).unwrap();
+    for (method, texts) in texts {
+        for (seed, text) in texts.iter().enumerate() {
+            sandbox.write(&format!("texts/{method}-{seed}"), text);
+        }
+    }
+    sandbox
+}
+
+fn of<'v>(verdicts: &'v [Value], claim: &str) -> &'v Value {
+    verdicts.iter().find(|verdict| verdict["claim"] == claim).unwrap()
+}
+
+fn because(verdict: &Value) -> &str {
+    verdict["because"].as_str().unwrap()
+}
+
+fn has_interval(verdict: &Value, low: f64, high: f64) -> bool {
+    let near = |index: usize, wanted: f64| (verdict["interval"][index].as_f64().unwrap() - wanted).abs() < 1e-5;
+    near(0, low) && near(1, high)
+}
+
+#[test]
+fn imported_runs_pair_by_their_seeds() {
+    let sandbox = Sandbox::new();
+    let lines = "opt,seed,loss\na,0,1.0\na,1,1.5\na,2,1.7\nb,0,1.2\nb,1,1.68\nb,2,1.95\n";
+    sandbox.write("r.csv", lines);
+    let ended = sandbox.sweep(&["import", "r.csv"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let more = "\nclaims:\n  more: { difference: { metric: loss, of: { step: runs, opt: b }, to: { step: runs, opt: a } }, expect: { more_than: 0 } }\n";
+    sandbox.write("r.yaml", &(sandbox.read("r.yaml") + more));
+    let verdicts = claims(&sandbox, "r.yaml", "r");
+    let more = of(&verdicts, "more");
+    assert!(because(more).contains("3 pairs") && more["state"] == "supported", "{more}");
+    assert!(has_interval(more, 0.120_433, 0.299_567), "{more}");
+}
+
+#[test]
+fn rounding_of_floating_point_numbers_decides_no_bound() {
+    let side = |method: &str| format!("{{ step: a, method: {method} }}");
+    let claim = |kind: &str, of: &str, to: &str, expect: &str| {
+        format!("{{ {kind}: {{ metric: value, of: {}, to: {} }}, expect: {{ {expect} }} }}\n", side(of), side(to))
+    };
+    let rest = format!(
+        "metrics: {{ value: {{ deterministic: true }} }}\nclaims:\n  at-most: {}  more: {}  seven: {}  differ: {}  exactly: {}  below: {}",
+        claim("ratio", "nine", "three", "at_most: 3"),
+        claim("ratio", "nine", "three", "more_than: 3"),
+        claim("ratio", "more", "three", "at_least: 7"),
+        claim("difference", "third", "tenth", "at_least: 0.2"),
+        claim("ratio", "nine", "three", "at_least: 3, at_most: 3"),
+        claim("difference", "third", "tenth", "less_than: 0.2000001"),
+    );
+    let values: [(&str, &[f64]); 5] =
+        [("nine", &[9.0]), ("three", &[3.0]), ("more", &[21.0]), ("third", &[0.3]), ("tenth", &[0.1])];
+    let verdicts = judged(&values, &rest);
+    for (claim, state) in [
+        ("at-most", "supported"),
+        ("more", "refuted"),
+        ("seven", "supported"),
+        ("differ", "supported"),
+        ("exactly", "supported"),
+        ("below", "supported"),
+    ] {
+        assert_eq!(of(&verdicts, claim)["state"], state, "{}", of(&verdicts, claim));
+    }
+}
+
+/// The difference of b and a has p = 0.018, and 0.054 among the three comparisons of the table.
+#[test]
+fn a_table_keeps_verdicts_that_depend_on_a_difference() {
+    let values: [(&str, &[f64]); 3] =
+        [("a", &[1.0, 2.0, 3.0, 4.0, 5.0]), ("b", &[1.1, 2.2, 3.5, 4.6, 5.55]), ("c", &[1.3, 1.6, 3.2, 3.9, 5.05])];
+    let two = "metric: value, of: { step: a, method: b }, to: { step: a, method: a }";
+    let rest = format!(
+        "tables:\n  pairs: {{ from: a, compare: {{ axis: method, pairs: [[b, a], [c, a], [c, b]] }}, cells: [value] }}\nclaims:\n  \
+         more: {{ difference: {{ {two} }}, expect: {{ more_than: 0 }} }}\n  below: {{ difference: {{ {two} }}, expect: {{ less_than: 1 }} }}\n  \
+         far: {{ difference: {{ {two} }}, expect: {{ more_than: 1 }} }}\n  order: {{ order: {{ metric: value, step: a, axis: method, ascending: [a, b] }} }}\n  \
+         typical: {{ difference: {{ {two} }}, statistic: iqm, expect: {{ less_than: 0 }} }}\n"
+    );
+    let verdicts = judged(&values, &rest);
+    for (claim, state, is_kept) in [
+        ("more", "undecided", true),
+        ("below", "supported", false),
+        ("far", "refuted", false),
+        ("order", "undecided", true),
+        ("typical", "undecided", false),
+    ] {
+        let verdict = of(&verdicts, claim);
+        assert_eq!(verdict["state"], state, "{verdict}");
+        let text = "but table `pairs`, which corrects for 3 comparisons, does not tell the sides apart (p = 0.05";
+        assert_eq!(because(verdict).contains(text), is_kept, "{verdict}");
+    }
+    assert!(has_interval(of(&verdicts, "below"), 0.110_971, 0.669_029), "{}", of(&verdicts, "below"));
+}
+
+#[test]
+fn unequal_numbers_of_seeds_are_no_looks() {
+    let rest = "claims: { less: { difference: { metric: value, of: { step: a, method: b }, to: { step: a, method: a } }, expect: { less_than: 0 } } }\n";
+    let verdicts = judged(&[("a", &[1.0, 1.2, 0.9, 1.1, 1.3, 0.8]), ("b", &[0.5, 0.4, 0.7])], rest);
+    let less = of(&verdicts, "less");
+    assert!(because(less).contains("3 against 6, not paired") && !because(less).contains("looks"), "{less}");
+    // Welch's test: `ttest_ind(b, a, equal_var=False).confidence_interval()`.
+    assert!(has_interval(less, -0.816_568, -0.216_765), "{less}");
+}
+
+/// Values of one seed are not independent, so both methods of the first side are averaged within it.
+#[test]
+fn a_side_of_several_settings_has_one_value_for_each_seed() {
+    let values: [(&str, &[f64]); 3] =
+        [("a", &[1.0, 3.0, 5.0, 7.0]), ("b", &[1.4, 3.2, 5.6, 7.4]), ("c", &[1.0, 2.9, 5.1, 7.1])];
+    let rest = "claims: { more: { difference: { metric: value, of: { step: a, method: [a, b] }, to: { step: a, method: c } }, expect: { more_than: 0 } } }\n";
+    let verdicts = judged(&values, rest);
+    let more = of(&verdicts, "more");
+    assert!(because(more).contains("4 pairs") && more["state"] == "supported", "{more}");
+    assert!(has_interval(more, 0.095_439, 0.254_561), "{more}");
+}
+
+/// Each configuration has one size, although its jobs measure slightly different ones; the law needs no table that names them.
+#[test]
+fn measured_sizes_of_a_configuration_are_one_size() {
+    let values: [(&str, [f64; 3]); 3] =
+        [("s", [100.0, 101.0, 99.0]), ("m", [200.0, 202.0, 198.0]), ("l", [400.0, 404.0, 396.0])];
+    let text = |seed: usize, tokens: f64| {
+        format!("tokens={tokens}\nloss={}\n", 10.0 * tokens.powf(-0.5) + 0.001 * seed as f64)
+    };
+    let jobs: Vec<(&str, Vec<String>)> = values
+        .into_iter()
+        .map(|(method, tokens)| (method, (0..3).map(|seed| text(seed, tokens[seed])).collect()))
+        .collect();
+    let rest = "claims: { falls: { law: { metric: loss, of: { step: a }, x: tokens }, expect: { less_than: 0 } } }\n";
+    let verdicts = claims(&printing(&jobs, rest), "recipe.yaml", "study");
+    assert!(because(of(&verdicts, "falls")).contains("means at 3 sizes of tokens"), "{}", of(&verdicts, "falls"));
+}
