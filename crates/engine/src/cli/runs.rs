@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, path::Path};
 
+use jiff::Timestamp;
+
 use crate::{
     error::Error,
     plan::means,
@@ -29,14 +31,14 @@ pub(super) fn find(results: &Path, name: Option<&str>) -> Result<RunFolder, Erro
     }
 }
 
-/// The key of a job with this name in the latest run that had one: its settings are those that count now.
-fn latest_key(results: &Path, job: &str) -> Option<Key> {
+/// The key of a job with this name in the latest run that had one, and when the run began: its settings are those that count now.
+fn latest_key(results: &Path, job: &str) -> Option<(Key, Timestamp)> {
     RunFolder::all(results).into_iter().rev().find_map(|folder| {
         let manifest = folder.manifest().ok()?;
         let jobs = manifest.jobs.iter();
         let candidates =
             jobs.filter_map(|planned_job| Some((is_called(&planned_job.label, planned_job.key, job)?, planned_job)));
-        candidates.min_by_key(|(likeness, _)| *likeness).map(|(_, planned_job)| planned_job.key)
+        candidates.min_by_key(|(likeness, _)| *likeness).map(|(_, planned_job)| (planned_job.key, manifest.at))
     })
 }
 
@@ -47,7 +49,7 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
         Some(run) => vec![find(results, Some(run))?],
         None => RunFolder::all(results),
     };
-    if let Some(key) = run.is_none().then(|| latest_key(results, job)).flatten()
+    if let Some((key, _)) = run.is_none().then(|| latest_key(results, job)).flatten()
         && let Some(index) = folders.iter().rposition(|folder| folder.log(key).is_file())
     {
         let mut folders = folders;
@@ -105,7 +107,7 @@ pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Optio
 }
 
 /// The record of a job with this name, or with a key that begins so. If several keys have had the name, that of the latest run
-/// counts, else the latest record.
+/// counts, unless a record with this name was made since.
 pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     let read_error = Error::io("cannot read the store");
     if is_key_prefix(job) {
@@ -119,15 +121,18 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
             return Err(Error::Unknown(format!("several keys begin with `{job}`: {}", keys.join(", "))));
         }
     }
-    if let Some(key) = latest_key(store.results(), job)
-        && let Some(record) = store.get(key)?
-    {
-        return Ok(record);
-    }
     let entries = store.index().map_err(StoreError::from)?;
     let candidates = entries.iter().filter_map(|entry| Some((likeness(&entry.label, job)?, entry)));
     match candidates.min_by_key(|(likeness, entry)| (*likeness, Reverse((entry.started, entry.measured)))) {
         Some((_, entry)) => {
+            // A record that was made since is not from that run, as with `sweep measure`.
+            let made = entry.measured.map_or(entry.started, |(_, at)| at.max(entry.started));
+            if let Some((key, at)) = latest_key(store.results(), job)
+                && made <= at
+                && let Some(record) = store.get(key)?
+            {
+                return Ok(record);
+            }
             let no_record = || Error::Unknown(format!("the record {} has just been removed", entry.key.short()));
             store.get(entry.key)?.ok_or_else(no_record)
         }

@@ -122,8 +122,11 @@ pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<St
     })
 }
 
+/// A line, from 1, and its value on which readers of YAML do not agree.
+type Ambiguous = (usize, String);
+
 /// The object in a file of YAML, JSON or TOML, `true` for TOML, and the first ambiguous value with its line.
-fn read(path: &Path) -> Option<(Json, bool, Option<(usize, String)>)> {
+fn read(path: &Path) -> Option<(Json, bool, Option<Ambiguous>)> {
     let has_extension = |extensions: &[&str]| {
         path.extension().is_some_and(|extension| extensions.iter().any(|candidate| extension == *candidate))
     };
@@ -141,7 +144,7 @@ fn read(path: &Path) -> Option<(Json, bool, Option<(usize, String)>)> {
 }
 
 /// The first unquoted value in a text of YAML that its versions 1.1 and 1.2 read differently, or that JSON does not have, with its line.
-fn ambiguous(text: &str) -> Option<(usize, String)> {
+fn ambiguous(text: &str) -> Option<Ambiguous> {
     text.lines().enumerate().find_map(|(index, line)| {
         let words = without_quoted(line);
         let found = words.split([' ', '\t', ',', '[', ']', '{', '}']).find(|word| is_ambiguous(word))?;

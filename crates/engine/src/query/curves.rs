@@ -26,7 +26,7 @@ impl Records {
         let rows = self.matching(question)?;
         let columns =
             if question.select.is_empty() { self.telling(&rows, brief) } else { self.selected(&question.select)? };
-        let (mut points, mut known_names, mut units) =
+        let (mut points, mut known_names, mut units): (Vec<Vec<Value>>, _, _) =
             (Vec::new(), BTreeSet::new(), BTreeMap::<String, HashSet<Unit>>::new());
         for row in &rows {
             let Some(record) = store.get(self.entries[row.entry].0.key)? else { continue };
@@ -49,7 +49,9 @@ impl Records {
         // The values of a series in several units tell theirs.
         let is_mixed = units.values().any(|units| units.len() > 1);
         if !is_mixed {
-            points.iter_mut().for_each(|row: &mut Vec<Value>| drop(row.pop()));
+            for row in &mut points {
+                row.truncate(row.len() - 1);
+            }
         }
         let mut headings: Vec<Heading> = columns.iter().map(|column| self.heading(column)).collect();
         for (heading, column) in headings.iter_mut().zip(&columns) {

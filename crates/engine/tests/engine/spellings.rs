@@ -54,7 +54,7 @@ steps:
         "x2.0",
     ];
     assert_eq!(arguments.split('|').collect::<Vec<_>>(), expected);
-    assert_eq!(params, r#"{"dropout":0.0,"l":[1,-2e-6,2.0],"o":{"s":-0.00001},"steps":100}"#);
+    assert_eq!(params, r#"{"dropout":0.0,"l":[1,-2.0e-6,2.0],"o":{"s":-0.00001},"steps":100}"#);
     // The key has one spelling of each number.
     let identity = &record["identity"]["params"];
     assert_eq!(

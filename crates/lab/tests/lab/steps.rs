@@ -22,8 +22,8 @@ use sweep_lab::{
 #[derive(Deserialize)]
 struct Steps {
     with: Value,
-    /// Number of steps.
-    steps: usize,
+    #[serde(rename = "steps")]
+    count: usize,
     /// Norm and projection of each parameter's change.
     changes: BTreeMap<String, [f64; 2]>,
     /// The same of the weights by which the network is evaluated, where they are others.
@@ -70,7 +70,7 @@ fn steps_of_every_optimizer() {
     let found: BTreeMap<String, Steps> =
         serde_json::from_str(&std::fs::read_to_string(golden("steps.json")).unwrap()).unwrap();
     assert_eq!(found.len(), 8);
-    for (name, Steps { with, steps, changes, averages }) in found {
+    for (name, Steps { with, count: steps, changes, averages }) in found {
         let Task::Train(train) = task("train", with) else { panic!("a training") };
         let settings = Optimizer { decay_on: DecayOn::All, ..train.optimizer };
         let peak = if settings.lr == Optimizer::default().lr { 0.02 } else { settings.lr };

@@ -166,9 +166,9 @@ fn dead_inputs_few_tokens_and_numbers_that_are_none() {
         }
     }
     let mut some_dead = products("x", 90, inputs);
-    for place in 0..inputs * inputs {
+    for (place, product) in some_dead.iter_mut().enumerate() {
         if place / inputs == 7 || place % inputs == 7 {
-            some_dead[place] = 0.0;
+            *product = 0.0;
         }
     }
     let mut found = weights.clone();

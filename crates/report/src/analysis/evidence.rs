@@ -207,19 +207,16 @@ impl Evidence {
         let one = two.scaled(0.5_f64.sqrt());
         let looks = of.looks.joined(&to.looks);
         let partial = question.rules.missing == Missing::Ignore || looks.is_adaptive();
-        let scale = |side: &Side<'a>| -> Vec<(&'a Point, f64)> {
-            side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect()
+        let independent_values = |side: &Side<'a>| {
+            let values: Vec<_> = side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
+            of_settings(&values, &question.apart, &question.kinds)
         };
-        let independent_values = |side: &Side<'a>| of_settings(&scale(side), &question.apart, &question.kinds);
         let (of_values, to_values) = (independent_values(of), independent_values(to));
         let size = largest(of_values.iter().chain(&to_values).map(|(_, value)| value));
-        let (apart, kinds) = (&question.apart, &question.kinds);
-        let independent = question.rules.independent;
+        let (apart, kinds, independent) = (&question.apart, &question.kinds, question.rules.independent);
         let paired = pairs(&of_values, &to_values, apart, kinds, partial).filter(|_| !independent);
         let notes = if paired.is_some() {
-            let points = |side: &Side<'a>| side.found.iter().map(|found| found.point).collect::<Vec<&Point>>();
-            let free = free_axes(&points(of), &points(to), apart, kinds);
-            let [of, to] = [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, &free));
+            let [of, to] = with_partners(of, to, question);
             like(&[&of, &to], question)?
         } else {
             like(&[of, to], question)?
@@ -477,7 +474,13 @@ fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
     })
 }
 
-/// The measurements of a side that have a partner on the other one.
+/// The measurements of each side that have a partner on the other one.
+fn with_partners<'a>(of: &Side<'a>, to: &Side<'a>, question: &Question<'_>) -> [Side<'a>; 2] {
+    let points = |side: &Side<'a>| side.found.iter().map(|found| found.point).collect::<Vec<&Point>>();
+    let free = free_axes(&points(of), &points(to), &question.apart, &question.kinds);
+    [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, &free))
+}
+
 fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, free: &[String]) -> Side<'a> {
     let key = |found: &Found<'_>| place(found.point, |axis| free.iter().any(|other| other == axis));
     let partners: BTreeSet<Vec<String>> = other.found.iter().map(key).collect();

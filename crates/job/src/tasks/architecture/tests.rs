@@ -177,6 +177,21 @@ fn parts_that_do_not_fit_are_conflicts() {
             vec![("position", word("rope")), ("init", word("folder"))],
             "`position` conflicts with `init`, whose folder determines it",
         ),
+    ] {
+        is_a_conflict(&given, expected);
+    }
+    let fits = vec![("precision", word("bf16")), ("norm", word("rmsnorm")), ("position", word("rope"))];
+    assert_eq!(messages(&fits), Vec::<String>::new());
+}
+
+fn is_a_conflict(given: &[(&'static str, Value)], expected: &str) {
+    let found = messages(given);
+    assert!(found.len() == 1 && found[0].contains(expected), "{given:?}: {found:?}");
+}
+
+#[test]
+fn settings_that_do_not_fit_the_optimizer_are_conflicts() {
+    for (given, expected) in [
         (vec![("momentum", Value::Float(0.5))], "`momentum` has no effect here; write `optimizer: muon`"),
         (vec![("muon_scale", word("original")), ("optimizer", word("sgd"))], "`muon_scale` has no effect here"),
         (vec![("beta_2", Value::Float(0.5)), ("optimizer", word("sgd"))], "`beta_2` has no effect here"),
@@ -220,8 +235,7 @@ fn parts_that_do_not_fit_are_conflicts() {
             "the scores of `prune: bitter7` need Adam's moments, which `optimizer: adafactor` does not have",
         ),
     ] {
-        let found = messages(&given);
-        assert!(found.len() == 1 && found[0].contains(expected), "{given:?}: {found:?}");
+        is_a_conflict(&given, expected);
     }
     for given in [
         vec![("prune", word("magnitude")), ("optimizer", word("muon"))],
@@ -242,7 +256,6 @@ fn parts_that_do_not_fit_are_conflicts() {
             ("prune", word("wanda")),
             ("z_loss", Value::Float(1e-4)),
         ],
-        vec![("precision", word("bf16")), ("norm", word("rmsnorm")), ("position", word("rope"))],
     ] {
         assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
     }

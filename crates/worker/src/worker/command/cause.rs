@@ -68,15 +68,13 @@ impl Cause {
             *named = kept(format!("{named} {text}").trim_start());
             return;
         }
+        let inner = text.strip_prefix("| ").unwrap_or(text);
         let is_part = |named: &String| {
-            text.starts_with("what():") && named.starts_with("terminate called")
-                || named.ends_with("sub-exceptions)") && is_error(text)
-                || named.ends_with("sub-exception)") && is_error(text)
+            let is_group = named.ends_with("sub-exceptions)") || named.ends_with("sub-exception)");
+            inner.starts_with("what():") && named.starts_with("terminate called") || is_group && is_error(inner)
         };
-        if self.named.as_ref().is_some_and(is_part)
-            && let Some(named) = &mut self.named
-        {
-            *named = kept(&format!("{named}: {text}"));
+        if let Some(named) = self.named.as_mut().filter(|named| is_part(named)) {
+            *named = kept(&format!("{named}: {inner}"));
             return;
         }
         if std::mem::take(&mut self.is_open)
