@@ -180,7 +180,8 @@ fn is_ambiguous(word: &str) -> bool {
     let is_octal = is_digits(digits) && digits.len() > 1 && digits.starts_with('0');
     let is_large = is_digits(digits) && digits.parse::<i64>().is_err();
     let is_word = matches!(value, "y" | "n" | "Y" | "N") && !is_key || value == "<<";
-    is_octal || is_large || is_word || is_key && is_digits(digits) || are_parts(':', 2) || are_parts('-', 3)
+    let is_date = are_parts('-', 3) && digits.find('-') == Some(4);
+    is_octal || is_large || is_word || is_key && is_digits(digits) || are_parts(':', 2) || is_date
 }
 
 /// The key of an object that stands for a date or a time of TOML, which JSON does not have.

@@ -53,8 +53,8 @@ pub fn variance_of_folds(folds: usize) -> f64 {
 /// is that of a row's mean without what the levels do to all rows alike, as for [`Blocks`](super::Blocks).
 ///
 /// If every combination of levels has one value, the variance is that of the components: Σ MS(factor)/N − (factors −
-/// 1)·MS(residual)/N with Satterthwaite's degrees of freedom, or fewer for factors with few levels. It is never less than that of the factor with the largest
-/// mean square. Otherwise it is the sum of the variances of the means by each factor's levels, which is no less.
+/// 1)·MS(residual)/N with Satterthwaite's degrees of freedom, or fewer for factors with few levels. It is never less than that of
+/// the factor with the largest mean square. Otherwise it is the sum of the variances of the means by each factor's levels, which is no less.
 ///
 /// `None` if the rows differ in their levels, or if a factor has fewer than two levels.
 pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
