@@ -26,7 +26,7 @@ pub enum Pruned {
     Nothing,
     /// Those that are 0 already.
     Zeros,
-    /// This part of all weights of each [`BLOCK`] inputs, those whose loss costs least.
+    /// This part of all weights of each 128 inputs, those whose loss costs least.
     Part(f64),
     /// All but `kept` of each `size` neighboring inputs of an output.
     Pattern {
