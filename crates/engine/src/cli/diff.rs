@@ -140,9 +140,11 @@ fn text(difference: &Difference, shows_all: bool) -> String {
     }
     let is_shown = |change: &&MetricChange| shows_all || change.headline || change.significant == Some(true);
     section(&mut lines, "metrics, B − A", metrics.iter().filter(is_shown).map(metric));
+    let reasons = MetricChange::unlike(metrics.iter().filter(is_shown)).into_iter();
+    lines.extend(reasons.map(|reason| format!("  not judged: {}", clean(reason))));
     let hidden_count = metrics.iter().filter(|change| !is_shown(change)).count();
     if hidden_count > 0 {
-        lines.push(format!("  {} more, which chance can explain; --all shows them", count(hidden_count, "difference")));
+        lines.push(format!("  {} more, not significant or not judged; --all shows them", count(hidden_count, "difference")));
     }
     section(
         &mut lines,

@@ -11,8 +11,8 @@ seed = int(os.environ['SWEEP_SEED'])
 with open(os.environ['SWEEP_REPORT'], 'a') as report:
     if given['kind'] == 'curve':
         is_fast = (given['method'] == 'fast') != (given.get('task') == 't2')
-        reached = 10 + seed if is_fast else 20 + 5 * seed
-        for step in range(1, 31):
+        reached = 10 + seed if is_fast else 20 + seed if given['method'] == 'shifted' else 20 + 5 * seed
+        for step in range(1, 21 if given['method'] == 'short' and seed == 3 else 31):
             print(json.dumps({'step': step, 'loss': reached / step}), file=report)
     elif given['kind'] == 'wild':
         for step in range(1, 31):
@@ -85,7 +85,28 @@ fn numbers_of_curves_are_compared_by_an_axis() {
     near(value(&sandbox, "equal", "slow", "loss", "mean"), 27.5 / 30.0);
     // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
     near(value(&sandbox, "height", "fast", "mean up to", "mean"), 1.859_816_108_271_176_2);
-    assert!(said.contains("loss: 4 jobs of slow left out: no curve that is so long, or no cost of a step"), "{said}");
+    assert!(said.contains("loss not reached by 8 jobs: no curve that is so long, or no cost of a step"), "{said}");
+}
+
+#[test]
+fn a_curve_that_is_too_short_blocks_its_comparison() {
+    let recipe = CURVES.replace("  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }\n", "\
+  late: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast } }
+  left: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast }, missing: ignore }
+  even: { from: a, where: { method: [fast, shifted] }, cells: [loss], curve: { axis: method, at: 10, baseline: fast } }
+");
+    let recipe = recipe.replace("method: [fast, slow], width: [3, 1]", "method: [fast, short, shifted], width: [3, 1, 1]");
+    let (sandbox, text) = run(&recipe);
+    let differences = |table: &str| -> Vec<String> {
+        let csv = sandbox.read(&format!("results/reports/study/tables/{table}.csv"));
+        csv.lines().filter(|line| line.starts_with("short") && line.contains("difference")).map(str::to_owned).collect()
+    };
+    assert!(text.contains("loss not reached by 1 job: no curve that is so long"), "{text}");
+    assert!(!differences("late").iter().any(|line| line.contains(",0.")) , "{:?}", differences("late"));
+    assert!(differences("left").iter().any(|line| line.contains(",0.")), "{:?}", differences("left"));
+    // All differences are 1, so there is no test, and nothing is not told apart.
+    let even = text.lines().skip_while(|line| !line.contains("even")).collect::<Vec<_>>().join("\n");
+    assert!(even.contains("all differences are equal") && !even.contains("≈ 1"), "{even}");
 }
 
 /// A run that diverges has no result, and reaches no target: the others would be a choice of the best.

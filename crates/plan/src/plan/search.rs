@@ -11,7 +11,7 @@ use super::{JobId, Point, build::Builder, join::Group};
 use crate::recipe::{Problem, Recipe, Step};
 
 /// The axis of repetitions.
-const SEED: &str = "seed";
+pub(super) const SEED: &str = "seed";
 
 /// The configuration that a point of a step with `search` belongs to: its values on all axes except the axis of rungs and
 /// the averaged axes, or except the seed in a race.

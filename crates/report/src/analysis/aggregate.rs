@@ -14,11 +14,11 @@ use crate::{
         alike::leave_out_equal,
         evidence::{Question, Side, Silence, Source, complete, like},
         table::scale,
-        units::{SEED, place},
+        units::place,
     },
     format::{Scale, clean, count},
     plan::resolved,
-    recipe::{self, Aggregate, MetricTraits, Names, OfStep},
+    recipe::{self, Aggregate, MetricTraits, Names, OfStep, Replication},
     stats::{Better, Estimate, Sample, Tasks},
 };
 
@@ -176,7 +176,7 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, 
     // Fills in or leaves out missing results, as the recipe says.
     let _ = complete(&mut all, question);
     let measured: Vec<&Side<'_>> = sides.iter().filter(|side| !side.found.is_empty()).collect();
-    let unlike = match like(&measured, question) {
+    let unlike = match like(&measured, question.traits, question.rules) {
         Err(Silence::Unlike(reason)) => Some(Absence::Unlike(reason)),
         _ => None,
     };
@@ -192,7 +192,8 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, 
         }
         let mut tasks: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
         for (point, value) in side.values() {
-            let is_own = |axis: &str| axis == SEED || question.apart.iter().any(|apart| apart == axis);
+            let is_repetition = |axis: &str| question.kinds.of_axis(axis) >= Replication::Seed;
+            let is_own = |axis: &str| is_repetition(axis) || question.apart.iter().any(|apart| apart == axis);
             tasks.entry(place(point, is_own)).or_default().push(value);
         }
         let names: Vec<Vec<String>> = tasks.keys().cloned().collect();

@@ -9,7 +9,7 @@ use crate::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
         alike::leave_out_equal,
-        evidence::{Doubt, Evidence, Question, Side, Silence, Source, relative},
+        evidence::{Doubt, Evidence, Question, Side, Source, relative},
         kinds::Kinds,
         pairs::apart,
         table::{scale, too_wide},
@@ -143,16 +143,27 @@ pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source
 fn correct(rows: &mut [TableRow]) -> usize {
     // Multiple tests increase the probability of a false positive.
     let mut cells: Vec<&mut Cell> = rows.iter_mut().flat_map(|row| &mut row.cells).collect();
-    cells.retain(|cell| !cell.joint && cell.compared.is_some_and(|compared| compared.estimate.p.is_some()));
-    let chance: Vec<f64> = cells.iter().filter_map(|cell| cell.compared?.estimate.p).collect();
-    for (cell, p) in cells.iter_mut().zip(holm(&chance)) {
+    cells.retain(|cell| !cell.joint && is_test(cell));
+    // A comparison that lacks results is still a test of the table; otherwise failures would loosen the correction of the others.
+    let chance: Vec<Option<f64>> = cells.iter().map(|cell| cell.compared?.estimate.p).collect();
+    let corrected = holm(&chance.iter().map(|p| p.unwrap_or(1.0)).collect::<Vec<_>>());
+    for ((cell, p), _) in cells.iter_mut().zip(corrected).zip(&chance).filter(|(_, p)| p.is_some()) {
         cell.open = p >= 1.0 - LEVEL;
         if let Some(compared) = &mut cell.compared {
             compared.estimate.p = Some(p);
             compared.noise |= cell.open;
         }
     }
-    chance.len()
+    if chance.iter().any(Option::is_some) { chance.len() } else { 0 }
+}
+
+/// True if a cell compares two values by a test, or will when all results are there.
+fn is_test(cell: &Cell) -> bool {
+    let is_certain = |Estimate { value, low, high, .. }: Estimate| low == Some(value) && high == Some(value);
+    cell.points > 0
+        && cell
+            .compared
+            .is_none_or(|compared| compared.estimate.p.is_some() || cell.open && !is_certain(compared.estimate))
 }
 
 /// The comparisons of a metric.
@@ -192,30 +203,18 @@ impl<'a> Sides<'a> {
         let evidence = match Evidence::of_two(&mut of, &mut to, &question) {
             Ok(evidence) => evidence,
             Err(silence) => {
-                absent.extend(
-                    match silence {
-                        Silence::Absent => {
-                            let some = !of.found.is_empty() && !to.found.is_empty();
-                            some.then_some(Absence::Incomplete)
-                        }
-                        Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
-                        Silence::NoRatio => Some(Absence::NoRatio),
-                        Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Absence::Unpaired),
-                        Silence::NoPoint => None,
-                    }
-                    .map(|absence| (absence, None)),
-                );
+                let absence = Absence::of_silence(silence).filter(|absence| {
+                    // Sides of which nothing is measured have no results that could be left out.
+                    *absence != Absence::Incomplete || !of.found.is_empty() && !to.found.is_empty()
+                });
+                absent.extend(absence.map(|absence| (absence, None)));
                 return (cell, absent, Vec::new());
             }
         };
         let estimate = evidence.estimate();
         cell.sample = Some(evidence.sample);
         cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
-        absent.extend(evidence.doubt().map(|doubt| match doubt {
-            Doubt::One => (Absence::OnePair, None),
-            Doubt::Equal | Doubt::Few | Doubt::Unbounded => (Absence::Equal, None),
-            Doubt::NoEffect => (Absence::NoEffect(evidence.equal().unwrap_or_default().to_owned()), None),
-        }));
+        absent.extend(Absence::of_doubt(&evidence).map(|absence| (absence, None)));
         cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);
         let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
         let noise = floor.is_some_and(|floor| size <= floor);
@@ -240,7 +239,7 @@ impl<'a> Sides<'a> {
         sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
-        if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
+        if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
             return None;
         }
         let ratio = self.compare.ratio;

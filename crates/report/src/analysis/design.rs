@@ -443,7 +443,10 @@ fn reason(silence: &Silence, metric: &str) -> String {
         Silence::Shared(jobs) => format!("{} on both sides, so they cannot be compared", count(*jobs, "job")),
         Silence::Unlike(reason) => format!("{reason}; `conditions: any` compares them nevertheless"),
         Silence::NoRatio => format!("`{}` is not always above zero, so it has no ratio", clean(metric)),
-        Silence::Unpaired | Silence::NoStatistic => "the points do not go together one by one".to_owned(),
+        Silence::Unpaired => "the points do not go together one by one".to_owned(),
+        Silence::NoStatistic => {
+            "its power is planned for means only, because that of another `statistic` does not follow from a standard deviation".to_owned()
+        }
         Silence::Absent => "results are missing".to_owned(),
     }
 }

@@ -129,7 +129,7 @@ impl Evidence {
     /// Evidence about the mean of one side.
     pub(super) fn of_mean(side: &mut Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
         complete(&mut [&mut *side], question)?;
-        let notes = like(&[side], question)?;
+        let notes = like(&[side], question.traits, question.rules)?;
         let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
         let equal = equal.words();
         let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
@@ -217,9 +217,9 @@ impl Evidence {
         let paired = pairs(&of_values, &to_values, apart, kinds, partial).filter(|_| !independent);
         let notes = if paired.is_some() {
             let [of, to] = with_partners(of, to, question);
-            like(&[&of, &to], question)?
+            like(&[&of, &to], question.traits, question.rules)?
         } else {
-            like(&[of, to], question)?
+            like(&[of, to], question.traits, question.rules)?
         };
         let correlation = paired.as_ref().and_then(|pairs| correlation_of(pairs, question));
         let units = match paired {
@@ -390,17 +390,23 @@ impl Evidence {
         const MAX_SEEDS: usize = 1000;
         let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
-        let seeds = |distance: f64, power: f64| {
-            let effect = distance / (error * (self.sample.n as f64).sqrt());
-            seeds_needed(effect, power, self.level.confidence, MAX_SEEDS)
-        };
         let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
-        let decided = seeds(bounds.fold(f64::INFINITY, f64::min), WANTED);
+        let decided = (bounds.fold(f64::INFINITY, f64::min), WANTED);
         // The interval excludes both ends of a tie if it excludes each with half of the failures.
         let ties = ties.into_iter().map(|[low, high]| (self.value - scaled(low)).min(scaled(high) - self.value));
-        let tied =
-            ties.filter(|distance| *distance > 0.0).filter_map(|distance| seeds(distance, f64::midpoint(1.0, WANTED)));
-        let needed = decided.into_iter().chain(tied).min();
+        let tied = ties.filter(|distance| *distance > 0.0).map(|distance| (distance, f64::midpoint(1.0, WANTED)));
+        let ways: Vec<(f64, f64)> = std::iter::once(decided).chain(tied).collect();
+        let needed_at = |confidence: f64| {
+            let needed = ways.iter().filter_map(|(distance, power)| {
+                let effect = distance / (error * (self.sample.n as f64).sqrt());
+                seeds_needed(effect, *power, confidence, MAX_SEEDS)
+            });
+            needed.min()
+        };
+        // Seeds beyond the planned ones are judged at a stricter level.
+        let needed = needed_at(self.level.confidence).and_then(|seeds| {
+            if self.looks.ends_before(seeds) { needed_at(self.looks.raised_level(seeds)) } else { Some(seeds) }
+        });
         // What there are do not suffice.
         Some(needed.map_or(Needed::MoreThan(MAX_SEEDS), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }

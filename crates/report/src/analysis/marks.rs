@@ -90,7 +90,7 @@ pub(super) fn mark(
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
     let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
     let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
-    match like(&used_sides.iter().collect::<Vec<_>>(), question) {
+    match like(&used_sides.iter().collect::<Vec<_>>(), question.traits, question.rules) {
         Ok(_) => {}
         Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
         Err(_) => return remarks,

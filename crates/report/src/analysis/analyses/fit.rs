@@ -8,8 +8,8 @@ use crate::{
     analysis::{
         Cell, Column, Show, TableRow,
         aggregate::methods,
-        claim::law::{BySize, least_sizes},
-        evidence::{Side, Source},
+        claim::law::{BySize, least_sizes, side_by_size},
+        evidence::{Side, Silence, Source, like},
         table::scale,
     },
     format::{clean, count, number},
@@ -32,14 +32,14 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.axes = axis.into_iter().map(str::to_owned).chain([settings.x.value.clone()]).collect();
     let metrics: Vec<&str> = table.cells.iter().map(|cell| cell.value.as_str()).collect();
     // Rows are the sizes of all metrics.
-    let mut by_metric: Vec<Vec<BySize>> = Vec::new();
+    let mut by_metric: Vec<Vec<OfMethod>> = Vec::new();
     for metric in &metrics {
         by_metric
-            .push(methods.iter().map(|method| by_size(request, source, metric, method.as_ref(), contents)).collect());
+            .push(methods.iter().map(|method| of_method(request, source, metric, method.as_ref(), contents)).collect());
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].0.keys().copied()).collect();
+        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].sizes.0.keys().copied()).collect();
         sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
@@ -53,16 +53,16 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     for (metric, of_metric) in metrics.iter().zip(&by_metric) {
         let unit = source.traits(analysis.of.step, metric).unit;
         let laws: Vec<Option<PowerLaw>> =
-            of_metric.iter().map(|sizes| sizes.law(settings.predict, settings.constant)).collect();
-        let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].0.get(size)));
+            of_metric.iter().map(|method| method.law(settings.predict, settings.constant)).collect();
+        let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].sizes.0.get(size)));
         push(contents, metric, unit, measured.collect());
         let predicted = rows.iter().map(|(index, size)| match &laws[*index] {
-            Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].0.len()),
+            Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].sizes.0.len()),
             None => Cell { points: 1, ..Cell::default() },
         });
         push(contents, &format!("{metric}, law"), unit, predicted.collect());
-        for ((method, sizes), law) in methods.iter().zip(of_metric).zip(&laws) {
-            contents.notes.push(note(request, metric, (method.as_ref(), sizes), law.as_ref()));
+        for ((method, numbers), law) in methods.iter().zip(of_metric).zip(&laws) {
+            contents.notes.push(note(request, metric, (method.as_ref(), numbers), law.as_ref()));
         }
         contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }
@@ -99,21 +99,40 @@ fn measured(values: Option<&Vec<f64>>) -> Cell {
     }
 }
 
+/// The measurements of a value of the axis.
+struct OfMethod {
+    sizes: BySize,
+    /// The reason why the sizes are not comparable: times that were not measured in turns.
+    unlike: Option<String>,
+}
+
+impl OfMethod {
+    fn law(&self, predict: Option<f64>, with_constant: bool) -> Option<PowerLaw> {
+        if self.unlike.is_some() { None } else { self.sizes.law(predict, with_constant) }
+    }
+}
+
 /// The measurements at each size. Missing results and jobs without a size are in the notes.
-fn by_size(
+fn of_method(
     request: Request<'_>,
     source: Source<'_>,
     metric: &str,
     method: Option<&Value>,
     contents: &mut Made,
-) -> BySize {
-    let (_, analysis, settings) = request;
+) -> OfMethod {
+    let (table, analysis, settings) = request;
     let mut only = resolved(&source.study.recipe, &analysis.of.only);
     if let (Some(axis), Some(method)) = (&settings.axis, method) {
         only.push((&axis.value, vec![method.clone()]));
     }
-    let side: Side<'_> = source.side(analysis.of.step, &only, metric, source.traits(analysis.of.step, metric));
+    let traits = source.traits(analysis.of.step, metric);
+    let side: Side<'_> = source.side(analysis.of.step, &only, metric, traits);
     let by_key = jobs(analysis, source);
+    let by_size = side_by_size(&side, &settings.x.value, &by_key, source);
+    let unlike = match like(&by_size.iter().collect::<Vec<_>>(), traits, table.rules) {
+        Err(Silence::Unlike(reason)) => Some(reason),
+        _ => None,
+    };
     let (sizes, without_size) =
         BySize::new(&side.found, &settings.x.value, &by_key, &source.kinds(&[analysis.of.step]), source);
     let lost = side.absent.len() + without_size;
@@ -123,19 +142,22 @@ fn by_size(
             .notes
             .push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
     }
-    sizes
+    OfMethod { sizes, unlike }
 }
 
 /// The law of a value of the axis in words, and whether its prediction was right.
 fn note(
     request: Request<'_>,
     metric: &str,
-    (method, sizes): (Option<&Value>, &BySize),
+    (method, numbers): (Option<&Value>, &OfMethod),
     law: Option<&PowerLaw>,
 ) -> String {
     let (_, _, settings) = request;
     let x = &settings.x.value;
     let of = method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"));
+    if let Some(reason) = &numbers.unlike {
+        return format!("{of}: no law: {reason}; `conditions: any` fits one nevertheless");
+    }
     let Some(law) = law else {
         let least = least_sizes(settings.constant);
         return format!("{of}: no law, which needs {least} sizes and numbers above zero");
@@ -152,7 +174,7 @@ fn note(
     let Some(size) = settings.predict else { return text };
     let predicted = law.predict(size, LEVEL);
     let ends = predicted.low.zip(predicted.high);
-    let verdict = match (sizes.mean(size), ends) {
+    let verdict = match (numbers.sizes.mean(size), ends) {
         (Some(mean), Some((low, high))) => {
             let place = if low <= mean && mean <= high { "within" } else { "outside of" };
             let [size, mean, low, high] = [size, mean, low, high].map(brief);
@@ -164,14 +186,16 @@ fn note(
 }
 
 /// Whether each smaller size ranks the values of the axis as the largest does.
-fn ranks(x: &str, metric: &str, of_metric: &[BySize]) -> Vec<String> {
-    let Some(largest) = of_metric.iter().filter_map(|sizes| sizes.0.keys().max().copied()).max() else {
+fn ranks(x: &str, metric: &str, of_metric: &[OfMethod]) -> Vec<String> {
+    let Some(largest) = of_metric.iter().filter_map(|of| of.sizes.0.keys().max().copied()).max() else {
         return Vec::new();
     };
-    let means =
-        |size: u64| -> Option<Vec<f64>> { of_metric.iter().map(|sizes| sizes.mean(f64::from_bits(size))).collect() };
-    let Some(large) = means(largest).filter(|_| of_metric.len() > 1) else { return Vec::new() };
-    let smaller = of_metric[0].0.keys().copied().filter(|size| *size < largest);
+    let is_ranked = of_metric.len() > 1 && of_metric.iter().all(|of| of.unlike.is_none());
+    let means = |size: u64| -> Option<Vec<f64>> {
+        of_metric.iter().map(|of| of.sizes.mean(f64::from_bits(size))).collect()
+    };
+    let Some(large) = means(largest).filter(|_| is_ranked) else { return Vec::new() };
+    let smaller = of_metric[0].sizes.0.keys().copied().filter(|size| *size < largest);
     let rank = |size: u64| {
         let rank_agreement = agreement(&means(size)?, &large)?;
         Some(format!(

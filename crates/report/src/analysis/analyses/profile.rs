@@ -69,7 +69,7 @@ fn runs(
         let read = (CurveRead::Target(*target), settings.cost.as_ref());
         let reader = Reader::new(analysis, read, source, curves, metric);
         let numbers = reader.numbers(&[(&settings.axis.value, method), (&settings.workload.value, workload)]);
-        let lost_jobs = numbers.lost + numbers.side.absent.len();
+        let lost_jobs = numbers.side.absent.len();
         if lost_jobs > 0 {
             let lost_jobs = count(lost_jobs, "job");
             contents.notes.push(format!(

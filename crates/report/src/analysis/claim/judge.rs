@@ -307,7 +307,9 @@ pub(super) fn decide(
         "; more items, and more clusters of them, would make it more precise".to_owned()
     } else if verdict.open {
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
-        outlook(evidence.seeds_needed(bounds, expect.ties().map(|(_, tie)| tie)))
+        // No tie follows while the interval excludes the paper's number.
+        let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
+        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie)))
     } else {
         String::new()
     };

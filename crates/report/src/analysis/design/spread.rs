@@ -15,7 +15,7 @@ use crate::{
         units::{SEED, of_settings, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
-    recipe::Missing,
+    recipe::{Missing, Statistic},
     stats::{Blocks, Groups, Sample},
 };
 
@@ -120,7 +120,11 @@ impl Spread {
         if decision.form.sides().iter().any(|points| points.is_empty()) {
             return Err(Silence::NoPoint);
         }
-        like(&sides.iter().collect::<Vec<_>>(), &decision.question)?;
+        // The power of other statistics does not follow from a standard deviation.
+        if decision.question.rules.statistic != Statistic::Mean {
+            return Err(Silence::NoStatistic);
+        }
+        like(&sides.iter().collect::<Vec<_>>(), decision.question.traits, decision.question.rules)?;
         let positive = sides.iter().all(Side::is_positive);
         let question = &decision.question;
         if question.ratio && !positive {
@@ -182,7 +186,8 @@ impl Spread {
             [planned, values].map(|sides| sides.map(|side| of_settings(side, &question.apart, &question.kinds)));
         let planned = [planned[0].as_slice(), planned[1].as_slice()];
         let values = [values[0].as_slice(), values[1].as_slice()];
-        if let Some(planned) = pairs(planned[0], planned[1], &question.apart, &question.kinds, partial) {
+        let paired = pairs(planned[0], planned[1], &question.apart, &question.kinds, partial);
+        if let Some(planned) = paired.filter(|_| !question.rules.independent) {
             let planned: Vec<(&Point, f64)> = planned.into_iter().map(|(point, ..)| (point, 0.0)).collect();
             self.seeds = seeds(planned.iter().map(|(point, _)| *point));
             self.shape = shape(&planned, question, self.seeds);
@@ -196,7 +201,7 @@ impl Spread {
             }
             return Ok(());
         }
-        if !question.unpaired {
+        if !question.unpaired && !question.rules.independent {
             return Err(Silence::Unpaired);
         }
         let levels = planned.map(|side| reduce(side, &question.apart, &question.kinds, question.repeats));
