@@ -85,13 +85,12 @@ fn numbers_of_curves_are_compared_by_an_axis() {
     near(value(&sandbox, "equal", "slow", "loss", "mean"), 27.5 / 30.0);
     // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
     near(value(&sandbox, "height", "fast", "mean up to", "mean"), 1.859_816_108_271_176_2);
-    assert!(said.contains("loss not reached by 8 jobs: no curve that is so long, or no cost of a step"), "{said}");
+    assert!(said.contains("`loss` not reached by 8 jobs: no curve that is so long, or no cost of a step"), "{said}");
 }
 
 #[test]
 fn a_curve_that_is_too_short_blocks_its_comparison() {
-    let recipe = CURVES.replace("  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }\n", "\
-  late: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast } }
+    let recipe = CURVES.replace("  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }\n", "  late: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast } }
   left: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast }, missing: ignore }
   even: { from: a, where: { method: [fast, shifted] }, cells: [loss], curve: { axis: method, at: 10, baseline: fast } }
 ");
@@ -101,7 +100,7 @@ fn a_curve_that_is_too_short_blocks_its_comparison() {
         let csv = sandbox.read(&format!("results/reports/study/tables/{table}.csv"));
         csv.lines().filter(|line| line.starts_with("short") && line.contains("difference")).map(str::to_owned).collect()
     };
-    assert!(text.contains("loss not reached by 1 job: no curve that is so long"), "{text}");
+    assert!(text.contains("`loss` not reached by 1 job: no curve that is so long"), "{text}");
     assert!(!differences("late").iter().any(|line| line.contains(",0.")) , "{:?}", differences("late"));
     assert!(differences("left").iter().any(|line| line.contains(",0.")), "{:?}", differences("left"));
     // All differences are 1, so there is no test, and nothing is not told apart.

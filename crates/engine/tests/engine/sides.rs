@@ -190,7 +190,7 @@ fn rows_with_seeds_of_their_own_are_no_choice_of_seeds() {
     let text = "name: study\nsteps:\n  a:\n    uses: command\n    matrix:\n      include:\n";
     let row = |method: &str, seed: usize| format!("        - {{ method: {method}, seed: {seed} }}\n");
     let rows: Vec<String> = (0..5).map(|seed| row("a", seed)).chain((10..13).map(|seed| row("b", seed))).collect();
-    let run = "    with: { run: 'echo value=$SWEEP_SEED' }\n";
+    let run = "    with: { run: 'echo value=1$SWEEP_SEED ${{ matrix.method }}' }\n";
     let sandbox = Sandbox::with(&[text, &rows.concat(), run, rest].concat());
     let verdicts = claims(&sandbox, "recipe.yaml", "study");
     assert!(!because(of(&verdicts, "positive")).contains("chosen seeds"), "{verdicts:?}");

@@ -36,7 +36,7 @@ fn effects_and_laws_of_times_need_turns() {
     let text = run(&sandbox, &[]);
     assert!(text.contains("wait: in proportion to n to the power 1") && !text.contains("in turns"), "{text}");
     let sandbox = Sandbox::with(STUDY);
-    run(&sandbox, &["--only", "a/n=10,20"]);
+    run(&sandbox, &["--only", "a/n=10", "--only", "a/n=20"]);
     let text = run(&sandbox, &[]);
     let law = "wait: no law: the sides were not measured in turns, but in 2 runs";
     assert!(text.contains(law) && text.contains("loss: in proportion to n"), "{text}");
@@ -53,7 +53,7 @@ fn differences_of_the_times_of_two_runs_are_not_judged() {
     run(&sandbox, &["--set", "version=7"]);
     let runs = sandbox.runs();
     let ended = sandbox.sweep(&["diff", &runs[0], &runs[1], "--all"]);
-    assert!(ended.stdout.contains("+7 ms (not judged)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("+7.0 ms (not judged)"), "{}", ended.stdout);
     assert!(ended.stdout.contains("  not judged: the sides were not measured in turns, but in 2 runs"), "{}", ended.stdout);
     let json = sandbox.sweep(&["diff", &runs[0], &runs[1], "--format", "json"]).stdout;
     let difference: Value = serde_json::from_str(&json).unwrap();
