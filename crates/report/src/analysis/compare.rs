@@ -159,11 +159,7 @@ fn correct(rows: &mut [TableRow]) -> usize {
 
 /// True if a cell compares two values by a test, or will when all results are there.
 fn is_test(cell: &Cell) -> bool {
-    let is_certain = |Estimate { value, low, high, .. }: Estimate| low == Some(value) && high == Some(value);
-    cell.points > 0
-        && cell
-            .compared
-            .is_none_or(|compared| compared.estimate.p.is_some() || cell.open && !is_certain(compared.estimate))
+    cell.points > 0 && cell.compared.is_none_or(|compared| compared.estimate.p.is_some())
 }
 
 /// The comparisons of a metric.
