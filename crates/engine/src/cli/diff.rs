@@ -144,7 +144,10 @@ fn text(difference: &Difference, shows_all: bool) -> String {
     lines.extend(reasons.map(|reason| format!("  not judged: {}", clean(reason))));
     let hidden_count = metrics.iter().filter(|change| !is_shown(change)).count();
     if hidden_count > 0 {
-        lines.push(format!("  {} more, not significant or not judged; --all shows them", count(hidden_count, "difference")));
+        lines.push(format!(
+            "  {} more, not significant or not judged; --all shows them",
+            count(hidden_count, "difference")
+        ));
     }
     section(
         &mut lines,

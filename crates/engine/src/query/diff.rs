@@ -314,7 +314,8 @@ fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
             continue;
         };
         let unlike = if unit.is_timing() || metric.starts_with("utilization.") {
-            let [first, second] = [0, 1].map(|side| records.iter().map(|pair| &measured[*pair][side]).collect::<Vec<_>>());
+            let [first, second] =
+                [0, 1].map(|side| records.iter().map(|pair| &measured[*pair][side]).collect::<Vec<_>>());
             comparable(&[&first, &second]).reason
         } else {
             None

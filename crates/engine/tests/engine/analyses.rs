@@ -90,18 +90,22 @@ fn numbers_of_curves_are_compared_by_an_axis() {
 
 #[test]
 fn a_curve_that_is_too_short_blocks_its_comparison() {
-    let recipe = CURVES.replace("  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }\n", "  late: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast } }
+    let recipe = CURVES.replace(
+        "  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }\n",
+        "  late: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast } }
   left: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast }, missing: ignore }
   even: { from: a, where: { method: [fast, shifted] }, cells: [loss], curve: { axis: method, at: 10, baseline: fast } }
-");
-    let recipe = recipe.replace("method: [fast, slow], width: [3, 1]", "method: [fast, short, shifted], width: [3, 1, 1]");
+",
+    );
+    let recipe =
+        recipe.replace("method: [fast, slow], width: [3, 1]", "method: [fast, short, shifted], width: [3, 1, 1]");
     let (sandbox, text) = run(&recipe);
     let differences = |table: &str| -> Vec<String> {
         let csv = sandbox.read(&format!("results/reports/study/tables/{table}.csv"));
         csv.lines().filter(|line| line.starts_with("short") && line.contains("difference")).map(str::to_owned).collect()
     };
     assert!(text.contains("`loss` not reached by 1 job: no curve that is so long"), "{text}");
-    assert!(!differences("late").iter().any(|line| line.contains(",0.")) , "{:?}", differences("late"));
+    assert!(!differences("late").iter().any(|line| line.contains(",0.")), "{:?}", differences("late"));
     assert!(differences("left").iter().any(|line| line.contains(",0.")), "{:?}", differences("left"));
     // All differences are 1, so there is no test, and nothing is not told apart.
     let even = text.lines().skip_while(|line| !line.contains("even")).collect::<Vec<_>>().join("\n");

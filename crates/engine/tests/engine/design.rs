@@ -279,7 +279,10 @@ fn claims_are_planned_by_their_own_rules() {
     assert!(sd("claim pairs").is_some_and(|sd| (sd - 1.717_556_403_731_766_8).abs() < 1e-9), "{planned:?}");
     assert!(sd("claim apart").is_some_and(|sd| (sd - 1.767_766_952_966_368_9).abs() < 1e-9), "{planned:?}");
     let typical = &planned["claim typical"];
-    assert!(typical["sd"].is_null() && typical["reason"].as_str().is_some_and(|why| why.contains("means only")), "{typical}");
+    assert!(
+        typical["sd"].is_null() && typical["reason"].as_str().is_some_and(|why| why.contains("means only")),
+        "{typical}"
+    );
 }
 
 #[test]

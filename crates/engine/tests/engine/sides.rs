@@ -186,7 +186,8 @@ fn comparisons_without_results_are_corrected_for() {
 
 #[test]
 fn rows_with_seeds_of_their_own_are_no_choice_of_seeds() {
-    let rest = "claims: { positive: { value: { metric: value, of: { step: a, method: b } }, expect: { more_than: 0 } } }\n";
+    let rest =
+        "claims: { positive: { value: { metric: value, of: { step: a, method: b } }, expect: { more_than: 0 } } }\n";
     let text = "name: study\nsteps:\n  a:\n    uses: command\n    matrix:\n      include:\n";
     let row = |method: &str, seed: usize| format!("        - {{ method: {method}, seed: {seed} }}\n");
     let rows: Vec<String> = (0..5).map(|seed| row("a", seed)).chain((10..13).map(|seed| row("b", seed))).collect();

@@ -54,7 +54,11 @@ fn differences_of_the_times_of_two_runs_are_not_judged() {
     let runs = sandbox.runs();
     let ended = sandbox.sweep(&["diff", &runs[0], &runs[1], "--all"]);
     assert!(ended.stdout.contains("+7.0 ms (not judged)"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("  not judged: the sides were not measured in turns, but in 2 runs"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("  not judged: the sides were not measured in turns, but in 2 runs"),
+        "{}",
+        ended.stdout
+    );
     let json = sandbox.sweep(&["diff", &runs[0], &runs[1], "--format", "json"]).stdout;
     let difference: Value = serde_json::from_str(&json).unwrap();
     let times = difference["metrics"].as_array().unwrap().iter().filter(|change| change["metric"] == "wait");

@@ -154,7 +154,8 @@ fn near_seeds(
     // Whole numbers are not rounded.
     let is_whole = values.values().flatten().all(|value| value.fract() == 0.0);
     // Equal values are another matter: they may be equal by their resolution.
-    let is_near = !is_whole && spreads.iter().all(|spread| *spread < ROUNDING) && spreads.iter().any(|spread| *spread > 0.0);
+    let is_near =
+        !is_whole && spreads.iter().all(|spread| *spread < ROUNDING) && spreads.iter().any(|spread| *spread > 0.0);
     if !is_measured || !is_near {
         return Default::default();
     }

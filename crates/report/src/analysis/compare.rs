@@ -235,7 +235,8 @@ impl<'a> Sides<'a> {
         sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
-        if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
+        if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once)
+        {
             return None;
         }
         let ratio = self.compare.ratio;

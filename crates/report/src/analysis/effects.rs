@@ -278,7 +278,8 @@ impl<'a> Experiment<'a> {
     fn block_unlike(&self, outcome: &mut Outcome, source: Source<'_>) {
         let records = |rows: &Vec<Row<'_>>| rows.iter().filter_map(|row| source.measured.get(&row.job)).collect();
         // An effect compares combinations with each other, so times of combinations are taken in turns.
-        let sides: Vec<Vec<&Measured>> = self.cells.iter().map(records).filter(|side: &Vec<_>| !side.is_empty()).collect();
+        let sides: Vec<Vec<&Measured>> =
+            self.cells.iter().map(records).filter(|side: &Vec<_>| !side.is_empty()).collect();
         let sides: Vec<&[&Measured]> = sides.iter().map(Vec::as_slice).collect();
         let job = self.cells.iter().flatten().map(|row| row.job).next();
         let (Some(reason), Some(job)) = (comparable(&sides).reason, job) else { return };

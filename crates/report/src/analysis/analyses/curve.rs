@@ -163,8 +163,9 @@ impl<'a> OfMetric<'a> {
         let comparisons: Vec<Result<Evidence, Silence>> = others()
             .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question))
             .collect();
-        let chance =
-            |evidence: &Result<Evidence, Silence>| evidence.as_ref().ok().and_then(|found| found.estimate().p).unwrap_or(1.0);
+        let chance = |evidence: &Result<Evidence, Silence>| {
+            evidence.as_ref().ok().and_then(|found| found.estimate().p).unwrap_or(1.0)
+        };
         let corrected = holm(&comparisons.iter().map(chance).collect::<Vec<_>>());
         let footnotes = &mut contents.footnotes;
         let mut cells = comparisons.into_iter().zip(corrected).map(|(evidence, p)| {

@@ -39,7 +39,8 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].sizes.0.keys().copied()).collect();
+        let mut sizes: Vec<u64> =
+            by_metric.iter().flat_map(|of_metric| of_metric[index].sizes.0.keys().copied()).collect();
         sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
@@ -191,9 +192,8 @@ fn ranks(x: &str, metric: &str, of_metric: &[OfMethod]) -> Vec<String> {
         return Vec::new();
     };
     let is_ranked = of_metric.len() > 1 && of_metric.iter().all(|of| of.unlike.is_none());
-    let means = |size: u64| -> Option<Vec<f64>> {
-        of_metric.iter().map(|of| of.sizes.mean(f64::from_bits(size))).collect()
-    };
+    let means =
+        |size: u64| -> Option<Vec<f64>> { of_metric.iter().map(|of| of.sizes.mean(f64::from_bits(size))).collect() };
     let Some(large) = means(largest).filter(|_| is_ranked) else { return Vec::new() };
     let smaller = of_metric[0].sizes.0.keys().copied().filter(|size| *size < largest);
     let rank = |size: u64| {

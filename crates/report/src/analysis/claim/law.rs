@@ -127,7 +127,8 @@ impl Judge<'_> {
         // Each size is compared with the others, so times of sizes are taken in turns.
         let by_size = side_by_size(&side, x, &jobs, self.source);
         let by_size: Vec<&Side<'_>> = by_size.iter().collect();
-        let notes = like(&by_size, question.traits, question.rules).map_err(|silence| spoken(&silence, metric, &by_size))?;
+        let notes =
+            like(&by_size, question.traits, question.rules).map_err(|silence| spoken(&silence, metric, &by_size))?;
         let (sizes, without_size) = BySize::new(&side.found, x, &jobs, &question.kinds, self.source);
         if without_size > 0 {
             return Err(format!("{} without a `{}` above zero", count(without_size, "job"), clean(x)));
