@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, Name, TaskInfo, Values, tasks::Imported};
+use sweep_job::{Backend, Name, TaskInfo, TaskSpec as _, Values, tasks::Imported};
 
 use super::{Code, Turn, lint};
 use crate::{

@@ -47,7 +47,7 @@ use std::{
     sync::Arc,
 };
 
-use sweep_job::{Backend, Name, TaskSpec as _, Values, tasks::ignored};
+use sweep_job::{Backend, Name, Values, tasks::ignored};
 use tracing::{debug_span, field};
 
 use self::{
