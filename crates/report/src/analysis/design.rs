@@ -283,7 +283,8 @@ impl<'a> Designer<'a> {
         let spread = match spread {
             Ok(spread) => spread,
             Err(silence) => {
-                outlook.reason = Some(reason(silence, decision.metric));
+                let unplanned = decision.unplanned.map(|reason| format!("not planned: {reason}"));
+                outlook.reason = Some(unplanned.unwrap_or_else(|| reason(silence, decision.metric)));
                 return Ok(outlook);
             }
         };
@@ -443,10 +444,7 @@ fn reason(silence: &Silence, metric: &str) -> String {
         Silence::Shared(jobs) => format!("{} on both sides, so they cannot be compared", count(*jobs, "job")),
         Silence::Unlike(reason) => format!("{reason}; `conditions: any` compares them nevertheless"),
         Silence::NoRatio => format!("`{}` is not always above zero, so it has no ratio", clean(metric)),
-        Silence::Unpaired => "the points do not go together one by one".to_owned(),
-        Silence::NoStatistic => {
-            "its power is planned for means only, because that of another `statistic` does not follow from a standard deviation".to_owned()
-        }
+        Silence::Unpaired | Silence::NoStatistic => "the points do not go together one by one".to_owned(),
         Silence::Absent => "results are missing".to_owned(),
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         units::{SEED, of_settings, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
-    recipe::{Missing, Statistic},
+    recipe::Missing,
     stats::{Blocks, Groups, Sample},
 };
 
@@ -120,8 +120,7 @@ impl Spread {
         if decision.form.sides().iter().any(|points| points.is_empty()) {
             return Err(Silence::NoPoint);
         }
-        // The power of other statistics does not follow from a standard deviation.
-        if decision.question.rules.statistic != Statistic::Mean {
+        if decision.unplanned.is_some() {
             return Err(Silence::NoStatistic);
         }
         like(&sides.iter().collect::<Vec<_>>(), decision.question.traits, decision.question.rules)?;
