@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use sweep_base::SEED;
 use sweep_job::{Backend, Name, Param};
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     lint,
     needs::Needs,
     room::Room,
-    search::SEED,
     selection::{resolved, selected},
     values::JobValues,
 };

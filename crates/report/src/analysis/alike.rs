@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
 use sweep_job::{Precision, Unit};
 
 use super::{
     evidence::{Found, Side},
-    units::{SEED, place},
+    units::place,
 };
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
 

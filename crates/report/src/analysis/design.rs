@@ -17,6 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sweep_base::SEED;
 use sweep_job::{Precision, Unit};
 
 pub use self::{
@@ -36,7 +37,6 @@ use super::{
     Results,
     evidence::{Silence, Source},
     items::NO_SCORES,
-    units::SEED,
 };
 use crate::{
     format::{clean, count},

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
 use sweep_job::Precision;
 
 use super::{
@@ -23,8 +24,6 @@ use crate::{
 /// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
 /// deviations could be.
 const TOO_WIDE: f64 = 4.5;
-/// The axis of repetitions.
-const SEED: &str = "seed";
 
 /// Remark about the marks of a column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

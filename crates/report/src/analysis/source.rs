@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use sweep_base::SEED;
 use sweep_job::{Unit, Value};
 
-use super::{Absence, further_seeds::FurtherSeeds, items::AllScores, kinds::Kinds, looks::Looks, units::SEED};
+use super::{Absence, further_seeds::FurtherSeeds, items::AllScores, kinds::Kinds, looks::Looks};
 use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
+
 use super::{
     decisions::{Decision, Form, Points},
     model::Units,
@@ -12,7 +14,7 @@ use super::{
 use crate::{
     analysis::{
         evidence::{Found, Question, Side, Silence, Source, like, relative},
-        units::{SEED, of_settings, pairs, place, reduce, unit_values},
+        units::{of_settings, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
     recipe::Missing,
