@@ -94,7 +94,7 @@ impl ReportedSource {
     pub fn metrics(&self, collect: &BTreeMap<String, Collect>, to: &mut BTreeMap<String, Metric>) {
         for (name, series) in &self.series {
             let how = collect.get(name).copied().unwrap_or(Collect::Last);
-            to.remove(name);
+            how.remove(name, to);
             let Some((step, value)) = series.collect(how) else { continue };
             to.insert(name.clone(), Metric { value, unit: series.unit });
             if let Some(step) = step {
@@ -102,7 +102,7 @@ impl ReportedSource {
             }
         }
         for (name, last) in &self.finals {
-            to.remove(name);
+            collect.get(name).copied().unwrap_or(Collect::Last).remove(name, to);
             to.extend(last.map(|metric| (name.clone(), metric)));
         }
     }

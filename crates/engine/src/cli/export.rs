@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{ChangeArgs, destination, print};
 use crate::{
     error::{Error, Exit},
-    export::{Exported, croissant, mlflow, tensorboard},
+    export::{Exported, croissant, mlflow, tensorboard, units::unify},
     format::{clean, count, say},
     host::project_of,
     plan::Plan,
@@ -60,12 +60,15 @@ pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
     for key in keys {
         records.extend(store.get(key)?);
     }
+    let notices = if args.to == Target::Croissant { Vec::new() } else { unify(&mut records) };
     let result = match args.to {
         Target::Tensorboard => tensorboard::export(&records, folder),
         Target::Mlflow => mlflow::export(&records, folder),
         Target::Croissant => return data_set(&store, plan.as_deref(), &records, folder, args),
     };
-    tell(result.map_err(Error::io("cannot write the export"))?, folder)
+    let mut exported = result.map_err(Error::io("cannot write the export"))?;
+    exported.notices.extend(notices);
+    tell(exported, folder)
 }
 
 /// Prints the result of an export.

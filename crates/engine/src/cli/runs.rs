@@ -1,9 +1,11 @@
 //! Look-up of the run, job or record that a user means.
 
-use std::{cmp::Reverse, path::Path};
+use std::{cmp::Reverse, collections::BTreeSet, path::Path};
 
+use clap::Parser as _;
 use jiff::Timestamp;
 
+use super::{Prepared, RecipeArgs};
 use crate::{
     error::Error,
     plan::means,
@@ -42,14 +44,43 @@ fn latest_key(results: &Path, job: &str) -> Option<(Key, Timestamp)> {
     })
 }
 
+/// The arguments of `sweep run` that a run was started with.
+#[derive(clap::Parser)]
+struct Typed {
+    #[command(flatten)]
+    recipes: RecipeArgs,
+}
+
+/// The key of a job with this name as the recipe of the latest run with such a job plans it now, if the store has this record. Only
+/// planned if several records have had the name: a run in which all jobs are cached leaves no folder.
+fn planned_key(store: &Store, job: &str) -> Option<Key> {
+    let entries = store.index().ok()?;
+    let keys: BTreeSet<Key> =
+        entries.iter().filter(|entry| likeness(&entry.label, job).is_some()).map(|entry| entry.key).collect();
+    if keys.len() < 2 {
+        return None;
+    }
+    let typed = RunFolder::all(store.results()).into_iter().rev().find_map(|folder| {
+        let manifest = folder.manifest().ok()?;
+        let has_job = manifest.jobs.iter().any(|planned_job| likeness(&planned_job.label, job).is_some());
+        (has_job && !manifest.typed.is_empty()).then_some(manifest.typed)
+    })?;
+    let words = std::iter::once("run".to_owned()).chain(typed);
+    let Typed { recipes } = Typed::try_parse_from(words).ok()?;
+    let Prepared { plan, .. } = recipes.prepare(store.results(), &[], false).ok()?;
+    let jobs = plan.jobs().filter_map(|(_, planned)| Some((likeness(&planned.label.to_string(), job)?, planned.key)));
+    jobs.min_by_key(|(likeness, _)| *likeness).map(|(_, key)| key).filter(|key| store.contains(*key))
+}
+
 /// The latest run that started the job with this name, or with a key that begins so, and that job's key. If several keys have had
-/// the name, that of the latest run counts.
+/// the name, the one that the recipe plans now counts, else that of the latest run.
 pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(RunFolder, Key), Error> {
     let folders = match run {
         Some(run) => vec![find(results, Some(run))?],
         None => RunFolder::all(results),
     };
-    if let Some((key, _)) = run.is_none().then(|| latest_key(results, job)).flatten()
+    let key = || planned_key(&Store::new(results), job).or_else(|| latest_key(results, job).map(|(key, _)| key));
+    if let Some(key) = run.is_none().then(key).flatten()
         && let Some(index) = folders.iter().rposition(|folder| folder.log(key).is_file())
     {
         let mut folders = folders;
@@ -106,8 +137,8 @@ pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Optio
     None
 }
 
-/// The record of a job with this name, or with a key that begins so. If several keys have had the name, that of the latest run
-/// counts, unless a record with this name was made since.
+/// The record of a job with this name, or with a key that begins so. If several keys have had the name, the one that the recipe plans
+/// now counts, else that of the latest run, unless a record with this name was made since.
 pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     let read_error = Error::io("cannot read the store");
     if is_key_prefix(job) {
@@ -125,6 +156,9 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     let candidates = entries.iter().filter_map(|entry| Some((likeness(&entry.label, job)?, entry)));
     match candidates.min_by_key(|(likeness, entry)| (*likeness, Reverse((entry.started, entry.measured)))) {
         Some((_, entry)) => {
+            if let Some(record) = planned_key(store, job).and_then(|key| store.get(key).transpose()) {
+                return Ok(record?);
+            }
             // A record that was made since is not from that run, as with `sweep measure`.
             let made = entry.measured.map_or(entry.started, |(_, at)| at.max(entry.started));
             if let Some((key, at)) = latest_key(store.results(), job)

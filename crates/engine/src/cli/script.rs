@@ -3,12 +3,15 @@
 //! The recipe of such a study is written to the results folder. Its table has the metrics that the jobs have measured, which are
 //! known after the first run.
 
+mod measured;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use self::measured::{Kind, Measured};
 use super::{
     ChangeArgs, Prepared, init, report,
     run::{self, RunArgs},
@@ -20,7 +23,7 @@ use crate::{
     format::{clean, say},
     host::replaced::{Outlives, Readers, replace},
     init::{self as recipes, InitError, Measurement, Wish},
-    plan::Job,
+    plan::{Job, Point},
     stats::Better,
     store::Store,
     worker,
@@ -31,6 +34,8 @@ const FOLDER: &str = "studies";
 /// Maximum number of metrics in the table, and of figures.
 const MAX_METRICS: usize = 6;
 const MAX_CURVES: usize = 3;
+/// Maximum number of printed numbers that are compared between the jobs.
+const MAX_SEARCHED: usize = 60;
 /// Maximum time that a script may take until it reads its parameters.
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -200,77 +205,110 @@ impl Study {
     pub(super) fn learn(&mut self, results: &Path, changes: &ChangeArgs) -> Result<bool, Error> {
         let Prepared { plan, .. } = changes.prepare(results, std::slice::from_ref(&self.file), &[], false)?;
         let store = Store::new(results);
-        let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
-        let own_jobs = plan.steps().filter(|(step, _)| step.name.value == self.name).flat_map(|(_, jobs)| jobs);
-        let own_jobs: Vec<&Job> = own_jobs.map(|(_, id)| plan.job(*id)).collect();
-        for job in &own_jobs {
+        let mut curves = BTreeMap::new();
+        let points = plan.steps().filter(|(step, _)| step.name.value == self.name).flat_map(|(_, points)| points);
+        let numbers = |point: &Point| {
+            let numbers = point.values.iter().filter_map(|(axis, value)| Some((axis.clone(), value.value.as_f64()?)));
+            numbers.collect::<Vec<_>>()
+        };
+        let (points, own_jobs): (Vec<_>, Vec<&Job>) = points.map(|(point, id)| (numbers(point), plan.job(*id))).unzip();
+        let mut metrics = Measured::of(points);
+        for (index, job) in own_jobs.iter().enumerate() {
             let Some(record) = store.get(job.key)? else { continue };
             self.has_records = true;
-            let open_metrics = record.outcome.metrics.keys().filter(|name| job.task.metric(name).is_none());
-            for name in
-                open_metrics.filter(|name| name.rsplit_once('.').is_none_or(|(_, last_part)| last_part != "step"))
+            let open_metrics = record.outcome.metrics.iter().filter(|(name, _)| job.task.metric(name).is_none());
+            for (name, metric) in
+                open_metrics.filter(|(name, _)| name.rsplit_once('.').is_none_or(|(_, last_part)| last_part != "step"))
             {
-                *metrics.entry(name.clone()).or_insert(0) += 1;
+                metrics.add(name, index, metric.value);
             }
             for name in record.outcome.curves.keys() {
                 *curves.entry(name.clone()).or_insert(0) += 1;
             }
         }
-        let has_results = metrics.keys().any(|name| Better::of_name(name).is_some());
+        let has_results = metrics.names().any(|name| Better::of_name(name).is_some());
         if !has_results && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
-            let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
-            let names: BTreeSet<&str> = metrics.keys().chain(curves.keys()).map(String::as_str).collect();
-            (self.wish.printed, self.wish.logs) = logged(&own_jobs, &store, &params, &names)?;
+            (self.wish.printed, self.wish.logs) = self.logged(&own_jobs, &store, &metrics, &curves)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
                 return self.learn(results, changes);
             }
         }
-        self.wish.metrics = chosen(metrics, MAX_METRICS);
+        let do_outputs_differ = || outputs(&own_jobs, &store).is_ok_and(|outputs| differ(&outputs));
+        self.wish.metrics = metrics.chosen(metrics.names(), MAX_METRICS, do_outputs_differ);
         self.wish.curves = chosen(curves, MAX_CURVES);
         if !self.wish.metrics.is_empty() {
             self.write()?;
         }
         Ok(!self.wish.metrics.is_empty())
     }
+
+    /// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported other metrics than
+    /// constants and settings, only those are looked for whose names say which direction is better: settings that a program
+    /// prints, such as `batch_size = 64`, are no results.
+    fn logged(
+        &self,
+        jobs: &[&Job],
+        store: &Store,
+        metrics: &Measured,
+        curves: &BTreeMap<String, usize>,
+    ) -> Result<(Vec<recipes::Printed>, Logs), Error> {
+        let outputs = outputs(jobs, store)?;
+        let texts = || outputs.iter().map(|(_, text)| text.as_str());
+        let known: BTreeSet<&str> = metrics.names().chain(curves.keys().map(String::as_str)).collect();
+        let has_others = !curves.is_empty() || metrics.names().any(|name| metrics.kind(name) == Kind::Result);
+        let mut numbers = recipes::printed_results(texts());
+        if numbers.is_empty() && !has_others {
+            let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
+            numbers = recipes::printed_numbers(texts(), &params);
+        }
+        numbers.retain(|number| !known.contains(number.name.as_str()));
+        numbers.truncate(MAX_SEARCHED);
+        let mut values = metrics.others();
+        for number in &numbers {
+            for (job, text) in &outputs {
+                recipes::last_value(number, text).into_iter().for_each(|value| values.add(&number.name, *job, value));
+            }
+        }
+        let names = numbers.iter().map(|number| number.name.as_str());
+        let chosen = values.chosen(names, MAX_METRICS, || differ(&outputs));
+        numbers.retain(|number| chosen.contains(&number.name));
+        for number in &numbers {
+            say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
+        }
+        Ok(if numbers.is_empty() { (Vec::new(), written(jobs, store)?) } else { (numbers, Logs::new()) })
+    }
 }
 
 /// Logs of a program: kinds of `reads`, each with its paths.
 type Logs = BTreeMap<&'static str, BTreeSet<String>>;
 
-/// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported the numbers `known`,
-/// only those are looked for whose names say which direction is better: settings that a program prints, such as
-/// `batch_size = 64`, are no results.
-fn logged(
-    jobs: &[&Job],
-    store: &Store,
-    params: &BTreeSet<&str>,
-    known: &BTreeSet<&str>,
-) -> Result<(Vec<recipes::Printed>, Logs), Error> {
+/// The outputs of the jobs with a record, each with the index of its job.
+fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize, String)>, Error> {
     let mut outputs = Vec::new();
-    let mut logs = Logs::new();
-    for job in jobs {
+    for (index, job) in jobs.iter().enumerate() {
         let Some(record) = store.get(job.key)? else { continue };
         // Unreadable output has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
-        outputs.push(worker::without_codes(&output));
+        outputs.push((index, worker::without_codes(&output)));
+    }
+    Ok(outputs)
+}
+
+/// True if two jobs have different outputs.
+fn differ(outputs: &[(usize, String)]) -> bool {
+    outputs.windows(2).any(|pair| pair[0].1 != pair[1].1)
+}
+
+/// The logs that the jobs have written.
+fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
+    let mut logs = Logs::new();
+    for job in jobs {
+        let Some(record) = store.get(job.key)? else { continue };
         for (kind, paths) in worker::logs(&store.files(record.key)) {
             logs.entry(kind).or_default().extend(paths);
         }
-    }
-    let texts = || outputs.iter().map(String::as_str);
-    let mut numbers = recipes::printed_results(texts());
-    if numbers.is_empty() && known.is_empty() {
-        numbers = recipes::printed_numbers(texts(), params);
-    }
-    numbers.retain(|number| !known.contains(number.name.as_str()));
-    numbers.truncate(MAX_METRICS);
-    for number in &numbers {
-        say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
-    }
-    if !numbers.is_empty() {
-        return Ok((numbers, Logs::new()));
     }
     for (kind, paths) in &logs {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -279,7 +317,7 @@ fn logged(
             clean(&paths.join(", "))
         ));
     }
-    Ok((Vec::new(), logs))
+    Ok(logs)
 }
 
 /// The most frequent names, those with a better direction first.

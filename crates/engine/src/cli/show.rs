@@ -19,12 +19,15 @@ use crate::{
     host,
     plan::command,
     progress::{describe, span},
-    record::Record,
+    record::{ReadSet, Record},
     render::page::tail,
     run::RunEvent,
     store::{Notes, Origin, Store},
     variant,
 };
+
+/// Maximum number of observed files that a list has.
+const LISTED_FILES: usize = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
@@ -55,19 +58,21 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let record = result?;
     let origin = store.origin(record.key);
     let notes = store.notes(record.key).map_err(Error::io("cannot read the notes"))?;
+    let observed = store.listed_manifests().read_by(record.read.as_deref(), &record.identity, record.key);
     if args.format.is_json() {
         let log = runs::find_job(results, None, &record.key.to_string()).ok();
         let log = log.map(|_| answer::line(results, ["logs", &record.key.short()]));
         let notes = Some(&notes).filter(|notes| !notes.is_empty());
-        answer(&Shown { record: &record, origin: origin.as_ref(), notes }, log.into_iter().collect())?;
+        let observed = observed.as_deref().map(|observed| json!({ "files": observed.files, "own": observed.own }));
+        answer(&Shown { record: &record, origin: origin.as_ref(), notes, observed }, log.into_iter().collect())?;
     } else {
         let decisions = store.all_decisions().map_err(Error::io("cannot read the decisions"))?;
         let mut decisions: Vec<String> =
             decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
         decisions.sort();
-        let is_observed =
-            record.read.is_some() || store.listed_manifests().read_by(None, &record.identity, record.key).is_some();
-        let text = text(&record, is_observed, origin.as_ref(), &store.folder(record.key), decisions);
+        let is_observed = record.read.is_some() || observed.is_some();
+        let mut text = text(&record, is_observed, origin.as_ref(), &store.folder(record.key), decisions);
+        text.push_str(&observed.map_or_else(String::new, |observed| observed_files(&observed)));
         let notes: String = note::lines(&notes).into_iter().map(|line| line + "\n").collect();
         print(&(text + &notes))?;
     }
@@ -152,6 +157,25 @@ struct Shown<'r> {
     origin: Option<&'r Origin>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<&'r Notes>,
+    /// The files that the job was observed to read, and those that it changed itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<serde_json::Value>,
+}
+
+/// The files that a job was observed to read, with their digests, and those of them that it changed itself.
+fn observed_files(observed: &ReadSet) -> String {
+    let mut lines = Vec::new();
+    let listed = |mut entries: Vec<String>| {
+        let remainder = entries.len().saturating_sub(LISTED_FILES);
+        entries.truncate(LISTED_FILES);
+        entries.extend((remainder > 0).then(|| format!("… and {}", count(remainder, "other file"))));
+        entries
+    };
+    let files = observed.files.iter().map(|(name, file)| format!("{name}: {}", file.digest));
+    section(&mut lines, "files read", listed(files.collect()).into_iter());
+    let own = observed.own.left.iter().map(|(name, state)| format!("{name}: {state}"));
+    section(&mut lines, "files read and written", listed(own.collect()).into_iter());
+    lines.iter().map(|line| clean(line).into_owned() + "\n").collect()
 }
 
 fn text(record: &Record, is_observed: bool, origin: Option<&Origin>, folder: &Path, decisions: Vec<String>) -> String {

@@ -9,6 +9,7 @@ pub mod mlflow;
 mod names;
 mod sha256;
 pub mod tensorboard;
+pub mod units;
 
 use self::sha256::sha256;
 

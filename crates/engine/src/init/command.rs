@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 use sweep_base::SEED;
 
 use super::{
-    InitError, Wish, axis_values, scalar,
-    settings::Settings,
+    InitError, Wish, axis_values,
+    forms::axis_name,
+    scalar,
+    settings::{Copied, Settings, Values, keys_like},
     text::{reads, results},
 };
 
@@ -53,17 +55,20 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
         wish.axes.iter().map(|(axis, _)| axis.as_str()).filter(|axis| !has_place(axis)).collect();
     let needs_seed = wish.seeds.is_some() && !has_place(SEED);
     let settings = if open_axes.is_empty() && !needs_seed { None } else { Settings::of(argv, folder, &open_axes) };
-    if let Some(settings) = &settings {
-        settings.check(open_axes.first().map_or(SEED, |axis| axis))?;
-    }
     let seed_key = settings.as_ref().and_then(Settings::seed).filter(|_| wish.seeds.is_some());
+    let no_place = |name: &str, flag: String| {
+        let keys = keys_like(argv, folder, name).map_or_else(String::new, |keys| format!(" ({keys})"));
+        InitError::NoPlace { name: name.to_owned(), flag, keys }
+    };
     if let (Some(axis), None) = (open_axes.first(), &settings) {
-        return Err(InitError::NoPlace { name: (*axis).to_owned(), flag: format!("--axis {axis}") });
+        let is_missing = |axis: &&&str| Settings::of(argv, folder, &[**axis]).is_none();
+        let axis = open_axes.iter().find(is_missing).unwrap_or(axis);
+        return Err(no_place(axis, format!("--axis {axis}")));
     }
     if needs_seed && seed_key.is_none() {
-        return Err(InitError::NoPlace { name: SEED.to_owned(), flag: "--seeds".to_owned() });
+        return Err(no_place(SEED, "--seeds".to_owned()));
     }
-    let axes: Vec<String> = wish.axes.iter().map(|(axis, _)| axis.replace('.', "_")).collect();
+    let axes: Vec<String> = wish.axes.iter().map(|(axis, _)| axis_name(axis)).collect();
     let mut out = format!("name: {name}\n\nsteps:\n  {name}:\n    uses: command\n");
     if !axes.is_empty() {
         out.push_str("    matrix:\n");
@@ -74,16 +79,18 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     if has_place(SEED) || seed_key.is_some() {
         let _ = writeln!(out, "    seeds: {}", wish.seeds.unwrap_or(1));
     }
-    let mut replacements: BTreeMap<String, String> =
-        open_axes.iter().map(|axis| ((*axis).to_owned(), value(axis))).collect();
-    replacements.extend(seed_key.map(|key| (key, value(SEED))));
-    let settings_error = || InitError::Settings { name: open_axes.first().map_or(SEED, |axis| axis).to_owned() };
-    let words = match &settings {
-        Some(settings) => settings.command(argv, &replacements).ok_or_else(settings_error)?,
-        None => argv.to_vec(),
+    let open_values = wish.axes.iter().filter(|(axis, _)| open_axes.contains(&axis.as_str()));
+    let mut replacements: BTreeMap<String, (String, Values)> =
+        open_values.map(|(axis, typed)| (axis.clone(), (value(axis), Values::of(typed)))).collect();
+    replacements.extend(seed_key.map(|key| (key, (value(SEED), Values::Numbers))));
+    let copied = match &settings {
+        Some(settings) => settings.command(argv, &replacements)?,
+        None => Copied { argv: argv.to_vec(), text: None, params: None },
     };
-    let arguments = words.iter().map(|argument| {
-        let places = wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]);
+    let arguments = copied.argv.iter().enumerate().map(|(index, argument)| {
+        // The text of a file has no places.
+        let places =
+            wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]).filter(|_| copied.text != Some(index));
         let argument_text =
             places.fold(argument.clone(), |text, place| text.replace(&format!("{{{place}}}"), &value(place)));
         scalar::text(&argument_text)
@@ -91,8 +98,7 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     let arguments: Vec<String> = arguments.collect();
     let _ = writeln!(out, "    with:\n      argv: [{}]", arguments.join(", "));
     let _ = writeln!(out, "      project: {}", scalar::text(&folder.to_string_lossy()));
-    if let Some(settings) = settings.filter(Settings::are_params) {
-        let yaml = settings.yaml(&replacements).ok_or_else(settings_error)?;
+    if let Some(yaml) = &copied.params {
         let _ = writeln!(
             out,
             "      # The settings; the program gets them as a file, in the place of its own.\n      params: {yaml}"
@@ -105,5 +111,5 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
 
 /// The value of an axis in a job.
 fn value(axis: &str) -> String {
-    format!("${{{{ matrix.{} }}}}", axis.replace('.', "_"))
+    format!("${{{{ matrix.{} }}}}", axis_name(axis))
 }

@@ -85,9 +85,12 @@ pub(super) fn uses_flags(source: Source) -> bool {
     !matches!(source, S::Sweep | S::Environment | S::Papermill | S::Getopts | S::Places | S::None | S::Broken)
 }
 
-/// The word of the key `flags`; `None` for the default.
-pub(super) fn flags(source: Source) -> Option<&'static str> {
+/// The word of the key `flags` for a script of which these parameters have values; `None` for the default.
+pub(super) fn flags(source: Source, given: &[&Parameter]) -> Option<&'static str> {
     use Source as S;
+    if let Some(form) = given.iter().find_map(|parameter| form_of_list(parameter.style)) {
+        return Some(form);
+    }
     match source {
         S::Hydra | S::Omegaconf => Some("hydra"),
         S::Configurator | S::Fire | S::Absl | S::Draccus | S::Pydantic | S::Jsonargparse | S::Lightning | S::Equals => {
@@ -95,6 +98,23 @@ pub(super) fn flags(source: Source) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// The word of the key `flags` that a list of this style needs; `None` for any other parameter.
+fn form_of_list(style: Style) -> Option<&'static str> {
+    match style {
+        Style::Commas => Some("commas"),
+        Style::Repeat => Some("repeat"),
+        _ => None,
+    }
+}
+
+/// The first parameter whose list has another form than the list of one before it.
+pub(super) fn other_list<'a>(given: &[&'a Parameter]) -> Option<&'a Parameter> {
+    let mut lists =
+        given.iter().filter(|parameter| matches!(parameter.style, Style::List | Style::Commas | Style::Repeat));
+    let first = lists.next()?;
+    lists.find(|list| list.style != first.style).copied()
 }
 
 /// Returns true if `true` and `false` reach a script unchanged, regardless of `booleans`.
@@ -106,7 +126,7 @@ pub(super) fn has_types(source: Source) -> bool {
 /// True if the values `true` and `false` of a parameter reach the script in this form.
 pub(super) fn suits(parameter: &Parameter, booleans: Booleans) -> bool {
     match parameter.style {
-        Style::Value | Style::List | Style::Position | Style::Short => true,
+        Style::Value | Style::List | Style::Commas | Style::Repeat | Style::Position | Style::Short => true,
         // With the default `true`, no flag at all means `true`.
         Style::Pair => booleans == Booleans::NoFlag || parameter.default.as_bool() != Some(true),
         Style::Flag => booleans == Booleans::Flag,
@@ -119,6 +139,12 @@ pub(super) fn suits(parameter: &Parameter, booleans: Booleans) -> bool {
 /// The parameters with names; those without are part of `argv`.
 pub(super) fn named(found: &Found) -> Vec<Parameter> {
     found.parameters.iter().filter(|parameter| parameter.style != Style::Position).cloned().collect()
+}
+
+/// The name of the axis of a parameter: `opt_lr` for `opt.lr`, `server_site` for `server/site`, `experiment` for `+experiment`.
+pub(super) fn axis_name(parameter: &str) -> String {
+    let valid = |char: char| if char.is_ascii_alphanumeric() || char == '-' { char } else { '_' };
+    parameter.trim_start_matches(['+', '~']).chars().map(valid).collect()
 }
 
 /// True for a parameter that takes the seed.

@@ -35,7 +35,7 @@ pub use self::{
     command::{command, started_by},
     measure::Measurement,
     own_lab::{Engine, OwnLab},
-    printed::{Printed, printed_numbers, printed_results},
+    printed::{Printed, last_value, printed_numbers, printed_results},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
     target::{Target, target},
@@ -238,7 +238,7 @@ pub enum InitError {
     NoSeed(PathBuf),
     /// A command line does not have the place of an axis.
     #[error(
-        "the command has no `{{{name}}}`, which would get the values of `{flag}`, and no argument that is a file of settings with it; write it \
+        "the command has no `{{{name}}}`, which would get the values of `{flag}`, and no argument that is a file of settings with it{keys}; write it \
          where the value belongs, as in `--{name} {{{name}}}`"
     )]
     NoPlace {
@@ -246,6 +246,8 @@ pub enum InitError {
         name: String,
         /// The flag that was given.
         flag: String,
+        /// Keys of a file of settings, with a space before; empty without such a file.
+        keys: String,
     },
     /// A command line that measures names no file of the jobs.
     #[error(

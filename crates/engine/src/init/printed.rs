@@ -1,5 +1,7 @@
 //! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
 
+mod layouts;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
@@ -7,6 +9,9 @@ use std::{
 
 use regex::{Captures, Regex};
 
+use sweep_job::tasks::{Pattern, Reading};
+
+use self::layouts::Layouts;
 use super::languages::regex;
 use crate::stats::Better;
 
@@ -33,7 +38,7 @@ const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 /// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?['\x22]?[ \t]*[:=|]?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|/\])}±]|$)",
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?['\x22]?[ \t]*(?:[-=]>|→|[:=|])?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|/\])}±]|$)",
     )
 });
 /// The step of a line.
@@ -44,8 +49,9 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
-static SUBJECT: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^\W*(?<subject>[A-Za-z][A-Za-z0-9_@-]*)[ \t]+(?:of|on|for)[ \t]"));
+static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r"^\W*(?:(?i:the|our|final|overall)[ \t]+)*(?<subject>[A-Za-z][A-Za-z0-9_@-]*)[ \t]+(?:of|on|for)[ \t]")
+});
 
 /// The beginning of a part of a line about a split of the data, such as `Val: loss 0.5` or `[train] loss 0.5`.
 static SPLIT: LazyLock<Regex> = LazyLock::new(|| {
@@ -55,27 +61,62 @@ static SPLIT: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A word in brackets at the beginning of a line.
 static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-z][A-Za-z0-9_-]*)\]"));
+/// A word at the beginning of a line of cells with tabs.
+static FIRST_CELL: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(?<tag>final|best)\t"));
 /// Words in brackets that say nothing about numbers.
 const LEVELS: [&str; 9] = ["critical", "debug", "error", "info", "main", "rank", "trace", "warn", "warning"];
 
 /// The numbers in the outputs of several jobs whose names say which direction is better, in the order of their first lines.
 pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> Vec<Printed> {
-    of_all(outputs, &named)
+    of_all(outputs, Wanted::Results)
 }
 
 /// The numbers in the outputs with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
 pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTreeSet<&str>) -> Vec<Printed> {
-    of_all(outputs, &|line, number| separated(line, number, params))
+    of_all(outputs, Wanted::Numbers(params))
 }
 
-fn of_all<'o>(
-    outputs: impl Iterator<Item = &'o str>,
-    name: &dyn Fn(&'o str, &Captures<'o>) -> Named<'o>,
-) -> Vec<Printed> {
+/// The last value of a number in an output.
+pub fn last_value(number: &Printed, output: &str) -> Option<f64> {
+    let pattern = Pattern::new(&number.pattern).ok()?;
+    output.lines().rev().take(MAX_LINES).find_map(|line| match pattern.find(line)?.parts.pop()? {
+        (_, Reading::Number(number)) => Some(number.value),
+        _ => None,
+    })
+}
+
+/// The numbers that are looked for.
+#[derive(Clone, Copy)]
+enum Wanted<'p> {
+    /// Those whose names say which direction is better.
+    Results,
+    /// Those with a name and a separator, without these names.
+    Numbers(&'p BTreeSet<&'p str>),
+}
+
+impl Wanted<'_> {
+    /// The name of a number in a line.
+    fn named<'t>(self, line: &'t str, number: &Captures<'t>) -> Named<'t> {
+        match self {
+            Self::Results => named(line, number),
+            Self::Numbers(params) => separated(line, number, params),
+        }
+    }
+
+    /// True for the name of a number whose line has a layout that names it.
+    fn has(self, name: &str) -> bool {
+        match self {
+            Self::Results => Better::of_name(name.rsplit('.').next().unwrap_or(name)).is_some(),
+            Self::Numbers(params) => !is_setting(name, params),
+        }
+    }
+}
+
+fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> Vec<Printed> {
     let mut numbers: Vec<Printed> = Vec::new();
     for output in outputs {
         let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
-        let found = collect(&lines, name);
+        let found = collect(&lines, wanted);
         let is_new = |number: &Printed| numbers.iter().all(|known| known.name != number.name);
         let new: Vec<Printed> = found.into_iter().filter(is_new).collect();
         numbers.extend(new);
@@ -86,15 +127,45 @@ fn of_all<'o>(
 /// The name of a number, and the words before it.
 type Named<'t> = Option<(String, Vec<&'t str>)>;
 
-/// The numbers that `name` names, in the order of their first lines. `lines` begins with the last one.
-fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named<'t>) -> Vec<Printed> {
-    let mut numbers: Vec<Printed> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+/// Numbers in the order of their first lines.
+#[derive(Default)]
+struct Numbers {
+    all: Vec<Printed>,
+    places: BTreeMap<String, usize>,
+}
+
+impl Numbers {
+    /// Takes a number of a line. Returns false if its name is that of a number with another pattern.
+    fn take(&mut self, name: &str, pattern: String, line: &str) -> bool {
+        let number = Printed { name: name.to_owned(), pattern, line: line.trim().to_owned() };
+        match self.places.get(name) {
+            Some(place) if self.all[*place].pattern == number.pattern => self.all[*place] = number,
+            Some(_) => return false,
+            None => {
+                self.places.insert(name.to_owned(), self.all.len());
+                self.all.push(number);
+            }
+        }
+        true
+    }
+}
+
+/// The wanted numbers, in the order of their first lines. `lines` begins with the last one.
+fn collect<'t>(lines: &[&'t str], wanted: Wanted<'_>) -> Vec<Printed> {
+    let (mut numbers, mut layouts) = (Numbers::default(), Layouts::default());
     for line in lines.iter().rev().copied() {
+        let placed = layouts.numbers(line);
+        let is_placed = !placed.is_empty();
+        for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name)) {
+            numbers.take(&name, pattern, line);
+        }
+        if is_placed {
+            continue;
+        }
         let mut start = 0;
         while let Some(number) = NUMBER.captures_at(line, start) {
             start = number.name("number").map_or(line.len(), |number| number.end());
-            let Some((name, words)) = name(line, &number) else { continue };
+            let Some((name, words)) = wanted.named(line, &number) else { continue };
             // Of each split, the number is another one.
             let tag = tag_of(line, &number);
             let of_tag = |name: String| match tag.as_ref().map(|(tag, _)| joined(&[tag])) {
@@ -102,28 +173,13 @@ fn collect<'t>(lines: &[&'t str], name: &dyn Fn(&'t str, &Captures<'t>) -> Named
                 _ => name,
             };
             let name = of_tag(name);
-            let entry = |name: &str| Printed {
-                name: name.to_owned(),
-                pattern: pattern(line, &number, name),
-                line: line.trim().to_owned(),
-            };
             // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
             let longer = Some(of_tag(joined(&words))).filter(|longer| longer.len() > name.len());
-            for name in std::iter::once(name).chain(longer) {
-                let entry = entry(&name);
-                match places.get(&name) {
-                    Some(place) if numbers[*place].pattern == entry.pattern => numbers[*place] = entry,
-                    Some(_) => continue,
-                    None => {
-                        places.insert(name, numbers.len());
-                        numbers.push(entry);
-                    }
-                }
-                break;
-            }
+            let mut names = std::iter::once(name).chain(longer);
+            names.find(|name| numbers.take(name, pattern(line, &number, name), line));
         }
     }
-    numbers
+    numbers.all
 }
 
 /// Returns the last words before a number that together name a metric, and all of the words.
@@ -152,7 +208,9 @@ fn tag_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, usize)> 
             .iter()
             .any(|level| tag.to_ascii_lowercase().trim_end_matches(|char: char| char.is_ascii_digit()) == *level)
     };
-    splits.filter_map(tag).last().or_else(|| TAG.captures(line).and_then(tag).filter(|(tag, _)| !is_level(tag)))
+    let first_cell = || FIRST_CELL.captures(line).filter(|found| found.get(0).is_some_and(|found| found.end() <= end));
+    let bracketed = || TAG.captures(line).and_then(tag).filter(|(tag, _)| !is_level(tag));
+    splits.filter_map(tag).last().or_else(bracketed).or_else(|| first_cell().and_then(tag))
 }
 
 /// The unit behind a number, and whether there is space before it.
@@ -176,7 +234,7 @@ fn joined(words: &[&str]) -> String {
 /// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
 fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
     let (words, value) = (number.name("words")?, number.name("number")?);
-    if is_ratio(number) || !line[words.end()..value.start()].contains([':', '=']) {
+    if is_ratio(number) || !line[words.end()..value.start()].contains([':', '=', '>', '→']) {
         return None;
     }
     let words: Vec<&str> = words.as_str().split_whitespace().collect();
@@ -184,8 +242,12 @@ fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) 
     if let Some((unit, _)) = unit_of(line, number) {
         name = format!("{name}_{}", unit.to_ascii_lowercase());
     }
-    let is_other = params.contains(name.as_str()) || STEPS.contains(&name.as_str()) || name.contains("seed");
-    (!is_other).then_some((name, words))
+    (!is_setting(&name, params)).then_some((name, words))
+}
+
+/// True for the name of an axis, of a step or of a seed.
+fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
+    params.contains(name) || STEPS.contains(&name) || name.contains("seed")
 }
 
 /// A pattern for a number in a line: its words, after the step if the line has one before them.
@@ -196,7 +258,9 @@ fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
     let is_quoted = line[end..].starts_with(['\'', '"']);
     let quote = if is_quoted { r#"['"]?"# } else { "" };
     let remark = number.name("remark").map_or("", |remark| remark.as_str());
-    let separator = if line[end..].trim_start().starts_with('|') { r"\|" } else { "[:=]?" };
+    let after = line[end + remark.len() + usize::from(is_quoted)..].trim_start();
+    let arrow = ["->", "=>", "→"].into_iter().find(|arrow| after.starts_with(arrow));
+    let separator = arrow.unwrap_or(if after.starts_with('|') { r"\|" } else { "[:=]?" });
     let placeholder = if is_ratio(number) { format!("{{{name}:ratio}}") } else { format!("{{{name}}}") };
     // A program that chooses the unit by the size of the number has another metric for each unit.
     let unit = match unit_of(line, number) {
@@ -328,6 +392,11 @@ mod tests {
             ("10-fold CV accuracy: 0.91 (+/- 0.03)", "accuracy", 0.91),
             ("Accuracy of the network on the 10000 test images: 54 %", "accuracy", 54.0),
             ("R^2: 0.77", "r2", 0.77),
+            ("The RMSE of prediction is: 0.445", "rmse", 0.445),
+            ("loss -> 0.51", "loss", 0.51),
+            ("val_loss => 0.51", "val_loss", 0.51),
+            ("{\"epoch\": 1, \"train\": {\"loss\": 0.5}, \"val\": {\"loss\": 0.61}}", "val.loss", 0.61),
+            ("Epoch 1: val_acc improved from 0.80000 to 0.81", "val_acc", 0.81),
         ] {
             let numbers = printed_results(std::iter::once(line));
             let number = numbers.iter().find(|number| number.name == name);

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{InitError, Script};
+use super::{InitError, Script, languages::parameter};
 use crate::host::ask::{Answer, Children, Limits, ask, converse};
 
 /// The program that reads the script's syntax tree, and runs nothing of it.
@@ -191,6 +191,10 @@ pub enum Style {
     Value,
     /// `--x VALUE VALUE`.
     List,
+    /// `--x=VALUE,VALUE`.
+    Commas,
+    /// `--x=VALUE --x=VALUE`.
+    Repeat,
     /// A value without a name.
     Position,
     /// `-x VALUE`.
@@ -243,12 +247,14 @@ fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Foun
 }
 
 impl Found {
-    /// With the groups that these axes name as parameters.
+    /// With the groups that these axes name as parameters, and with the keys that Hydra is to add: `+experiment`.
     #[must_use]
     pub(super) fn with_groups(&self, axes: &[(String, String)]) -> Self {
         let is_named = |group: &&Parameter| axes.iter().any(|(axis, _)| *axis == group.name);
         let mut found = self.clone();
         found.parameters.extend(self.groups.iter().filter(is_named).cloned());
+        let added = axes.iter().filter(|(axis, _)| self.source == Source::Hydra && axis.starts_with('+'));
+        found.parameters.extend(added.map(|(axis, _)| parameter(axis, Style::Value)));
         found
     }
 }

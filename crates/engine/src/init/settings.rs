@@ -1,7 +1,10 @@
 //! Files of settings: an axis that names a key of a file among the arguments of a program gets its values in a copy of this file.
 //!
-//! A program that reads YAML or JSON gets its parameters as JSON, in the file that every job has. A program that reads TOML
-//! gets a TOML file, which a shell writes next to the JSON file before it starts the program.
+//! A shell writes the copy next to the file of the job's parameters before it starts the program. A copy of YAML or JSON has every
+//! other byte of the file. Where a value cannot be replaced alone, the program gets its settings as JSON, in the file of the job's
+//! parameters. A copy of TOML is written anew.
+
+mod document;
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +13,14 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
+use self::document::Document;
+pub(super) use self::document::Values;
 use super::{Found, InitError, Script, Style, Wish, forms, scalar};
 
 /// Maximum size of a file, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
+/// Maximum size of a text that is an argument, in bytes.
+const MAX_COPY: usize = 100_000;
 
 /// A file of settings among the arguments.
 pub(super) struct Settings {
@@ -22,14 +29,22 @@ pub(super) struct Settings {
     /// The text of the argument before the path: `--config=`.
     before: String,
     values: Json,
-    /// True for a file of TOML.
-    is_toml: bool,
+    text: String,
+    /// The extension of the file.
+    extension: String,
     /// The first value on which readers of YAML do not agree: the file, the line, and the value.
     ambiguous: Option<(PathBuf, usize, String)>,
 }
 
-/// The copy of a file of TOML, in the folder of the job.
-const COPY: &str = "${SWEEP_PARAMS%/*}/settings.toml";
+/// A command that gets a copy of a file of settings.
+pub(super) struct Copied {
+    /// The program and its arguments.
+    pub(super) argv: Vec<String>,
+    /// The place of the text of the copy among them, if a shell writes it.
+    pub(super) text: Option<usize>,
+    /// The settings as `params` in YAML, if the program gets them so.
+    pub(super) params: Option<String>,
+}
 
 impl Settings {
     /// The file that has the keys of these axes.
@@ -39,14 +54,23 @@ impl Settings {
                 Some((name, path)) if name.starts_with('-') => (format!("{name}="), path),
                 _ => (String::new(), argument.as_str()),
             };
-            let (values, is_toml, ambiguous) = read(&folder.join(path))?;
+            let (values, text, extension) = read(&folder.join(path))?;
+            let ambiguous = if extension == TOML { None } else { ambiguous(&text) };
             let ambiguous = ambiguous.map(|(line, value)| (path.into(), line, value));
-            axes.iter().all(|axis| has(&values, axis)).then_some(Self { at, before, values, is_toml, ambiguous })
+            let has_all = axes.iter().all(|axis| has(&values, axis));
+            has_all.then_some(Self { at, before, values, text, extension, ambiguous })
         })
     }
 
+    /// The keys of all values, as paths.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        add_keys("", &self.values, &mut keys);
+        keys
+    }
+
     /// Refuses a file whose copy could differ in more than the axis `name`.
-    pub(super) fn check(&self, name: &str) -> Result<(), InitError> {
+    fn check(&self, name: &str) -> Result<(), InitError> {
         match &self.ambiguous {
             Some((file, line, value)) => Err(InitError::Ambiguous {
                 file: file.clone(),
@@ -64,21 +88,36 @@ impl Settings {
         keys.keys().find(|key| forms::is_seed_name(key)).cloned()
     }
 
-    /// The settings as YAML in one line, in which keys have the values of axes: the `params` of the job. `None` if a setting cannot be
-    /// written so.
-    pub(super) fn yaml(&self, replaced: &BTreeMap<String, String>) -> Option<String> {
-        flow(&self.values, "", replaced)
+    /// The command, which gets a copy in the place of the file, in which keys have other values: each with its expression and the
+    /// kind of its values.
+    pub(super) fn command(
+        &self,
+        argv: &[String],
+        replaced: &BTreeMap<String, (String, Values)>,
+    ) -> Result<Copied, InitError> {
+        let name = replaced.keys().next().cloned().unwrap_or_default();
+        let error = || InitError::Settings { name: name.clone() };
+        if self.text.contains("${{") {
+            return Err(error());
+        }
+        let expressions = || replaced.iter().map(|(key, (text, _))| (key.clone(), text.clone())).collect();
+        let copy = match self.extension.as_str() {
+            TOML => Some(toml_text(&self.values, &expressions()).ok_or_else(error)?),
+            _ if self.text.len() > MAX_COPY => None,
+            _ => Document::of(&self.text, self.extension == "json").and_then(|document| document.with(replaced)),
+        };
+        if let Some(copy) = copy {
+            return Ok(Copied { argv: self.with_file(argv, Some(copy)), text: Some(FIRST_ARGUMENT), params: None });
+        }
+        self.check(&name)?;
+        let params = flow(&self.values, "", &expressions()).ok_or_else(error)?;
+        Ok(Copied { argv: self.with_file(argv, None), text: None, params: Some(params) })
     }
 
-    /// True if the program gets its settings as `params`.
-    pub(super) fn are_params(&self) -> bool {
-        !self.is_toml
-    }
-
-    /// The command, which gets the copy in the place of the file. `None` if a setting cannot be written as TOML.
-    pub(super) fn command(&self, argv: &[String], replaced: &BTreeMap<String, String>) -> Option<Vec<String>> {
-        // The first argument is the text of the copy, if the shell writes it.
-        let (file, first_number) = if self.is_toml { (COPY, 2) } else { ("$SWEEP_PARAMS", 1) };
+    /// The command with another file: one that a shell writes with this text, or that of the job's parameters.
+    fn with_file(&self, argv: &[String], copy: Option<String>) -> Vec<String> {
+        let path = format!("${{SWEEP_PARAMS%/*}}/settings.{}", self.extension);
+        let (file, first_number) = if copy.is_some() { (path.as_str(), 2) } else { ("$SWEEP_PARAMS", 1) };
         let mut words = Vec::new();
         let mut number = first_number;
         for index in 0..argv.len() {
@@ -89,14 +128,36 @@ impl Settings {
                 number += 1;
             }
         }
-        let write = if self.is_toml { format!("printf %s \"$1\" > \"{COPY}\" && ") } else { String::new() };
+        let write = if copy.is_some() { format!("printf %s \"$1\" > \"{path}\" && ") } else { String::new() };
         let script = format!("{write}exec {}", words.join(" "));
         let mut command = vec!["sh".to_owned(), "-c".to_owned(), script, "sh".to_owned()];
-        if self.is_toml {
-            command.push(toml_text(&self.values, replaced)?);
-        }
+        command.extend(copy);
         command.extend(argv.iter().enumerate().filter(|(index, _)| *index != self.at).map(|(_, word)| word.clone()));
-        Some(command)
+        command
+    }
+}
+
+/// The place of the first argument of the script among the words of `sh -c SCRIPT sh ARGUMENT`.
+const FIRST_ARGUMENT: usize = 4;
+/// The extension of a file of TOML.
+const TOML: &str = "toml";
+
+/// The keys of the files of settings among the arguments that are like a name.
+pub(super) fn keys_like(argv: &[String], folder: &Path, name: &str) -> Option<String> {
+    let keys = Settings::of(argv, folder, &[])?.keys();
+    crate::recipe::suggest(name, "its keys", keys.iter().map(String::as_str))
+}
+
+fn add_keys(path: &str, value: &Json, to: &mut Vec<String>) {
+    let inner = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Json::Object(entries) if !entries.is_empty() && value.get(DATE).is_none() => {
+            entries.iter().for_each(|(key, value)| add_keys(&inner(key), value, to));
+        }
+        Json::Array(items) if items.iter().any(Json::is_object) => {
+            items.iter().enumerate().for_each(|(at, value)| add_keys(&inner(&at.to_string()), value, to));
+        }
+        _ => to.push(path.to_owned()),
     }
 }
 
@@ -125,22 +186,18 @@ pub fn by_settings(script: &Script, found: &Found, wish: &Wish) -> Option<Vec<St
 /// A line, from 1, and its value on which readers of YAML do not agree.
 type Ambiguous = (usize, String);
 
-/// The object in a file of YAML, JSON or TOML, `true` for TOML, and the first ambiguous value with its line.
-fn read(path: &Path) -> Option<(Json, bool, Option<Ambiguous>)> {
-    let has_extension = |extensions: &[&str]| {
-        path.extension().is_some_and(|extension| extensions.iter().any(|candidate| extension == *candidate))
-    };
-    let is_toml = has_extension(&["toml"]);
-    let is_settings = is_toml || has_extension(&["yaml", "yml", "json"]);
+/// The object in a file of YAML, JSON or TOML, its text, and its extension.
+fn read(path: &Path) -> Option<(Json, String, String)> {
+    let extension = path.extension()?.to_str()?;
+    let is_settings = [TOML, "yaml", "yml", "json"].contains(&extension);
     let is_small = is_settings && fs_err::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_SIZE);
     let text = if is_small { fs_err::read_to_string(path).ok()? } else { return None };
-    let values = if is_toml {
+    let values = if extension == TOML {
         of_toml(toml::Value::Table(toml::from_str(&text).ok()?))
     } else {
         serde_saphyr::from_str::<Json>(&text).ok()?
     };
-    let ambiguous = if is_toml { None } else { ambiguous(&text) };
-    values.is_object().then_some((values, is_toml, ambiguous))
+    values.is_object().then(|| (values, text, extension.to_owned()))
 }
 
 /// The first unquoted value in a text of YAML that its versions 1.1 and 1.2 read differently, or that JSON does not have, with its line.
@@ -228,9 +285,8 @@ fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> 
         Json::Number(number) if number.is_f64() => scalar::float_text(number.as_f64()?),
         Json::Bool(_) | Json::Number(_) => value.to_string(),
         Json::Array(values) => {
-            let values: Option<Vec<String>> =
-                values.iter().map(|item| toml_value(item, "", &BTreeMap::new())).collect();
-            format!("[{}]", values?.join(", "))
+            let item = |(at, item)| toml_value(item, &format!("{path}.{at}"), replaced);
+            format!("[{}]", values.iter().enumerate().map(item).collect::<Option<Vec<_>>>()?.join(", "))
         }
         Json::Object(values) => match values.get(DATE).and_then(Json::as_str) {
             Some(date) => date.to_owned(),
@@ -245,9 +301,13 @@ fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> 
     })
 }
 
-/// True if the settings have a value at a path such as `model.lr`.
+/// True if the settings have a value at a path such as `model.lr` or `layers.0.units`.
 fn has(values: &Json, path: &str) -> bool {
-    path.split('.').try_fold(values, |values, key| values.get(key)).is_some_and(|value| !value.is_object())
+    let inner = |values: &'_ Json, key: &str| match values {
+        Json::Array(items) => items.get(key.parse::<usize>().ok()?).cloned(),
+        values => values.get(key).cloned(),
+    };
+    path.split('.').try_fold(values.clone(), |values, key| inner(&values, key)).is_some_and(|value| !value.is_object())
 }
 
 fn flow(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option<String> {
@@ -255,8 +315,8 @@ fn flow(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option
         return Some(scalar::text(text));
     }
     if let Json::Array(items) = value {
-        let items: Option<Vec<String>> = items.iter().map(|item| flow(item, "", &BTreeMap::new())).collect();
-        return Some(format!("[{}]", items?.join(", ")));
+        let item = |(at, item)| flow(item, &format!("{path}.{at}"), replaced);
+        return Some(format!("[{}]", items.iter().enumerate().map(item).collect::<Option<Vec<_>>>()?.join(", ")));
     }
     let Json::Object(values) = value else { return scalar::yaml(value) };
     let inner = values.iter().map(|(key, value)| {

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::{Parameter, Style, scalar};
+use super::{Parameter, Style, forms::axis_name, scalar};
 use crate::recipe::is_name;
 
 /// Maximum number of axes that are suggested: their values multiply.
@@ -185,7 +185,7 @@ fn axis(parameter: &Parameter) -> Option<(usize, Axis)> {
         }
     };
     let more = within(more, parameter)?;
-    let name = parameter.name.replace('.', "_");
+    let name = axis_name(&parameter.name);
     let value = scalar::yaml(&parameter.default)?;
     let more = format!("[{}]", more.join(", "));
     is_name(&name).then(|| (rank, Axis { parameter: parameter.name.clone(), name, value, more }))

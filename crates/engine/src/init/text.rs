@@ -61,9 +61,9 @@ pub fn text(
     if let Some((axis, argument)) = given(script, found, &axes) {
         return Err(InitError::Twice { name: axis.parameter.clone(), argument: argument.clone() });
     }
-    if let Some(parameter) =
-        varied_parameters.iter().find(|candidate| !forms::has_types(found.source) && !suits(candidate, booleans))
-    {
+    let unsuited =
+        varied_parameters.iter().find(|candidate| !forms::has_types(found.source) && !suits(candidate, booleans));
+    if let Some(parameter) = unsuited.copied().or_else(|| forms::other_list(&varied_parameters)) {
         return Err(InitError::NoAxis { script: script.path.clone(), name: parameter.name.clone() });
     }
     let (lines, mut missing_names) = lines(found.source, &parameters, &axes, seed.as_deref());
@@ -77,7 +77,7 @@ pub fn text(
     missing_names.extend(argv(&mut out, script, found, &used));
     project(&mut out, script, file);
     if used.has_params() && forms::uses_flags(found.source) {
-        flags(&mut out, found.source, booleans);
+        flags(&mut out, forms::flags(found.source, &varied_parameters), booleans);
     }
     params(&mut out, &lines);
     foot(&mut out, name, &axes, wish);
@@ -103,20 +103,40 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
             None => InitError::NoParameter {
                 script: script.path.clone(),
                 name: name.clone(),
-                help: crate::recipe::suggest(name, "parameters", names())
-                    .unwrap_or_else(|| by_command(script, name, values)),
+                help: crate::recipe::suggest(name, "parameters", names()).map_or_else(
+                    || by_command(script, name, values),
+                    |known| known + &elsewhere(script, found.source, name, values),
+                ),
             },
         };
         let parameter = parameter.ok_or_else(unknown_parameter)?;
-        let name = parameter.name.replace('.', "_");
+        let name = forms::axis_name(&parameter.name);
         // `"${{ flags }}"` writes booleans as flags, and nothing for null.
-        let takes_text = matches!(parameter.style, Style::Value | Style::List | Style::Short)
-            && forms::uses_flags(found.source)
-            && !forms::has_types(found.source);
+        let takes_text =
+            matches!(parameter.style, Style::Value | Style::List | Style::Commas | Style::Repeat | Style::Short)
+                && forms::uses_flags(found.source)
+                && !forms::has_types(found.source);
         let value = if takes_text { axis_values::texts(values) } else { values.clone() };
         Ok(Axis { parameter: parameter.name.clone(), name, value, more: String::new() })
     };
     wish.axes.iter().map(axis).collect()
+}
+
+/// The way to vary an option that a script takes at another place than the others: click before the command, tyro behind the
+/// choice of a class.
+fn elsewhere(script: &Script, source: Source, name: &str, values: &str) -> String {
+    let (program, arguments) = (script.argv().join(" "), script.arguments.join(" "));
+    let (about, words) = match source {
+        Source::Click if !arguments.is_empty() => {
+            ("an option before the command", format!("{program} --{name} {{{name}}} {arguments}"))
+        }
+        Source::Tyro => {
+            let chosen = if arguments.is_empty() { "CHOICE" } else { &arguments };
+            ("an option of a chosen class", format!("{program} {chosen} --{name} {{{name}}}"))
+        }
+        _ => return String::new(),
+    };
+    format!("; {about} needs its place in the command: `sweep run --axis {name}={values} -- {words}`")
 }
 
 /// The way to vary a parameter that a script does not show.
@@ -145,8 +165,7 @@ fn given<'a>(script: &'a Script, found: &Found, axes: &'a [Axis]) -> Option<(&'a
 }
 
 /// The form of the flags.
-fn flags(out: &mut String, source: Source, booleans: Booleans) {
-    let form = forms::flags(source);
+fn flags(out: &mut String, form: Option<&str>, booleans: Booleans) {
     if let Some(form) = form {
         let _ = writeln!(out, "      flags: {form}");
     }

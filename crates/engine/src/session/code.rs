@@ -20,18 +20,28 @@ pub fn has_mixed_versions(plan: &Plan, store: &Store) -> bool {
     let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
     let edited = with_code.iter().filter(|id| plan.has_other_code(**id, &mut manifests, &mut digests));
     let edited: Vec<JobId> = edited.copied().collect();
-    let Some(first) = edited.first() else { return false };
-    let file = plan.changed_file(*first, &mut manifests, &mut digests);
+    if edited.is_empty() {
+        return false;
+    }
+    // A job that began after the edit has read the present version.
+    let changed = edited.iter().map(|id| plan.changed_file(*id, &mut manifests, &mut digests)).collect::<Vec<_>>();
+    let file = changed.iter().flatten().next().cloned();
+    let readers = edited.iter().zip(&changed).filter(|(_, changed)| file.is_none() || **changed == file);
+    let readers: Vec<JobId> = readers.map(|(id, _)| *id).collect();
     let file = file.map_or_else(|| "a file or package".to_owned(), |file| format!("`{}`", clean(&file)));
-    let jobs = count(edited.len(), "job");
+    let jobs = count(readers.len(), "job");
     let is_mixed = with_code.iter().any(|id| plan.had_other_code(*id, &mut manifests, &mut digests));
     if is_mixed {
-        let labels = edited.iter().take(MAX_NAMES).map(|id| plan.job(*id).label.to_string()).collect::<Vec<_>>();
-        let more = edited.len().saturating_sub(MAX_NAMES);
+        let labels = readers.iter().take(MAX_NAMES).map(|id| plan.job(*id).label.to_string()).collect::<Vec<_>>();
+        let more = readers.len().saturating_sub(MAX_NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let whose = match edited.len() - readers.len() {
+            0 => "their results are".to_owned(),
+            others => format!("their results and those of {} are", count(others, "other job")),
+        };
         say(format_args!(
-            "warning: {file} changed during the run: {jobs} read it before ({}{more}), so their results are left out of tables \
-             and claims; run again",
+            "warning: {file} changed during the run: {jobs} read it before ({}{more}), so {whose} left out of tables and claims; run \
+             again",
             clean(&labels.join(", "))
         ));
     } else {

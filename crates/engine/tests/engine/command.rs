@@ -113,11 +113,11 @@ fn a_json_file_is_metrics_instead() {
     let sandbox = Sandbox::with(&step(
         r#"run: |
   echo loss=3
-  echo '{"loss": 2.5, "memory": {"peak": 1e9}, "note": "x", "list": [1]}' > metrics.json
+  echo '{"loss": 2.5, "memory": {"weights": 1e9}, "note": "x", "list": [1]}' > metrics.json
 metrics: ./metrics.json"#,
     ));
     let record = record(&sandbox);
-    assert_eq!((metric(&record, "loss"), metric(&record, "memory.peak")), (Some(2.5), Some(1e9)));
+    assert_eq!((metric(&record, "loss"), metric(&record, "memory.weights")), (Some(2.5), Some(1e9)));
     assert_eq!(kept(&sandbox, &record), [".sweep/metrics.json"], "metrics can be taken from it again");
     assert!(record["outcome"]["artifacts"].is_null(), "other jobs get it if it is an output, too");
 }

@@ -278,3 +278,36 @@ fn ask(package: &str, program: &str, folder: &Path, expected: &Value) {
         Err(error) => eprintln!("{package} was not asked: Python cannot be started: {error}"),
     }
 }
+
+/// Other programs show values without their units: those of one name and kind have one unit, and others are named.
+#[test]
+fn values_in_several_units_are_exported_in_one() {
+    let recipe = "
+steps:
+  a:
+    uses: command
+    matrix: { text: ['t=1500 ms', 't=1.5 s'] }
+    with: { argv: [echo, '${{ matrix.text }}'] }
+  b:
+    uses: command
+    matrix: { text: ['r=5 ms', 'r=5 GiB'] }
+    with: { argv: [echo, '${{ matrix.text }}'] }
+";
+    let sandbox = Sandbox::with(recipe);
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let ended = sandbox.sweep(&["export", "mlflow", "recipe.yaml", "--output", "mlruns"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`r` of b is in several units, so its values are not comparable there"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains("`t`"), "{}", ended.stderr);
+    let below = |folder: &Path| -> Vec<PathBuf> {
+        fs_err::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    let runs: Vec<PathBuf> = below(&sandbox.path("mlruns")).iter().flat_map(|experiment| below(experiment)).collect();
+    let values = runs.iter().filter_map(|run| fs_err::read_to_string(run.join("metrics/t")).ok());
+    let values: Vec<f64> = values.map(|line| line.split(' ').nth(1).unwrap().parse().unwrap()).collect();
+    assert!(values.len() == 2 && values[0].to_bits() == values[1].to_bits(), "{values:?}");
+}

@@ -195,6 +195,39 @@ fn what_others_change_in_an_input_while_a_job_runs_fails_it_and_is_named() {
     assert!(failure.contains("ignore: ['new.txt']"), "{failure}");
 }
 
+/// Two jobs write the same input. The first reads it while the second has emptied it, and its content is the planned one at the end.
+#[test]
+fn a_job_fails_whose_input_another_job_has_changed_meanwhile() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, matrix: { x: [1, 2] }, with: { argv: [python3, t.py, '${{ matrix.x }}'], inputs: [t.py, data] } } }",
+    );
+    let program = "
+import os, sys, time
+root = '../' * 5
+def mark(name): open(root + name, 'w').close()
+def wait(name):
+    while not os.path.exists(root + name): time.sleep(0.02)
+if sys.argv[1] == '2':
+    open('data/a.txt', 'w').close()
+    mark('emptied'); wait('read')
+    open('data/a.txt', 'w').write('5')
+    mark('restored')
+else:
+    wait('emptied')
+    text = open('data/a.txt').read()
+    mark('read'); wait('restored')
+    open('data/a.txt', 'w').write('5')
+    print('loss=%d' % len(text))
+";
+    sandbox.write("t.py", program);
+    sandbox.write("data/a.txt", "5");
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "-j", "2"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    let failure = sandbox.failure("a/x=1")["message"].as_str().unwrap().to_owned();
+    assert!(failure.contains("while the job ran: `a.txt` was written by another job"), "{failure}");
+    assert!(!sandbox.records().contains_key("a/x=1"));
+}
+
 /// A module that is edited while the jobs of a step run.
 #[test]
 fn jobs_that_read_two_versions_of_a_module_are_not_in_one_table() {

@@ -188,6 +188,39 @@ print('day=2024-01-01')
     assert_eq!(notices(&sandbox).len(), 2);
 }
 
+/// A number in another notation is read or named, and a name of the engine's own measurements is not the program's.
+#[test]
+fn numbers_in_other_notations_and_reserved_names_are_said() {
+    let program = "
+print(\"a='0.5'\")
+print('b=(0.25)')
+print('c=3.2k')
+print('d=0x10')
+print('e=1/3')
+print('f=1:30')
+print('memory.peak=3')
+print('loss=0.5; acc=0.25')
+";
+    let (sandbox, ended) = run("reads: { stdout: 'loss={loss}; acc={acc}' }", program);
+    let values = ["a", "b", "c", "loss", "acc"].map(|name| metric(&sandbox, name));
+    assert_eq!(values, [Some(0.5), Some(0.25), None, Some(0.5), Some(0.25)]);
+    assert_ne!(metric(&sandbox, "memory.peak"), Some(3.0));
+    for (name, text) in [("c", "3.2k"), ("d", "0x10"), ("e", "1/3"), ("f", "1:30")] {
+        assert_notice(&sandbox, &ended, &format!("`{name}` is printed as `{text}`, which is no number"));
+    }
+    assert_notice(&sandbox, &ended, "the program's `memory.peak` is not taken");
+    assert_eq!(notices(&sandbox).len(), 5, "{:?}", notices(&sandbox));
+}
+
+/// The step of a value is that of the value that counts: a final value has none.
+#[test]
+fn a_final_value_has_no_step() {
+    let reported = "import json, os\nreport = open(os.environ['SWEEP_REPORT'], 'a')\n";
+    let lines = r#"report.write('{"step": 1, "acc": 0.9}\n{"acc": 0.5}\n{"step": 2, "acc": 0.7}\n')"#;
+    let (sandbox, _) = run("metrics: { acc: max }", &format!("{reported}{lines}\n"));
+    assert_eq!((metric(&sandbox, "acc"), metric(&sandbox, "acc.step")), (Some(0.5), None));
+}
+
 #[test]
 fn tables_of_other_countries_and_programs_are_read_or_said() {
     let program = r#"

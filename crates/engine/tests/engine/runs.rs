@@ -289,3 +289,20 @@ fn a_name_means_the_job_of_the_latest_run() {
         assert!(text.contains("first") && !text.contains("second"), "{command}: {text}");
     }
 }
+
+/// A run in which all jobs are cached leaves no folder: a name means the job that the recipe plans now.
+#[test]
+fn a_name_means_the_job_that_the_recipe_plans_now() {
+    let sandbox = Sandbox::new();
+    for word in ["first", "second", "first"] {
+        sandbox.write(
+            "r.yaml",
+            &format!("steps: {{ a: {{ uses: command, with: {{ run: 'echo {word}; echo value=1' }} }} }}\n"),
+        );
+        assert_eq!(sandbox.sweep(&["run", "r.yaml"]).code, Some(0));
+    }
+    for command in ["show", "logs"] {
+        let text = sandbox.sweep(&[command, "a"]).stdout;
+        assert!(text.contains("first") && !text.contains("second"), "{command}: {text}");
+    }
+}

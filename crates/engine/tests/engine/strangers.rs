@@ -158,6 +158,31 @@ fn numbers_are_found_in_the_outputs_of_all_jobs() {
     assert!(ended.stdout.contains("train_rmse") && ended.stdout.contains("test_rmse"), "{}", ended.stdout);
 }
 
+/// Settings and constants hide no results, and numbers of one name have the layout that tells them apart.
+#[test]
+fn results_are_told_from_settings_and_constants() {
+    let libfm = "print('num_rows=100\\nnum_values=7\\nlearnrate=%g' % a.lr)\n\
+        for i in range(3): print('#Iter=%3d\\tTrain=%g\\tTest=%g' % (i, 0.5 / a.lr, 0.7 / a.lr))\n\
+        print('Final\\tTrain=%g\\tTest=%g' % (0.25 / a.lr, 0.75 / a.lr))\n";
+    let json = "print('{\"epoch\": 1, \"train\": {\"loss\": %g}, \"val\": {\"loss\": %g, \"acc\": 0.5}}' % (a.lr, a.lr * 2))\n";
+    let table = "print('| epoch | loss | val_acc |\\n|---|---|---|\\n| 1 | 0.9 | 0.1 |\\n| 2 | %g | 0.5 |' % a.lr)\n";
+    for (body, columns, row) in [
+        (libfm, "lr final_test final_train test train", "2 0.375 0.125 0.350 0.250"),
+        (json, "lr train.loss val.acc val.loss", "2 2.00 0.500 4.00"),
+        (table, "lr loss val_acc", "2 2.00 0.500"),
+        ("print('The RMSE of prediction is: %g' % a.lr)\n", "lr rmse", "2 2.00"),
+    ] {
+        let ended = run(&with(body), &["train.py", "--axis", "lr=1,2"]);
+        let rows = rows(&ended);
+        let has = |text: &str| rows.iter().any(|found| found.starts_with(text));
+        assert!(has(columns) && has(row), "{body}{}{}", ended.stdout, ended.stderr);
+        assert!(!ended.stdout.contains("learnrate"), "{}", ended.stdout);
+    }
+    let constants = "print('num_rows=100'); print('text', a.lr)\n";
+    let ended = run(&with(constants), &["train.py", "--axis", "lr=1,2"]);
+    assert!(!ended.stdout.contains("bit by bit") && ended.stderr.contains("no metric was found"), "{}", ended.stderr);
+}
+
 #[test]
 fn a_checkpoint_that_appears_in_a_folder_of_the_script_is_an_edit() {
     let sandbox = with(

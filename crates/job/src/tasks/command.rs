@@ -44,8 +44,9 @@ params! {
         /// The program's own parameters: any values, which may be nested. The program finds them in the JSON file
         /// `SWEEP_PARAMS`, and in place of `"${{ flags }}"` in `argv`.
         params: BTreeMap<String, Value> = BTreeMap::new();
-        /// Form of `"${{ flags }}"`: `--name value`, `--name=value`, or `name=value` as Hydra reads it. A value of an
-        /// inner map has its path as name, `opt.lr`. `null` is left out, except for Hydra.
+        /// Form of `"${{ flags }}"`: `--name value`, `--name=value`, or `name=value` as Hydra reads it. `commas` and `repeat` are
+        /// `equals` with another form of lists: `--name=1,2`, and `--name=1 --name=2`. A value of an inner map has its path as
+        /// name, `opt.lr`. `null` is left out, except for Hydra.
         flags: FlagStyle = FlagStyle::Dashes;
         /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, `--name true`, or
         /// `--name True` as Python writes it. Hydra's form is always `name=true`.

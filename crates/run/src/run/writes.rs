@@ -7,7 +7,7 @@ use std::{
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use fs_err as fs;
@@ -27,6 +27,12 @@ struct State {
     /// Paths that ended jobs have written.
     written: HashSet<PathBuf>,
     running: HashMap<usize, Running>,
+    /// Number of beginnings and ends of jobs so far.
+    moment: u64,
+    /// The latest beginning of each job.
+    begun: HashMap<usize, (u64, SystemTime)>,
+    /// The files that ended jobs have changed or removed, each with the job and its end.
+    changed: Vec<(usize, u64, HashSet<PathBuf>)>,
 }
 
 /// A job that runs.
@@ -48,7 +54,12 @@ pub(crate) struct Writing {
 impl Writes {
     /// A job begins to run.
     pub(crate) fn begin(self: &Arc<Self>, job: usize, folders: Vec<PathBuf>, report: PathBuf) -> Writing {
-        self.state().running.insert(job, Running { folders, report });
+        let mut state = self.state();
+        state.moment += 1;
+        let begun = (state.moment, SystemTime::now());
+        state.begun.insert(job, begun);
+        state.running.insert(job, Running { folders, report });
+        drop(state);
         Writing { writes: Arc::clone(self), job }
     }
 
@@ -72,6 +83,42 @@ impl Writes {
         self.state().is_read_by_another(job, &folder)
     }
 
+    /// The time at which a job began.
+    pub(crate) fn begun(&self, job: usize) -> Option<SystemTime> {
+        self.state().begun.get(&job).map(|(_, time)| *time)
+    }
+
+    /// The files below a path that a job has changed or removed, and those of the jobs that ran at the same time and have ended.
+    pub(crate) fn changed(&self, job: usize, path: &Path) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
+        let state = self.state();
+        let begun = state.begun.get(&job).map_or(u64::MAX, |(moment, _)| *moment);
+        let (mut own, mut others) = (HashSet::new(), HashSet::new());
+        for (other, _, paths) in state.changed.iter().filter(|(_, ended, _)| *ended > begun) {
+            let to = if *other == job { &mut own } else { &mut others };
+            to.extend(paths.iter().filter(|changed| changed.starts_with(path)).cloned());
+        }
+        (own, others)
+    }
+
+    /// Waits until the other jobs have ended that run now and read a folder.
+    pub(crate) fn wait_for_others(&self, job: usize, folder: &Path) {
+        let mut state = self.state();
+        let others: HashMap<usize, u64> = state
+            .running
+            .iter()
+            .filter(|(other, running)| **other != job && running.reads(folder))
+            .filter_map(|(other, _)| Some((*other, state.begun.get(other)?.0)))
+            .collect();
+        let still_runs = |state: &State| {
+            others.iter().any(|(other, begun)| {
+                state.running.contains_key(other) && state.begun.get(other).is_some_and(|(moment, _)| moment == begun)
+            })
+        };
+        while still_runs(&state) {
+            state = self.ended.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Waits until another job that reads a folder has ended, or may have reported something; false if none runs.
     pub(crate) fn wait_for_another(&self, job: usize, folder: &Path) -> bool {
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -86,17 +133,25 @@ impl Writes {
 
 impl State {
     fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
-        let mut other_jobs = self.running.iter().filter(|(other, _)| **other != job);
-        other_jobs.any(|(_, other)| {
-            other.folders.iter().any(|folder_read| folder_read.starts_with(folder) || folder.starts_with(folder_read))
-        })
+        self.running.iter().any(|(other, running)| *other != job && running.reads(folder))
+    }
+}
+
+impl Running {
+    /// True if the job reads something in a folder, or a folder around it.
+    fn reads(&self, folder: &Path) -> bool {
+        self.folders.iter().any(|folder_read| folder_read.starts_with(folder) || folder.starts_with(folder_read))
     }
 }
 
 impl Writing {
-    /// The job has ended, and has written these paths.
-    pub(crate) fn end(self, written: &HashSet<PathBuf>) {
-        self.writes.state().written.extend(written.iter().cloned());
+    /// The job has ended, and has written these paths, of which it has made some.
+    pub(crate) fn end(self, written: &HashSet<PathBuf>, made: &HashSet<PathBuf>) {
+        let mut state = self.writes.state();
+        state.written.extend(written.iter().cloned());
+        state.moment += 1;
+        let (job, moment) = (self.job, state.moment);
+        state.changed.push((job, moment, written.difference(made).cloned().collect()));
     }
 }
 

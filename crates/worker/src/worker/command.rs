@@ -40,7 +40,7 @@ use std::{
 use signal_hook::consts::SIGPIPE;
 use sweep_job::{
     Agreement, Failure, FailureKind, Ignore, Job, Message, Metric, Outcome, Report as _, Reported, Variable,
-    tasks::{Command, MetricsFrom, Shell, input_name},
+    tasks::{Collect, Command, MetricsFrom, Shell, input_name},
 };
 
 use crate::{host::machine::OutOfMemory, run::killed};
@@ -190,7 +190,7 @@ fn attempt(
         usage.finish(exit.seconds, &mut outcome);
     }
     let lines = values.lines();
-    values.add_to(&mut outcome, channel);
+    values.add_to(&mut outcome, channel, |name| reports.has(name) || reports.has(&name.to_lowercase()));
     for text in silence.into_iter().chain(comparison.as_ref().and_then(Comparison::silence)) {
         channel.note(&text);
     }
@@ -249,11 +249,15 @@ fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channe
         channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
     }
     for (name, Metric { value, unit }) in metrics {
+        if values::is_own(&name) {
+            channel.note(&values::reserved(&name));
+            continue;
+        }
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for (name, since) in reports.diverged(collect) {
-        outcome.metrics.remove(&name);
+    for (name, since) in reports.diverged(collect).into_iter().filter(|(name, _)| !values::is_own(name)) {
+        collect.get(&name).copied().unwrap_or(Collect::Last).remove(&name, &mut outcome.metrics);
         outcome.set_diverged(&name, since);
     }
     outcome.curves = reports.curves();

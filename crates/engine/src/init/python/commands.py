@@ -238,7 +238,9 @@ def of_typer(name, kind, default, hint):
         return parameter(long, "pair", negative=negative, **dict(entry, default=bool(value)))
     if hint is bool:
         return parameter(long, "flag", **dict(entry, default=False)) if not value else Unknown()
-    if more.get("count") or typing.get_origin(hint) is list:
+    if typing.get_origin(hint) is list:
+        return parameter(long, "repeat", **entry)
+    if more.get("count"):
         return parameter(long, "other", note="it is given several times: write it in `argv`", **entry)
     if is_list:
         return parameter(long, "list", **entry)

@@ -174,6 +174,8 @@ def of_action(parser, action, exclusive):
         name = next((name for name in names if not name.startswith("no-")), name)
         return parameter(name, "pair", negative="no-" + name, **more)
     if isinstance(action, (module._AppendAction, module._AppendConstAction, module._CountAction)) and type(action).__name__ != "_ExtendAction":
+        if type(action).__name__ == "_AppendAction" and action.nargs in (None, 1):
+            return parameter(name, "repeat", **more)
         return parameter(name, "other", **dict(more, note="it is given several times: write it in `argv`"))
     if action.nargs == 0:
         # The value is whether the flag is given.
@@ -340,6 +342,8 @@ def of_click(param):
         if getattr(param, "is_bool_flag", True) and not default:
             return parameter(name, "flag", **dict(more, default=False))
         return parameter(name, "other", note="it is a switch between values: write it in `argv`", **more)
+    if param.multiple and param.nargs == 1:
+        return parameter(name, "repeat", **more)
     if getattr(param, "count", False) or param.multiple:
         return parameter(name, "other", note="it is given several times: write it in `argv`", **more)
     if param.nargs != 1:
@@ -420,9 +424,12 @@ def of_absl(name, kind, default, choices=None, help=None, required=False, note=N
     if kind in ("bool", "boolean"):
         return parameter(name, "truth", default, "bool", **more)
     if kind.startswith("multi"):
-        return parameter(name, "other", default, kind, **dict(more, note="it is given several times: write it in `argv`"))
-    if kind in ("list", "spaceseplist"):
-        default = (",", " ")[kind != "list"].join(map(str, default)) if isinstance(default, (list, tuple)) else default
+        return parameter(name, "repeat", default, kind, **more)
+    if kind == "list":
+        return parameter(name, "commas", default.split(",") if isinstance(default, str) else default, kind, **more)
+    if kind == "spaceseplist":
+        more["note"] = note or "a list is one text with spaces"
+        default = " ".join(map(str, default)) if isinstance(default, (list, tuple)) else default
     return parameter(name, "value", default, kind, **more)
 
 

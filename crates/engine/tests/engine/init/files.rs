@@ -8,25 +8,27 @@ use super::kinds::{metrics, run};
 use crate::sandbox::Sandbox;
 
 /// Files of settings with an axis, its values, and what the recipe gives to the program.
-const FILES: [(&str, &str, &str, &str, &str); 11] = [
-    ("a.yaml", "lr: 0.1\nseed: 1\n", "lr", "1,2", "params: { lr: \"${{ matrix.lr }}\", seed: 1 }"),
+const FILES: [(&str, &str, &str, &str, &str); 12] = [
+    ("a.yaml", "lr: 0.1\nseed: 1\n", "lr", "1,2", "\"lr: ${{ matrix.lr }}\\nseed: 1\\n\""),
     (
         "b.yml",
         "model:\n  lr: 1e-3\n  layers: [8, 8]\n",
         "model.lr",
         "1",
-        "params: { model: { layers: [8, 8], lr: \"${{ matrix.model_lr }}\" } }",
+        "\"model:\\n  lr: ${{ matrix.model_lr }}\\n  layers: [8, 8]\\n\"",
     ),
     (
         "c.json",
         "{\"opt\": {\"name\": \"adam\"}, \"n\": null}",
         "opt.name",
         "sgd",
-        "\"n\": null, opt: { name: \"${{ matrix.opt_name }}\" }",
+        r#"{\"opt\": {\"name\": \"${{ matrix.opt_name }}\"}, \"n\": null}"#,
     ),
-    ("d.yaml", "# Größe\nname: läuft\namp: true\n", "amp", "true,false", "name: \"läuft\""),
-    ("e.yaml", "list:\n- a: 1\nlr: 0.1\n", "lr", "1", "list: [{ a: 1 }]"),
-    ("f.json", "{\"a\": {\"b\": {\"c\": 1}}}", "a.b.c", "1", "a: { b: { c: \"${{ matrix.a_b_c }}\" } }"),
+    ("d.yaml", "# Größe\nname: läuft\namp: true\n", "amp", "true,false", "name: läuft\\namp: ${{ matrix.amp }}"),
+    ("e.yaml", "list:\n- a: 1\nlr: 0.1\n", "list.0.a", "1", "list:\\n- a: ${{ matrix.list_0_a }}\\nlr: 0.1"),
+    ("f.json", "{\"a\": {\"b\": {\"c\": 1}}}", "a.b.c", "1", r#"{\"a\": {\"b\": {\"c\": ${{ matrix.a_b_c }}}}}"#),
+    // A value that is no text among texts: the program gets its settings as JSON.
+    ("l.yaml", "lr: 0.1\nopt: adam\n", "opt", "sgd,null", "params: { lr: 0.1, opt: \"${{ matrix.opt }}\" }"),
     ("g.toml", "lr = 0.1\n", "lr", "1", "\"\\\"lr\\\" = ${{ matrix.lr }}\\n\""),
     (
         "h.toml",
@@ -57,7 +59,9 @@ fn files_of_settings_have_the_values_of_axes() {
             let recipe = init::command(&argv, &sandbox.path("."), "x", &wish);
             let recipe = recipe.unwrap();
             assert!(recipe.contains(part), "{name}: {recipe}");
-            let place = if name.ends_with("toml") { "${SWEEP_PARAMS%/*}/settings.toml" } else { "$SWEEP_PARAMS" };
+            let extension = name.rsplit('.').next().unwrap_or_default();
+            let copy = format!("${{SWEEP_PARAMS%/*}}/settings.{extension}");
+            let place = if part.starts_with("params") { "$SWEEP_PARAMS" } else { &copy };
             assert!(
                 recipe.contains(&format!("{}\\\"{place}", if file == name { "" } else { "--config=" })),
                 "{name}: {recipe}"
@@ -92,9 +96,29 @@ fn axes_are_keys_of_a_file_of_settings() {
         sandbox.sweep(&["run", "--axis", "model.depth=1", "--", "python3", "train.py", "--config", "base.json"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("no argument that is a file of settings with it"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("its keys: `model.layers`, `model.lr`"), "{}", ended.stderr);
 }
 
-/// A copy differs in the values of axes only: what readers of YAML do not agree on is refused with its line.
+/// A copy has every other byte of the file, and a text stays a text.
+#[test]
+fn a_copy_differs_in_the_values_of_axes_only() {
+    let sandbox = Sandbox::new();
+    let yaml = "lr: 0.1 # rate\noct: 010\non: yes\nsexa: 12:30\nday: 2020-01-01\nbig: 12345678901234567890\nmap: {1: x, 2: y}\nkind: '1e-3'\n";
+    let json = "{\"lr\": 0.1,  \"big\": 12345678901234567890, \"kind\": \"1e-3\"}";
+    sandbox.write("t.py", "import sys\nprint('copy', repr(open(sys.argv[1]).read()))\nprint('loss=1')\n");
+    for (name, text, kind) in [("a.yaml", yaml, "kind: '1e-3'"), ("b.json", json, "\"kind\": \"1e-3\"")] {
+        sandbox.write(name, text);
+        run(&sandbox, &["--axis", "lr=1e-7", "--axis", "kind=1e-4", "--", "python3", "t.py", name]);
+        let log = sandbox.sweep(&["logs", "t/lr=1e-7,kind=1e-4"]).stdout;
+        let quoted = kind.replace("'1e-3'", "\"0.0001\"").replace("1e-3", "0.0001");
+        // A number without a point is a text to readers of YAML 1.1.
+        let small = if name.ends_with("json") { "1e-7" } else { "!!float 1e-7" };
+        let expected = text.replace("0.1", small).replace(kind, &quoted);
+        assert!(log.contains(&expected.replace('\n', "\\n")), "{expected}: {log}");
+    }
+}
+
+/// A copy as JSON differs in the values of axes only: a value on which readers of YAML do not agree is refused with its line.
 #[test]
 fn a_file_of_settings_whose_copy_could_differ_is_refused() {
     for (value, found) in [
@@ -108,18 +132,18 @@ fn a_file_of_settings_whose_copy_could_differ_is_refused() {
         ("b: &b {u: 1}\nc: {<<: *b}", "<<"),
     ] {
         let sandbox = Sandbox::new();
-        sandbox.write("a.yaml", &format!("# Settings.\nlr: 0.1\n{value}\n"));
+        sandbox.write("a.yaml", &format!("# Settings.\nlr: a\n{value}\n"));
         let argv: Vec<String> = ["./train", "a.yaml"].map(str::to_owned).into();
-        let wish = Wish { axes: vec![("lr".to_owned(), "1".to_owned())], ..Wish::default() };
+        let wish = Wish { axes: vec![("lr".to_owned(), "b,null".to_owned())], ..Wish::default() };
         let error = init::command(&argv, &sandbox.path("."), "x", &wish).unwrap_err().to_string();
         let line = if found == "<<" { 4 } else { 3 };
         assert!(error.starts_with(&format!("line {line} of a.yaml has `{found}`, which readers of YAML")), "{error}");
     }
     let sandbox = Sandbox::new();
-    let plain = "lr: 0.1 # 010\nname: 'it is 010, 12:30'\nurl: http://a:80/\nzero: 0\nhalf: 0.5\nneg: -1\nrange: 1-2\nuse: yes\ny: 3\n";
+    let plain = "lr: a # 010\nname: 'it is 010, 12:30'\nurl: http://a:80/\nzero: 0\nhalf: 0.5\nneg: -1\nrange: 1-2\nuse: yes\ny: 3\n";
     sandbox.write("a.yaml", plain);
     let argv: Vec<String> = ["./train", "a.yaml"].map(str::to_owned).into();
-    let wish = Wish { axes: vec![("lr".to_owned(), "1".to_owned())], ..Wish::default() };
+    let wish = Wish { axes: vec![("lr".to_owned(), "b,null".to_owned())], ..Wish::default() };
     init::command(&argv, &sandbox.path("."), "x", &wish).unwrap();
 }
 
@@ -146,6 +170,13 @@ fn groups_of_hydra_are_axes() {
     for part in ["optimizer: [sgd, adam]", "optimizer: ${{ matrix.optimizer }}", "flags: hydra"] {
         assert!(recipe.contains(part), "{part}: {recipe}");
     }
+    let ended = new("more.yaml", &["--axis", "+experiment=a,b", "--axis", "server/site=a,b"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let recipe = sandbox.read("more.yaml");
+    for part in ["\"+experiment\": ${{ matrix.experiment }}", "server/site: ${{ matrix.server_site }}"] {
+        assert!(recipe.contains(part), "{part}: {recipe}");
+    }
+    assert_eq!(sandbox.sweep(&["plan", "more.yaml"]).code, Some(0), "{recipe}");
     let ended = new("other.yaml", &["--axis", "optimiser=sgd,adam"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
     assert!(ended.stderr.contains("did you mean `optimizer`"), "{}", ended.stderr);

@@ -40,7 +40,7 @@ fn word(value: &Value) -> String {
 }
 
 /// `lr=0.1`; `*` if it must be given, `{a|b}` choices, and after the name the sign of its style: `!` a flag, `?` one of a pair, `~` a
-/// truth value, `%` one of Python, `[]` a list, `<>` an argument, `-x` a letter, `()` another form.
+/// truth value, `%` one of Python, `[]` a list, `[,]` one with commas, `[+]` a repeated one, `<>` an argument, `-x` a letter, `()` another form.
 fn word_of(one: &Parameter) -> String {
     let sign = match one.style {
         Style::Value => "",
@@ -51,6 +51,8 @@ fn word_of(one: &Parameter) -> String {
         Style::Truth => "~",
         Style::Python => "%",
         Style::List => "[]",
+        Style::Commas => "[,]",
+        Style::Repeat => "[+]",
         Style::Position => "<>",
         Style::Other => "()",
     };
@@ -278,6 +280,8 @@ fn recipes_have_the_form_of_each_kind() {
             &["--axis", "use_amp=true,false"],
             &["flags: equals", "booleans: value", "workdir: REPLACE"],
         ),
+        ("train.py", &absl, &["--axis", "sizes=[1,2],[3]"], &["flags: commas", "sizes: ${{ matrix.sizes }}"]),
+        ("train.py", &absl, &["--axis", "tag=[a,b],[c]"], &["flags: repeat", "tag: ${{ matrix.tag }}"]),
         (
             "train.py",
             &hugging,

@@ -20,6 +20,10 @@ choice! {
         Equals = "equals",
         /// `name=value`, with the quotes that Hydra needs.
         Hydra = "hydra",
+        /// `--name=value`, and a list as its items with commas: `--name=1,2`.
+        Commas = "commas",
+        /// `--name=value`, once for each item of a list: `--name=1 --name=2`.
+        Repeat = "repeat",
     }
 }
 
@@ -88,9 +92,16 @@ impl Command {
                     to.push(format!("--{name}"));
                     to.extend(items.iter().map(|item| self.plain(item)));
                 }
+                Value::List(items) if self.flags == FlagStyle::Repeat => {
+                    to.extend(items.iter().map(|item| format!("--{name}={}", self.plain(item))));
+                }
+                Value::List(items) if self.flags == FlagStyle::Commas => {
+                    let items: Vec<String> = items.iter().map(|item| csv(self.plain(item))).collect();
+                    to.push(format!("--{name}={}", items.join(",")));
+                }
                 value => {
                     let value = self.plain(value);
-                    if self.flags == FlagStyle::Equals || is_like_a_flag(&value) {
+                    if self.flags != FlagStyle::Dashes || is_like_a_flag(&value) {
                         to.push(format!("--{name}={value}"));
                     } else {
                         to.extend([format!("--{name}"), value]);
@@ -196,6 +207,12 @@ fn python(value: &Value) -> String {
 
 fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
     serde_json::to_string(value).unwrap_or_default()
+}
+
+/// An item of a list with commas, in the quotes of CSV if it needs them: absl reads such lists as CSV.
+fn csv(item: String) -> String {
+    let needs_quotes = item.contains([',', '"', '\n', '\r']);
+    if needs_quotes { format!("\"{}\"", item.replace('"', "\"\"")) } else { item }
 }
 
 /// A value as Hydra's grammar of overrides reads it back.
@@ -361,6 +378,15 @@ mod tests {
         });
         let expected = ["--bias=false", "--big_net=true", "--layers=[1,2]", "--lr=0.1", "--opt.lr=2", "--opt.name=a b"];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn lists_with_commas_or_repeated() {
+        let json = r#"{"lr":0.1,"ks":[1,2],"names":["a","b,c"],"none":null,"empty":[]}"#;
+        let found = spread(json, |command| command.flags = FlagStyle::Commas);
+        assert_eq!(found, ["--empty=", "--ks=1,2", "--lr=0.1", r#"--names=a,"b,c""#]);
+        let found = spread(json, |command| command.flags = FlagStyle::Repeat);
+        assert_eq!(found, ["--ks=1", "--ks=2", "--lr=0.1", "--names=a", "--names=b,c"]);
     }
 
     #[test]

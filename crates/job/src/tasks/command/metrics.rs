@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Kind, ParamType, Value,
+    Kind, Metric, ParamType, Value,
     params::{Inside, choice},
 };
 
@@ -35,6 +35,19 @@ impl Collect {
     /// True if a series whose newest value is not finite has this value nevertheless.
     pub fn ignores_divergence(self) -> bool {
         matches!(self, Self::First | Self::LastFinite | Self::MinFinite | Self::MaxFinite | Self::MeanFinite)
+    }
+
+    /// True if the step of the value is a metric, too: `NAME.step`.
+    pub fn has_step(self) -> bool {
+        matches!(self, Self::Min | Self::Max | Self::MinFinite | Self::MaxFinite)
+    }
+
+    /// Removes the metric of the series `name`, and that of its step.
+    pub fn remove(self, name: &str, from: &mut BTreeMap<String, Metric>) {
+        from.remove(name);
+        if self.has_step() {
+            from.remove(&format!("{name}.step"));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     cell::OnceCell,
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
     io::{self, Read as _},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -260,10 +260,12 @@ impl LocalExecutor<'_, '_> {
         let (sender, digests, writes) =
             (self.state.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
-            let texts = observed.iter().flat_map(|observed| &observed.written);
-            let paths: HashSet<PathBuf> = texts.map(|path| real(&text_path(path))).collect();
+            let paths = |texts: &BTreeSet<String>| texts.iter().map(|path| real(&text_path(path))).collect();
+            let written = |observed: &Observed| (paths(&observed.written), paths(&observed.made));
+            let (paths, made): (HashSet<PathBuf>, HashSet<PathBuf>) =
+                observed.as_ref().map(written).unwrap_or_default();
             // First, so that no two jobs wait for each other.
-            writing.end(&paths);
+            writing.end(&paths, &made);
             let mut notes = Vec::new();
             if !reads.is_empty() {
                 let check = Check { digests: &digests, writes: &writes, job, written: Some(paths) };

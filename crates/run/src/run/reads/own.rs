@@ -5,6 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use fs_err as fs;
@@ -19,6 +20,9 @@ use crate::{
     run::writes::{Writes, real},
 };
 
+/// The clock of files is late by up to this time.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+
 /// A difference of an input from its state when a job was planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Difference {
@@ -31,6 +35,8 @@ struct Difference {
 enum Kind {
     Added,
     Changed,
+    /// Changed by another job, and perhaps changed back.
+    ByAnother,
     Removed,
 }
 
@@ -73,6 +79,9 @@ impl Check<'_> {
     /// Compares an input with the plan; returns the changes that the job itself made.
     fn input(&self, path: &Path, ignored: &[String], planned_digest: &str) -> Result<Vec<Difference>, Changed> {
         let unreadable = |error: io::Error| Changed::Unreadable { path: path.to_owned(), reason: error.to_string() };
+        if self.written.is_some() {
+            self.check_others(path, ignored, planned_digest)?;
+        }
         loop {
             let (before, now) = {
                 let mut digests = self.digests();
@@ -113,6 +122,35 @@ impl Check<'_> {
                 continue;
             }
             return Err(inside(path, first));
+        }
+    }
+
+    /// Fails if another job has changed a planned file of an input while this job ran. The file may have its planned content
+    /// again, but this job may have read another one.
+    fn check_others(&self, path: &Path, ignored: &[String], planned_digest: &str) -> Result<(), Changed> {
+        let Some(begun) = self.writes.begun(self.job).and_then(|begun| begun.checked_sub(CLOCK_TICK)) else {
+            return Ok(());
+        };
+        let Some(planned) = self.digests().tree_before(path, ignored, planned_digest) else { return Ok(()) };
+        let input = real(path);
+        // Programs also open files for writing that they do not change. A file that is gone differs from the plan in any case.
+        let is_touched = |file: &Path| {
+            let modified = fs::metadata(file).and_then(|metadata| metadata.modified());
+            modified.is_ok_and(|modified| modified >= begun)
+        };
+        let of_input = |file: &PathBuf| {
+            let inner = file.strip_prefix(&input).ok()?.to_owned();
+            (planned.contains_key(&inner) && is_touched(file)).then_some(inner)
+        };
+        let (own, _) = self.writes.changed(self.job, &input);
+        // The writes of another job are known only when it ends.
+        if own.iter().any(|file| of_input(file).is_some()) || input.is_file() && is_touched(&input) {
+            self.writes.wait_for_others(self.job, &input);
+        }
+        let (_, others) = self.writes.changed(self.job, &input);
+        match others.iter().find_map(of_input) {
+            Some(inner) => Err(inside(path, &Difference { inner, kind: Kind::ByAnother })),
+            None => Ok(()),
         }
     }
 
@@ -202,6 +240,7 @@ fn inside(path: &Path, difference: &Difference) -> Changed {
     let how = match difference.kind {
         Kind::Added => "appeared",
         Kind::Changed => "has another content",
+        Kind::ByAnother => "was written by another job",
         Kind::Removed => "is gone",
     };
     let file = difference.inner.display().to_string();

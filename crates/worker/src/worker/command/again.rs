@@ -20,6 +20,7 @@ use super::{
     program::Output,
     reads::{self, source_name},
     report::{REPORT, Series, State},
+    values::is_own,
     words::{self, plain},
 };
 use crate::{batches::Again, record::Record};
@@ -244,7 +245,7 @@ impl Stored<'_> {
         let is_step = |name: &str| {
             let series = name.strip_suffix(".step").filter(|series| curves.contains_key(*series));
             let mode = series.and_then(|series| collect.get(series));
-            matches!(mode, Some(Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite))
+            mode.is_some_and(|mode| mode.has_step())
         };
         let is_reported = |name: &str| {
             curves.contains_key(name) || is_step(name) || known_reports.sources.iter().any(|source| source.has(name))
@@ -267,14 +268,13 @@ fn take(
         outcome.facts.remove(&fact);
     }
     outcome.metrics.retain(|name, _| is_own(name));
-    for (name, metric) in numbers {
+    for (name, metric) in numbers.into_iter().filter(|(name, _)| !is_own(name)) {
         outcome.metrics.remove(&name);
         let Some(Metric { value, unit }) = metric else {
             outcome.set_diverged(&name, None);
             continue;
         };
-        let declared_metric = Task::info(Command::NAME).and_then(|task| task.metric(&name));
-        outcome.set_open(&name, value, declared_metric.map_or(unit, |metric| metric.unit));
+        outcome.set_open(&name, value, unit);
     }
     let collect = collect(new_command);
     let (mut metrics, mut curves) = (BTreeMap::new(), BTreeMap::new());
@@ -307,12 +307,12 @@ fn take(
             notes.push(format!("the mean of `{name}` is not known: its curve has not all points"));
         }
     }
-    for (name, Metric { value, unit }) in metrics {
+    for (name, Metric { value, unit }) in metrics.into_iter().filter(|(name, _)| !is_own(name)) {
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for (name, since) in diverged {
-        outcome.metrics.remove(&name);
+    for (name, since) in diverged.into_iter().filter(|(name, _)| !is_own(name)) {
+        collect.get(&name).copied().unwrap_or(Collect::Last).remove(&name, &mut outcome.metrics);
         outcome.set_diverged(&name, since);
     }
     outcome.curves = curves.into_iter().map(|(name, curve)| (name.clone(), curve.named(&name))).collect();
@@ -327,11 +327,6 @@ fn names(command: &Command) -> Vec<String> {
 /// The values that become the metrics of series.
 fn collect(command: &Command) -> BTreeMap<String, Collect> {
     command.metrics.as_ref().and_then(MetricsFrom::series).cloned().unwrap_or_default()
-}
-
-/// True for a metric that the task measures itself.
-fn is_own(name: &str) -> bool {
-    Task::info(Command::NAME).is_some_and(|task| task.metric(name).is_some())
 }
 
 /// The names of the series of a pattern.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use sweep_job::{
-    Failure, FailureKind, Metric, Outcome, Report, Task,
+    Failure, FailureKind, Metric, Outcome, Report, Task, TaskSpec as _,
     tasks::{Command, MetricsFrom},
 };
 
@@ -65,18 +65,24 @@ impl<'c> Values<'c> {
         Ok(())
     }
 
-    /// Adds the values to `outcome`, and notes those that are not numbers.
-    pub(super) fn add_to(self, outcome: &mut Outcome, report: &mut impl Report) {
+    /// Adds the values to `outcome`, and notes those that are not numbers, except for names that other sources report.
+    pub(super) fn add_to(self, outcome: &mut Outcome, report: &mut impl Report, is_reported: impl Fn(&str) -> bool) {
         let remedy = if self.file.is_none() { "; a line has one name, and a number a decimal point" } else { "" };
-        for (name, text) in self.others.iter().take(MAX_NOTICES) {
+        // A pattern or a report has the number.
+        let others: Vec<_> = self.others.iter().filter(|(name, _)| !is_reported(name)).collect();
+        for (name, text) in others.iter().take(MAX_NOTICES) {
             report.note(&format!("`{}` {text}, which is no number: ignored{remedy}", clean(name)));
         }
-        let remaining = self.others.len().saturating_sub(MAX_NOTICES);
+        let remaining = others.len().saturating_sub(MAX_NOTICES);
         if remaining > 0 {
             report.note(&format!("other values are no numbers, too, {remaining} at least: ignored"));
         }
         let is_file = self.file.is_some();
         for (name, Metric { value, unit }) in if is_file { self.found } else { self.lines } {
+            if is_own(&name) {
+                report.note(&reserved(&name));
+                continue;
+            }
             if !value.is_finite() {
                 if !is_file {
                     report.note(&format!("`{name}` is {value}, which is not a number: it has diverged"));
@@ -84,8 +90,20 @@ impl<'c> Values<'c> {
                 outcome.metrics.remove(&name);
                 outcome.set_diverged(&name, None);
             }
-            let declared_metric = Task::info("command").and_then(|task| task.metric(&name));
-            outcome.set_open(&name, value, declared_metric.map_or(unit, |metric| metric.unit));
+            outcome.set_open(&name, value, unit);
         }
     }
+}
+
+/// True for a metric that `sweep` measures of every program.
+pub(super) fn is_own(name: &str) -> bool {
+    Task::info(Command::NAME).is_some_and(|task| task.metric(name).is_some())
+}
+
+/// The notice about a program's metric with the name of one that `sweep` measures.
+pub(super) fn reserved(name: &str) -> String {
+    format!(
+        "the program's `{name}` is not taken: `sweep` measures a metric of this name; report it under another name, such as \
+         `program.{name}`"
+    )
 }

@@ -79,14 +79,40 @@ pub(super) fn understand(line: &[u8]) -> Option<Word> {
     let (name, value) = (name.trim_end(), value.trim_start());
     is_metric(name).then_some(())?;
     let name = name.to_owned();
-    if let Some(Number { value, unit }) = Number::parse(value) {
+    if let Some(Number { value, unit }) = Number::parse(within(value)) {
         return Some(Word::Metric(name, value, unit));
     }
-    let (number, rest) = leading_number(value)?;
-    if let Some(unit) = symbol(rest.trim_start()) {
+    let number = leading_number(value);
+    if let Some((number, unit)) = number.and_then(|(number, rest)| Some((number, symbol(rest.trim_start())?))) {
         return Some(Word::Metric(name, number, Some(unit)));
     }
-    looks_like_number(value).then(|| Word::NoNumber(name, value.to_owned()))
+    let is_number = number.is_some() && looks_like_number(value) || is_other_notation(within(value));
+    is_number.then(|| Word::NoNumber(name, value.to_owned()))
+}
+
+/// The text within quotes or parentheses, else the text.
+fn within(text: &str) -> &str {
+    let inner = [('\'', '\''), ('"', '"'), ('(', ')')].into_iter().find_map(|(open, close)| {
+        text.strip_prefix(open).and_then(|text| text.strip_suffix(close)).filter(|inner| !inner.contains([open, close]))
+    });
+    inner.unwrap_or(text)
+}
+
+/// Returns true for a number in a notation that is not read: `3.2k`, `0x10`, `1/3`, `1:30`, `[0.5]`, and in quotes `0,5`.
+fn is_other_notation(text: &str) -> bool {
+    let is_number = |text: &str| Number::parse(text).is_some();
+    let are_both = |separator: char| {
+        text.split_once(separator).is_some_and(|(first, second)| is_number(first) && is_number(second))
+    };
+    let unsigned = text.trim_start_matches(['+', '-', '\u{2212}']);
+    let is_hexadecimal = unsigned
+        .strip_prefix("0x")
+        .or_else(|| unsigned.strip_prefix("0X"))
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let has_prefix = text.strip_suffix(['k', 'K', 'M', 'G', 'T']).is_some_and(is_number);
+    let is_list = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).is_some_and(is_number);
+    let is_tuple = text.contains(", ");
+    is_hexadecimal || has_prefix || is_list || are_both('/') || are_both(':') || !is_tuple && is_quoted(text)
 }
 
 /// True for a name without space that begins with a letter.
@@ -220,11 +246,18 @@ mod tests {
         let unit = |line: &str| understand(line.as_bytes());
         assert_eq!(unit("acc=95%"), Some(Word::Metric("acc".into(), 95.0, Some("%"))));
         assert_eq!(unit("time = 12.5 ms"), Some(Word::Metric("time".into(), 12.5, Some("ms"))));
+        for line in ["loss='0.5'", "loss=\"0.5\"", "loss=(0.5)"] {
+            assert_eq!(unit(line), Some(metric("loss", 0.5)), "{line}");
+        }
+        for line in ["loss=3.2k", "loss=0x10", "loss=1/3", "loss=1:30", "loss=[0.5]", "loss='0,5'"] {
+            let text = line.split_once('=').unwrap().1;
+            assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
+        }
         for line in ["loss=0,5", "loss=1,234.5", "loss=1 000", "loss=0.5 acc=0.9", "loss=0.5, acc=0.9", "loss=5,"] {
             let text = line.split_once('=').unwrap().1;
             assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
         }
-        let other_lines: [&[u8]; 14] = [
+        let other_lines: [&[u8]; 18] = [
             b"",
             b"=",
             b"=1",
@@ -239,6 +272,10 @@ mod tests {
             b"size=10x10",
             b"device=cuda:0",
             b"model=gpt2",
+            b"name='a'",
+            b"size=(3, 32)",
+            b"sizes=[1, 2]",
+            b"gpu=(1",
         ];
         for line in other_lines {
             assert_eq!(understand(line), None, "{}", String::from_utf8_lossy(line));

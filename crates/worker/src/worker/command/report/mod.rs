@@ -256,6 +256,11 @@ impl Gathered {
         curves(&self.0)
     }
 
+    /// True if a source has a series or a final value with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|source| source.series.has(name))
+    }
+
     /// The series whose newest value is not finite, each with the step from which on that is so.
     pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeMap<String, Option<u64>> {
         let mut diverged = BTreeMap::new();
@@ -289,7 +294,7 @@ impl Gathered {
         for source in self.0.iter().rev() {
             source.series.metrics(collect, &mut metrics);
         }
-        let missing_names = collect.keys().filter(|name| !self.0.iter().any(|source| source.series.has(name)));
+        let missing_names = collect.keys().filter(|name| !self.has(name));
         (metrics, missing_names.cloned().collect())
     }
 }

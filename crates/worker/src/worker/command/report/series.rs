@@ -371,15 +371,15 @@ impl Series {
     pub(in super::super) fn metrics(&self, collect: &BTreeMap<String, Collect>, target: &mut BTreeMap<String, Metric>) {
         for (name, points) in &self.whole().curves {
             let mode = collect.get(name).copied().unwrap_or(Collect::Last);
-            target.remove(name);
+            mode.remove(name, target);
             let Some(point) = points.collect(mode) else { continue };
             target.insert(name.clone(), Metric { value: point.value, unit: points.unit });
-            if matches!(mode, Collect::Min | Collect::Max | Collect::MinFinite | Collect::MaxFinite) {
+            if mode.has_step() {
                 target.insert(format!("{name}.step"), Metric { value: point.step as f64, unit: Unit::Count });
             }
         }
         for (name, Final { value, unit }) in &self.finals {
-            target.remove(name);
+            collect.get(name).copied().unwrap_or(Collect::Last).remove(name, target);
             target.extend(value.map(|value| (name.clone(), Metric { value, unit: *unit })));
         }
     }

@@ -1,0 +1,223 @@
+//! Numbers in lines whose layout names them: objects within objects, tables with bars, `val_acc improved from 0.80 to 0.81`, and
+//! `valid_0's l2: 0.198`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use regex::Regex;
+use sweep_job::tasks::{Number, Pattern, Reading};
+
+use super::{STEP, STEPS, joined, regex};
+
+/// A number of a line: the name of its metric, and the pattern that reads it.
+pub(super) type Placed = (String, String);
+
+/// A key of an object, with the bracket of an inner object; a bracket alone.
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r#"(?:"(?<double>[^"\\]*)"|'(?<single>[^'\\]*)')(?:(?<colon>\s*:\s*)(?<inner>\{)?)?|(?<open>\{)|(?<close>\})"#,
+    )
+});
+/// A metric that has changed for the better.
+static IMPROVED: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?:^|[^A-Za-z0-9_])(?<name>[A-Za-z][A-Za-z0-9_@/-]*)[ \t]+(?<verb>improved|decreased|increased|dropped|reduced)[ \t]+from[ \t]+\S+[ \t]+to[ \t]+[-+]?\.?\d",
+    )
+});
+/// A metric of a data set, as gradient boosting names it.
+static OWNED: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?<set>[A-Za-z][A-Za-z0-9_-]*)'s[ \t]+(?<name>[A-Za-z][A-Za-z0-9_@-]*)[ \t]*[:=]"));
+/// The name of a column.
+static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z][A-Za-z0-9_@/ .^-]*$"));
+
+/// The bars between the cells of a table, and a class of them.
+const BARS: [char; 3] = ['|', '│', '┃'];
+const BAR: &str = "[|│┃]";
+const CELL: &str = "[^|│┃]*";
+/// The entries of an object that a pattern skips, with two levels of inner objects.
+const SKIPPED: &str = r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*?";
+
+/// The layouts of an output's lines.
+#[derive(Default)]
+pub(super) struct Layouts {
+    /// The names of the columns of the table that the lines are in.
+    columns: Vec<String>,
+    /// True for each pattern that has read a number of its line.
+    known: BTreeMap<String, bool>,
+}
+
+impl Layouts {
+    /// The numbers of a line of such a layout; none for any other line.
+    pub(super) fn numbers(&mut self, line: &str) -> Vec<Placed> {
+        let placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
+        let others = || of_object(line).into_iter().chain(of_words(line)).collect();
+        let placed: Vec<Placed> = if placed.is_empty() { others() } else { placed };
+        placed.into_iter().filter(|(_, pattern)| self.reads(pattern, line)).collect()
+    }
+
+    /// True if a pattern reads a number of a line; of lines with the same pattern, the first decides.
+    fn reads(&mut self, pattern: &str, line: &str) -> bool {
+        *self.known.entry(pattern.to_owned()).or_insert_with(|| {
+            let found = Pattern::new(pattern).ok().and_then(|pattern| pattern.find(line));
+            found.is_some_and(|found| found.parts.iter().all(|(_, part)| matches!(part, Reading::Number(_))))
+        })
+    }
+
+    /// The numbers of a row of a table whose header was a line before.
+    fn of_table(&mut self, line: &str) -> Vec<Placed> {
+        let text = line.trim();
+        let cells: Vec<&str> = text.trim_matches(BARS).split(BARS).map(str::trim).collect();
+        if text.chars().all(|char| BARS.contains(&char) || "-+:=─━┼╇┿ ".contains(char)) {
+            return Vec::new();
+        }
+        if cells.len() != self.columns.len() || !cells.iter().all(|cell| is_number(cell)) {
+            let are_names = cells.len() > 1 && cells.iter().all(|cell| COLUMN.is_match(cell));
+            let names = cells.iter().map(|cell| joined(&cell.split_whitespace().collect::<Vec<_>>()));
+            self.columns = if are_names { names.collect() } else { Vec::new() };
+            return Vec::new();
+        }
+        let step = STEPS.iter().find_map(|step| self.columns.iter().position(|column| column == step));
+        let bar = |has_bar: bool| if has_bar { BAR } else { "" };
+        let (first, last) = (bar(text.starts_with(BARS)), bar(text.ends_with(BARS)));
+        let placed = self.columns.iter().enumerate().filter(|(index, _)| Some(*index) != step).map(|(index, name)| {
+            let cell = |at: usize| match at {
+                at if at == index || Some(at) == step => format!(r"\s*{{{}}}{CELL}", self.columns[at]),
+                _ => CELL.to_owned(),
+            };
+            let cells: Vec<String> = (0..self.columns.len()).map(cell).collect();
+            (name.clone(), format!(r"^\s*{first}{}{last}\s*$", cells.join(BAR)))
+        });
+        placed.collect()
+    }
+}
+
+/// True for the text of a cell that is a number, also with a remark: `0.51 ± 0.02`.
+fn is_number(cell: &str) -> bool {
+    cell.split_whitespace().next().is_some_and(|word| Number::parse(word).is_some())
+}
+
+/// The numbers within inner objects of an object of JSON or Python, by their paths: `val.loss`.
+fn of_object(line: &str) -> Vec<Placed> {
+    if line.matches('{').count() < 2 {
+        return Vec::new();
+    }
+    let (mut placed, mut step, mut has_inner) = (Vec::new(), None, false);
+    // The keys of the open objects, the outermost without one.
+    let mut open: Vec<&str> = Vec::new();
+    for token in TOKEN.captures_iter(line) {
+        let key = token.name("double").or_else(|| token.name("single")).map_or("", |key| key.as_str());
+        if token.name("close").is_some() {
+            open.pop();
+        } else if token.name("open").is_some() || token.name("inner").is_some() {
+            has_inner |= token.name("inner").is_some();
+            open.push(key);
+        } else if token.name("colon").is_some() && !open.is_empty() {
+            let keys: Vec<&str> = open[1..].iter().copied().chain([key]).collect();
+            if open.len() == 1 && STEPS.contains(&key) {
+                step = step.or(Some(key).filter(|_| placed.is_empty()));
+            } else if keys.iter().all(|key| !key.is_empty()) {
+                placed.push(keys);
+            }
+        }
+    }
+    if !has_inner {
+        return Vec::new();
+    }
+    let entry = |key: &str| format!(r#"{SKIPPED}['"]{}['"]\s*:\s*"#, regex::escape(key));
+    let pattern = |keys: Vec<&str>| {
+        let name = keys.join(".").replace(|char: char| !(char.is_alphanumeric() || "_-./@#%+".contains(char)), "_");
+        let path: Vec<String> = keys.iter().map(|key| entry(key)).collect();
+        let step = step.map_or_else(String::new, |step| format!("{}{{{step}}}", entry(step)));
+        let pattern = format!(r"^[^{{]*\{{{step}{}{{{name}}}", path.join(r"\{"));
+        (name, pattern)
+    };
+    placed.into_iter().map(pattern).collect()
+}
+
+/// The numbers of words around them.
+fn of_words(line: &str) -> Vec<Placed> {
+    let improved = IMPROVED.captures(line).map(|found| {
+        let name = joined(&[&found["name"]]);
+        let step = STEP
+            .captures(line)
+            .filter(|step| step.get(0).map(|step| step.end()) <= found.get(0).map(|found| found.end()));
+        let step = step.map_or_else(String::new, |step| {
+            format!(r"{}\s*[:=#]?\s*{{{}}}.*?", &step["word"], step["word"].to_ascii_lowercase())
+        });
+        let boundary = if step.is_empty() { "(?:^|[^A-Za-z0-9_])" } else { "[^A-Za-z0-9_]" };
+        let words = regex::escape(&found["name"]);
+        let pattern = format!(r"{step}{boundary}{words}\s+{}\s+from\s+\S+\s+to\s+{{{name}}}", &found["verb"]);
+        (name, pattern)
+    });
+    let owned = OWNED.captures_iter(line).map(|found| {
+        let (set, word) = (&found["set"], &found["name"]);
+        let name = format!("{set}.{}", joined(&[word]));
+        let (set, word) = (regex::escape(set), regex::escape(word));
+        let pattern = format!(r"(?:^|[^A-Za-z0-9_-]){set}'s\s+{word}\s*[:=]\s*{{{name}}}");
+        (name, pattern)
+    });
+    improved.into_iter().chain(owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names and values of the numbers in the last line that has some.
+    fn read(lines: &str) -> Vec<(String, f64)> {
+        let mut layouts = Layouts::default();
+        let lines = lines.lines().map(|line| (line, layouts.numbers(line)));
+        let (line, placed) = lines.filter(|(_, placed)| !placed.is_empty()).last().unwrap_or_default();
+        let value = |pattern: &str| match Pattern::new(pattern).unwrap().find(line).unwrap().parts.remove(0).1 {
+            Reading::Number(number) => number.value,
+            other => panic!("{pattern}: {other:?}"),
+        };
+        placed.iter().map(|(name, pattern)| (name.clone(), value(pattern))).collect()
+    }
+
+    #[test]
+    fn numbers_of_inner_objects_have_their_paths() {
+        let expected = [("train.loss", 0.5), ("val.loss", 0.61), ("val.acc", 0.1)];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value));
+        for line in [
+            r#"{"epoch": 1, "train": {"loss": 0.5}, "val": {"loss": 0.61, "acc": 0.1}}"#,
+            r#"INFO {"train": {"loss": 0.5}, "val": {"loss": 0.61, "acc": 0.1}, "epoch": 1}"#,
+            "{'epoch': 1, 'train': {'x': {}, 'loss': np.float64(0.5)}, 'val': {'loss': 0.61, 'acc': 0.1}}",
+        ] {
+            let found: Vec<_> = read(line).into_iter().filter(|(name, _)| name != "epoch").collect();
+            assert_eq!(found, expected, "{line}");
+        }
+        let outer = read(r#"{"val": {"loss": 0.6}, "loss": 0.5}"#);
+        assert_eq!(outer, [("val.loss".to_owned(), 0.6), ("loss".to_owned(), 0.5)]);
+        assert_eq!(read(r#"{"loss": 0.5, "acc": 0.1}"#), []);
+        assert_eq!(read(r#"{"all": [{"loss": 0.5}], "a": {"b": "x"}}"#), []);
+    }
+
+    #[test]
+    fn rows_of_tables_have_the_names_of_their_header() {
+        let expected = [("loss".to_owned(), 0.4), ("val_acc".to_owned(), 0.9)];
+        for table in [
+            "| epoch | loss | val acc |\n|-------|------|-----|\n| 1 | 0.5 | 0.8 |\n| 2 | 0.4 | 0.9 |",
+            "epoch | loss | val_acc\n------+------+----\n1 | 0.5 | 0.8\n2 | 0.4 ± 0.1 | 0.9",
+            "┃ epoch ┃ loss ┃ val_acc ┃\n│ 2 │ 0.4 │ 0.9 │",
+        ] {
+            assert_eq!(read(table), expected, "{table}");
+        }
+        for text in
+            ["| loss | 0.25 |", "| name | value |\n| loss | 0.5 |", "| a | b |\nother line\n| 1 | 2 |", "a: 1 | b: 2"]
+        {
+            assert_eq!(read(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn words_around_a_number_name_it() {
+        let one = |line: &str| read(line).pop();
+        assert_eq!(one("val_acc improved from 0.80000 to 0.81"), Some(("val_acc".to_owned(), 0.81)));
+        assert_eq!(
+            one("Epoch 3: val_loss improved from inf to 0.52345, saving model to m.h5"),
+            Some(("val_loss".to_owned(), 0.52345))
+        );
+        let both = read("[10]\tvalid_0's l2: 0.198\tvalid_1's l2: 0.3");
+        assert_eq!(both, [("valid_0.l2".to_owned(), 0.198), ("valid_1.l2".to_owned(), 0.3)]);
+    }
+}
