@@ -219,7 +219,8 @@ const curveOverlay = (box, data, list, source) => {
     const { left, top } = self.cursor;
     if (left === undefined || left < 0) { chart.readout.textContent = "\u00a0"; return; }
     const at = self.posToVal(left, "x");
-    if (self.over.matches(":hover")) {
+    const isDragged = self.select.width > 0 || self.select.height > 0;
+    if (self.over.matches(":hover") && !isDragged) {
       let best = [Infinity, null];
       chart.lines.forEach((line) => {
         const value = valueAt(line, at);
