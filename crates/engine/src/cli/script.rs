@@ -268,7 +268,9 @@ impl Study {
         let mut values = metrics.others();
         for number in &numbers {
             for (job, text) in &outputs {
-                recipes::last_value(number, text).into_iter().for_each(|value| values.add(&number.name, *job, value));
+                if let Some(value) = recipes::last_value(number, text) {
+                    values.add(&number.name, *job, value);
+                }
             }
         }
         let names = numbers.iter().map(|number| number.name.as_str());

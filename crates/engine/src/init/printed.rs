@@ -151,7 +151,7 @@ impl Numbers {
 }
 
 /// The wanted numbers, in the order of their first lines. `lines` begins with the last one.
-fn collect<'t>(lines: &[&'t str], wanted: Wanted<'_>) -> Vec<Printed> {
+fn collect(lines: &[&str], wanted: Wanted<'_>) -> Vec<Printed> {
     let (mut numbers, mut layouts) = (Numbers::default(), Layouts::default());
     for line in lines.iter().rev().copied() {
         let placed = layouts.numbers(line);

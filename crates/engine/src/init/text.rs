@@ -105,7 +105,7 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
                 name: name.clone(),
                 help: crate::recipe::suggest(name, "parameters", names()).map_or_else(
                     || by_command(script, name, values),
-                    |known| known + &elsewhere(script, found.source, name, values),
+                    |known| known + &elsewhere(script, found, name, values),
                 ),
             },
         };
@@ -124,10 +124,13 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
 
 /// The way to vary an option that a script takes at another place than the others: click before the command, tyro behind the
 /// choice of a class.
-fn elsewhere(script: &Script, source: Source, name: &str, values: &str) -> String {
+fn elsewhere(script: &Script, found: &Found, name: &str, values: &str) -> String {
     let (program, arguments) = (script.argv().join(" "), script.arguments.join(" "));
-    let (about, words) = match source {
-        Source::Click if !arguments.is_empty() => {
+    // Without arguments of its own, the script has a command among the given ones.
+    let has_command =
+        !arguments.is_empty() && found.parameters.iter().all(|parameter| parameter.style != Style::Position);
+    let (about, words) = match found.source {
+        Source::Click if has_command => {
             ("an option before the command", format!("{program} --{name} {{{name}}} {arguments}"))
         }
         Source::Tyro => {

@@ -26,10 +26,11 @@ pub fn has_mixed_versions(plan: &Plan, store: &Store) -> bool {
     // A job that began after the edit has read the present version.
     let changed = edited.iter().map(|id| plan.changed_file(*id, &mut manifests, &mut digests)).collect::<Vec<_>>();
     let file = changed.iter().flatten().next().cloned();
-    let readers = edited.iter().zip(&changed).filter(|(_, changed)| file.is_none() || **changed == file);
-    let readers: Vec<JobId> = readers.map(|(id, _)| *id).collect();
+    let is_reader = |(id, changed): &(&JobId, &Option<String>)| {
+        file.is_none() || **changed == file || changed.is_none() && !plan.has_read_set(**id, &mut manifests)
+    };
+    let readers: Vec<JobId> = edited.iter().zip(&changed).filter(is_reader).map(|(id, _)| *id).collect();
     let file = file.map_or_else(|| "a file or package".to_owned(), |file| format!("`{}`", clean(&file)));
-    let jobs = count(readers.len(), "job");
     let is_mixed = with_code.iter().any(|id| plan.had_other_code(*id, &mut manifests, &mut digests));
     if is_mixed {
         let labels = readers.iter().take(MAX_NAMES).map(|id| plan.job(*id).label.to_string()).collect::<Vec<_>>();
@@ -39,12 +40,14 @@ pub fn has_mixed_versions(plan: &Plan, store: &Store) -> bool {
             0 => "their results are".to_owned(),
             others => format!("their results and those of {} are", count(others, "other job")),
         };
+        let jobs = count(readers.len(), "job");
         say(format_args!(
             "warning: {file} changed during the run: {jobs} read it before ({}{more}), so {whose} left out of tables and claims; run \
              again",
             clean(&labels.join(", "))
         ));
     } else {
+        let jobs = count(edited.len(), "job");
         say(format_args!(
             "{file} changed during the run: {jobs} ran with the version of the beginning, which tables and claims have; the next \
              `sweep run` computes with the new one"

@@ -184,7 +184,7 @@ print('day=2024-01-01')
     assert_eq!(values, [Some(0.5), Some(0.5), Some(95.0), Some(12.0), None, None, None]);
     assert_eq!(outcome(&sandbox)["metrics"]["acc"]["unit"], "%");
     assert_notice(&sandbox, &ended, "`loss` is printed as `0,5`, which is no number");
-    assert_notice(&sandbox, &ended, "`both` is printed as `1 other=2`, which is no number");
+    assert_notice(&sandbox, &ended, "`both` is printed as `1 other=2`, which is more than a number");
     assert_eq!(notices(&sandbox).len(), 2);
 }
 

@@ -108,6 +108,12 @@ impl Plan {
         file.or_else(package).or_else(|| Some(part()?.0.clone()))
     }
 
+    /// True if it is known what the job of a record read.
+    pub fn has_read_set(&self, id: JobId, manifests: &mut Manifests) -> bool {
+        let Job { identity, key, .. } = self.job(id);
+        identity.base_key().is_ok_and(|base| manifests.set_of(base, *key).is_some())
+    }
+
     /// The key of a job without its code, but with the variant of it.
     pub fn key_of_variant(&self, id: JobId) -> Result<Key, serde_json::Error> {
         let Job { identity, code, .. } = self.job(id);

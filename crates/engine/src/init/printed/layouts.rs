@@ -202,9 +202,7 @@ mod tests {
         ] {
             assert_eq!(read(table), expected, "{table}");
         }
-        for text in
-            ["| loss | 0.25 |", "| name | value |\n| loss | 0.5 |", "| a | b |\nother line\n| 1 | 2 |", "a: 1 | b: 2"]
-        {
+        for text in ["| loss | 0.25 |", "| name | value |\n| loss | 0.5 |", "a: 1 | b: 2"] {
             assert_eq!(read(text), [], "{text}");
         }
     }

@@ -77,6 +77,12 @@ pub(super) fn beside<T: 'static>(
     threads::start(work).map(drop)
 }
 
+/// The paths without links that a program has written, and those of them that it has made.
+fn written(observed: &Observed) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
+    let paths = |texts: &BTreeSet<String>| texts.iter().map(|path| real(&text_path(path))).collect();
+    (paths(&observed.written), paths(&observed.made))
+}
+
 impl LocalExecutor<'_, '_> {
     /// Checks a job's inputs, and then starts it.
     pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
@@ -260,10 +266,7 @@ impl LocalExecutor<'_, '_> {
         let (sender, digests, writes) =
             (self.state.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
-            let paths = |texts: &BTreeSet<String>| texts.iter().map(|path| real(&text_path(path))).collect();
-            let written = |observed: &Observed| (paths(&observed.written), paths(&observed.made));
-            let (paths, made): (HashSet<PathBuf>, HashSet<PathBuf>) =
-                observed.as_ref().map(written).unwrap_or_default();
+            let (paths, made) = observed.as_ref().map(written).unwrap_or_default();
             // First, so that no two jobs wait for each other.
             writing.end(&paths, &made);
             let mut notes = Vec::new();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use sweep_job::{
     Failure, FailureKind, Metric, Outcome, Report, Task, TaskSpec as _,
-    tasks::{Command, MetricsFrom},
+    tasks::{Command, MetricsFrom, Number},
 };
 
 use super::words;
@@ -48,7 +48,13 @@ impl<'c> Values<'c> {
     /// Takes a printed text that looks like a number.
     pub(super) fn other(&mut self, name: String, text: &str) {
         if self.file.is_none() && self.others.len() <= MAX_NOTICES {
-            self.others.insert(name, format!("is printed as `{}`", shortened(text, QUOTED)));
+            let first_word = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
+            // Patterns may read several numbers of a line.
+            let reason = match Number::parse(first_word) {
+                Some(_) if first_word.len() < text.len() => "more than a number: the line is not read as `name=value`",
+                _ => "no number: ignored; a line has one name, and a number a decimal point",
+            };
+            self.others.insert(name, format!("is printed as `{}`, which is {reason}", shortened(text, QUOTED)));
         }
     }
 
@@ -60,18 +66,18 @@ impl<'c> Values<'c> {
             message: format!("the metrics file `{path}` {reason}"),
         })?;
         self.found = numbers.found;
-        let description = |text: String| format!("is {} in `{path}`", shortened(&text, QUOTED));
+        let description =
+            |text: String| format!("is {} in `{path}`, which is no number: ignored", shortened(&text, QUOTED));
         self.others = numbers.others.into_iter().map(|(name, text)| (name, description(text))).collect();
         Ok(())
     }
 
     /// Adds the values to `outcome`, and notes those that are not numbers, except for names that other sources report.
     pub(super) fn add_to(self, outcome: &mut Outcome, report: &mut impl Report, is_reported: impl Fn(&str) -> bool) {
-        let remedy = if self.file.is_none() { "; a line has one name, and a number a decimal point" } else { "" };
         // A pattern or a report has the number.
         let others: Vec<_> = self.others.iter().filter(|(name, _)| !is_reported(name)).collect();
         for (name, text) in others.iter().take(MAX_NOTICES) {
-            report.note(&format!("`{}` {text}, which is no number: ignored{remedy}", clean(name)));
+            report.note(&format!("`{}` {text}", clean(name)));
         }
         let remaining = others.len().saturating_sub(MAX_NOTICES);
         if remaining > 0 {
