@@ -196,3 +196,11 @@ fn rows_with_seeds_of_their_own_are_no_choice_of_seeds() {
     let verdicts = claims(&sandbox, "recipe.yaml", "study");
     assert!(!because(of(&verdicts, "positive")).contains("chosen seeds"), "{verdicts:?}");
 }
+
+#[test]
+fn equal_values_of_a_deterministic_metric_are_in_no_order() {
+    let rest = "metrics: { value: { deterministic: true } }\nclaims:\n  up: { order: { metric: value, step: a, axis: method, ascending: [a, b] } }\n";
+    let verdicts = judged(&[("a", &[3.0]), ("b", &[3.0])], rest);
+    let up = of(&verdicts, "up");
+    assert!(up["state"] == "refuted" && because(up).contains("equal, against a < b"), "{up}");
+}

@@ -72,7 +72,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
             }
         }
     }
-    let compared = correct(&mut rows);
+    let compared = correct(&mut rows, &columns);
     let mut notes = notes(&rows, &columns, compare, compared);
     notes.extend(remarks);
     for (metric, floor, unit) in floors {
@@ -140,10 +140,11 @@ pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source
 
 /// Corrects the p-values of all comparisons of a table, marks those that chance can explain, and returns the number of
 /// comparisons.
-fn correct(rows: &mut [TableRow]) -> usize {
+fn correct(rows: &mut [TableRow], columns: &[Column]) -> usize {
     // Multiple tests increase the probability of a false positive.
-    let mut cells: Vec<&mut Cell> = rows.iter_mut().flat_map(|row| &mut row.cells).collect();
-    cells.retain(|cell| !cell.joint && is_test(cell));
+    let cells = rows.iter_mut().flat_map(|row| row.cells.iter_mut().zip(columns));
+    let tests = cells.filter(|(cell, column)| column.show != Show::Odds && !cell.joint && is_test(cell));
+    let mut cells: Vec<&mut Cell> = tests.map(|(cell, _)| cell).collect();
     // A comparison that lacks results is still a test of the table; otherwise failures would loosen the correction of the others.
     let chance: Vec<Option<f64>> = cells.iter().map(|cell| cell.compared?.estimate.p).collect();
     let corrected = holm(&chance.iter().map(|p| p.unwrap_or(1.0)).collect::<Vec<_>>());

@@ -8,8 +8,9 @@ use crate::{
     analysis::{
         Cell, Column, Show, TableRow,
         aggregate::methods,
-        claim::law::{BySize, least_sizes, side_by_size},
-        evidence::{Side, Silence, Source, like},
+        claim::law::{BySize, least_sizes},
+        evidence::{Question, Side, Silence, Source, like, summarize},
+        pairs::apart,
         table::scale,
     },
     format::{clean, count, number},
@@ -32,7 +33,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.axes = axis.into_iter().map(str::to_owned).chain([settings.x.value.clone()]).collect();
     let metrics: Vec<&str> = table.cells.iter().map(|cell| cell.value.as_str()).collect();
     // Rows are the sizes of all metrics.
-    let mut by_metric: Vec<Vec<OfMethod>> = Vec::new();
+    let mut by_metric: Vec<Vec<OfMethod<'_>>> = Vec::new();
     for metric in &metrics {
         by_metric
             .push(methods.iter().map(|method| of_method(request, source, metric, method.as_ref(), contents)).collect());
@@ -55,7 +56,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         let unit = source.traits(analysis.of.step, metric).unit;
         let laws: Vec<Option<PowerLaw>> =
             of_metric.iter().map(|method| method.law(settings.predict, settings.constant)).collect();
-        let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].sizes.0.get(size)));
+        let measured = rows.iter().map(|(index, size)| of_metric[*index].measured(*size));
         push(contents, metric, unit, measured.collect());
         let predicted = rows.iter().map(|(index, size)| match &laws[*index] {
             Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].sizes.0.len()),
@@ -93,34 +94,37 @@ fn cell(estimate: Estimate, n: usize) -> Cell {
     }
 }
 
-fn measured(values: Option<&Vec<f64>>) -> Cell {
-    match values.and_then(|values| Sample::new(values)) {
-        Some(sample) => Cell { sample: Some(sample), ..cell(Estimate { p: None, ..sample.estimate() }, sample.n) },
-        None => Cell { points: 1, ..Cell::default() },
-    }
-}
-
 /// The measurements of a value of the axis.
-struct OfMethod {
-    sizes: BySize,
+struct OfMethod<'a> {
+    sizes: BySize<'a>,
+    question: Question<'a>,
     /// The reason why the sizes are not comparable: times that were not measured in turns.
     unlike: Option<String>,
 }
 
-impl OfMethod {
+impl OfMethod<'_> {
+    /// The mean at a size, over the units of a verdict.
+    fn measured(&self, size: u64) -> Cell {
+        let summary = self.sizes.0.get(&size).and_then(|side| summarize(side, &self.question, false));
+        match summary {
+            Some(summary) => Cell { sample: Some(summary.sample), ..cell(summary.estimate, summary.sample.n) },
+            None => Cell { points: 1, ..Cell::default() },
+        }
+    }
+
     fn law(&self, predict: Option<f64>, with_constant: bool) -> Option<PowerLaw> {
         if self.unlike.is_some() { None } else { self.sizes.law(predict, with_constant) }
     }
 }
 
 /// The measurements at each size. Missing results and jobs without a size are in the notes.
-fn of_method(
+fn of_method<'a>(
     request: Request<'_>,
-    source: Source<'_>,
+    source: Source<'a>,
     metric: &str,
     method: Option<&Value>,
     contents: &mut Made,
-) -> OfMethod {
+) -> OfMethod<'a> {
     let (table, analysis, settings) = request;
     let mut only = resolved(&source.study.recipe, &analysis.of.only);
     if let (Some(axis), Some(method)) = (&settings.axis, method) {
@@ -128,14 +132,15 @@ fn of_method(
     }
     let traits = source.traits(analysis.of.step, metric);
     let side: Side<'_> = source.side(analysis.of.step, &only, metric, traits);
-    let by_key = jobs(analysis, source);
-    let by_size = side_by_size(&side, &settings.x.value, &by_key, source);
-    let unlike = match like(&by_size.iter().collect::<Vec<_>>(), traits, table.rules) {
+    let (kinds, rules) = (source.kinds(&[analysis.of.step]), table.rules);
+    let (sizes, without_size) = BySize::new(&side, &settings.x.value, &jobs(analysis, source), &kinds, source);
+    let unlike = match like(&sizes.sides(), traits, rules) {
         Err(Silence::Unlike(reason)) => Some(reason),
         _ => None,
     };
-    let (sizes, without_size) =
-        BySize::new(&side.found, &settings.x.value, &by_key, &source.kinds(&[analysis.of.step]), source);
+    let axes: Vec<&str> = settings.axis.iter().chain([&settings.x]).map(|axis| axis.value.as_str()).collect();
+    let apart = apart(&source.study.recipe.steps[analysis.of.step], &axes);
+    let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
     let lost = side.absent.len() + without_size;
     if lost > 0 {
         let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &settings.x.value);
@@ -143,14 +148,14 @@ fn of_method(
             .notes
             .push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
     }
-    OfMethod { sizes, unlike }
+    OfMethod { sizes, question, unlike }
 }
 
 /// The law of a value of the axis in words, and whether its prediction was right.
 fn note(
     request: Request<'_>,
     metric: &str,
-    (method, numbers): (Option<&Value>, &OfMethod),
+    (method, numbers): (Option<&Value>, &OfMethod<'_>),
     law: Option<&PowerLaw>,
 ) -> String {
     let (_, _, settings) = request;
@@ -187,7 +192,7 @@ fn note(
 }
 
 /// Whether each smaller size ranks the values of the axis as the largest does.
-fn ranks(x: &str, metric: &str, of_metric: &[OfMethod]) -> Vec<String> {
+fn ranks(x: &str, metric: &str, of_metric: &[OfMethod<'_>]) -> Vec<String> {
     let Some(largest) = of_metric.iter().filter_map(|of| of.sizes.0.keys().max().copied()).max() else {
         return Vec::new();
     };

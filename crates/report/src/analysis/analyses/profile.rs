@@ -94,5 +94,5 @@ fn missed(metric: &str, methods: &[Value], settings: &Profile, runs: &[Vec<Vec<T
     let of = |(method, workloads): (String, Vec<String>)| format!("{method} on {}", workloads.join(", "));
     let all: Vec<String> = all.into_iter().map(of).collect();
     (!all.is_empty())
-        .then(|| format!("{metric}: the target is reached by fewer than half of the runs of {}", all.join("; ")))
+        .then(|| format!("{metric}: the target is reached by at most half of the runs of {}", all.join("; ")))
 }

@@ -228,9 +228,14 @@ fn said(metric: &str, unit: Unit) -> Unit {
 fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
-    let (mut contradictions, mut undecided, mut needs) = (Vec::new(), Vec::new(), None);
+    let (mut contradictions, mut equal, mut undecided, mut needs) = (Vec::new(), Vec::new(), Vec::new(), None);
     let (mut against, mut most): (f64, f64) = (1.0, 0.0);
     for ((text, step, needed), p) in steps.iter().zip(&chance) {
+        if (step.low, step.high) == (Some(0.0), Some(0.0)) {
+            equal.push(text.as_str());
+            against = 0.0;
+            continue;
+        }
         most = most.max(*p);
         match (*p < 1.0 - LEVEL, step.value > 0.0) {
             (true, true) => {}
@@ -244,12 +249,13 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &m
             }
         }
     }
-    (verdict.state, verdict.because, verdict.p) = if !contradictions.is_empty() {
-        (
-            State::Refuted,
-            format!("it is the other way round for {}; {ranking}", contradictions.join(", ")),
-            Some(against),
-        )
+    let list = |words: &str, steps: &[&str]| (!steps.is_empty()).then(|| format!("{words} {}", steps.join(", ")));
+    let against_order: Vec<String> = list("it is the other way round for", &contradictions)
+        .into_iter()
+        .chain(list("equal, against", &equal))
+        .collect();
+    (verdict.state, verdict.because, verdict.p) = if !against_order.is_empty() {
+        (State::Refuted, format!("{}; {ranking}", against_order.join("; ")), Some(against))
     } else if undecided.is_empty() {
         (State::Supported, ranking.to_owned(), Some(most))
     } else {
