@@ -37,6 +37,8 @@ pub struct Side {
     manifests: Option<Manifests>,
     /// True for a single record that was named by its key.
     is_record: bool,
+    /// Metrics that a recipe declares as times or rates.
+    pub times: BTreeSet<String>,
 }
 
 /// A job of one of the two.
@@ -246,7 +248,7 @@ impl Difference {
             same: common_jobs.iter().filter(|(_, first_job, second_job)| first_job.key == second_job.key).count(),
             only: [exclusive_labels(first, second), exclusive_labels(second, first)],
             params: changes(&common_jobs),
-            metrics: metrics(&common_jobs),
+            metrics: metrics(&common_jobs, &first.times | &second.times),
             claims: claims(&first.verdicts, &second.verdicts),
             environment: environment(first, second),
         }
@@ -269,7 +271,7 @@ fn group(label: &str) -> String {
     if axes.is_empty() { step.to_owned() } else { format!("{step}/{}", axes.join(",")) }
 }
 
-fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
+fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)], times: BTreeSet<String>) -> Vec<MetricChange> {
     /// The pairs of a metric in a group.
     struct Pairs {
         unit: Unit,
@@ -313,7 +315,8 @@ fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
         let Some(Estimate { value, low, high, p }) = Sample::new(&differences).map(|sample| sample.estimate()) else {
             continue;
         };
-        let unlike = if unit.is_timing() || metric.starts_with("utilization.") {
+        let depends_on_load = unit.is_timing() || metric.starts_with("utilization.") || times.contains(&metric);
+        let unlike = if depends_on_load {
             let [first, second] =
                 [0, 1].map(|side| records.iter().map(|pair| &measured[*pair][side]).collect::<Vec<_>>());
             comparable(&[&first, &second]).reason

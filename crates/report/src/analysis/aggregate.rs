@@ -210,7 +210,7 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score,
 
 /// True if chance can explain an improvement.
 fn is_even(estimate: Estimate) -> bool {
-    estimate.low.zip(estimate.high).is_none_or(|(low, high)| low <= 0.5 && 0.5 <= high)
+    estimate.low.zip(estimate.high).is_some_and(|(low, high)| low <= 0.5 && 0.5 <= high)
 }
 
 fn described(sizes: &BTreeSet<(usize, usize)>, baseline: Option<&Value>, columns: &[Column]) -> Vec<String> {

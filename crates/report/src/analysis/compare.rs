@@ -9,7 +9,7 @@ use crate::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
         alike::leave_out_equal,
-        evidence::{Doubt, Evidence, Question, Side, Source, relative},
+        evidence::{Doubt, Evidence, Question, Side, Source, complete, relative},
         kinds::Kinds,
         pairs::apart,
         table::{scale, too_wide},
@@ -55,7 +55,9 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         }
         remarks.extend(correlated(&column, metric));
         if compare.pooled {
-            remarks.extend(sides.join(&value_pairs, &mut column));
+            let own =
+                "each comparison has its own error: a pooled one needs all results, with the same seeds, at one look";
+            remarks.insert(sides.join(&value_pairs, &mut column).unwrap_or_else(|| own.to_owned()));
         }
         for (row, cell) in rows.iter_mut().zip(column) {
             row.cells.push(cell);
@@ -187,6 +189,12 @@ impl<'a> Sides<'a> {
         self.compare.noise.as_ref().map(|noise| noise.value.as_str())
     }
 
+    fn question(&self) -> Question<'a> {
+        let (apart, kinds, rules) = (self.apart.clone(), self.kinds.clone(), self.table.rules);
+        let (traits, ratio) = (self.traits, self.compare.ratio);
+        Question { traits, apart, kinds, repeats: self.repeats(), ratio, unpaired: true, rules }
+    }
+
     /// The cell, the reasons for missing results in it, and remarks.
     fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent, Vec<String>) {
         let (mut of, mut to) = (self.side(Some(of)), self.side(Some(to)));
@@ -194,9 +202,7 @@ impl<'a> Sides<'a> {
             of.absent.iter().chain(&to.absent).map(|(absence, job, _)| (absence.clone(), Some(*job))).collect();
         let points = of.found.len() + to.found.len() + absent.len();
         let mut cell = Cell { missing: absent.len(), points, ..Cell::default() };
-        let (traits, ratio) = (self.traits, self.compare.ratio);
-        let (apart, kinds, rules) = (self.apart.clone(), self.kinds.clone(), self.table.rules);
-        let question = Question { traits, apart, kinds, repeats: self.repeats(), ratio, unpaired: false, rules };
+        let (question, ratio) = (self.question(), self.compare.ratio);
         let evidence = match Evidence::of_two(&mut of, &mut to, &question) {
             Ok(evidence) => evidence,
             Err(silence) => {
@@ -217,6 +223,7 @@ impl<'a> Sides<'a> {
         let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });
         cell.correlation = evidence.correlation;
+        cell.is_unpaired = evidence.is_unpaired();
         let looks =
             evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
         let mut remarks: Vec<String> = evidence.notes.iter().cloned().chain(looks).collect();
@@ -235,6 +242,7 @@ impl<'a> Sides<'a> {
         let mut sides = vec![baseline];
         sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
+        complete(&mut all, &self.question()).ok()?;
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
         if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once)
         {
@@ -324,7 +332,13 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: 
         names.dedup();
         let what = if compare.ratio { "ratio of geometric means of" } else { "difference in" };
         let interval = if compare.ratio { "[95 % CI]" } else { "± 95 % CI" };
-        notes.push(clean(&format!("{what} {}, {interval}, over pairs (n = {n})", names.join(", "))).into_owned());
+        let unpaired = shown().filter(|(cell, _)| cell.is_unpaired).count();
+        let over = match counts.len() - unpaired {
+            _ if unpaired == 0 => "over pairs",
+            0 => "of samples that are not paired (Welch)",
+            _ => "over pairs, or of samples where nothing pairs (Welch)",
+        };
+        notes.push(clean(&format!("{what} {}, {interval}, {over} (n = {n})", names.join(", "))).into_owned());
     }
     notes.extend(too_wide(rows, columns));
     match comparisons {

@@ -28,6 +28,8 @@ use crate::{
     },
 };
 
+/// End of the basis of samples that are not paired.
+const UNPAIRED: &str = "not paired";
 /// Relative rounding errors of sums of a few hundred floating-point numbers.
 const ROUNDING: f64 = 1e-13;
 
@@ -255,7 +257,7 @@ impl Evidence {
         let growing = first.axes.is_empty() && second.axes.is_empty() && statistic == Statistic::Mean;
         let least = a.n.min(b.n);
         let level = looks.level(least, growing);
-        let basis = statistic.of(&format!("{} against {}, not paired", a.n, b.n));
+        let basis = statistic.of(&format!("{} against {}, {UNPAIRED}", a.n, b.n));
         let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
         let hints = [&first, &second].into_iter().filter_map(|side| carried_by_one(statistic, &side.values)).collect();
         let (value, equal, exact) = (of - to, None, None);
@@ -359,6 +361,11 @@ impl Evidence {
         (self.equal.is_some() && self.error.is_none() || self.estimate().low.is_none()).then_some(doubt)
     }
 
+    /// True if two samples are compared that are not paired.
+    pub(super) fn is_unpaired(&self) -> bool {
+        self.basis.ends_with(UNPAIRED)
+    }
+
     /// The remark on jobs that are equal to others.
     pub(super) fn equal(&self) -> Option<&str> {
         self.equal.as_deref()
@@ -380,11 +387,13 @@ impl Evidence {
     }
 
     /// The number of seeds with which the interval would exclude these bounds, or lie within one of these ties, with a power
-    /// of 80 %, if the number and its spread stay as they are. `None` if other things than seeds are the units.
+    /// of 80 %, if the number and its spread stay as they are, and are corrected for `tests` tests by the first step of Holm's method.
+    /// `None` if other things than seeds are the units.
     pub(super) fn seeds_needed(
         &self,
         bounds: impl IntoIterator<Item = f64>,
         ties: impl IntoIterator<Item = [f64; 2]>,
+        tests: usize,
     ) -> Option<Needed> {
         /// Most seeds that are considered.
         const MAX_SEEDS: usize = 1000;
@@ -403,10 +412,15 @@ impl Evidence {
             });
             needed.min()
         };
-        // Seeds beyond the planned ones are judged at a stricter level.
-        let needed = needed_at(self.level.confidence).and_then(|seeds| {
-            if self.looks.ends_before(seeds) { needed_at(self.looks.raised_level(seeds)) } else { Some(seeds) }
-        });
+        // Seeds beyond the planned ones are judged at a stricter level, which needs more seeds.
+        let mut needed = needed_at(self.level_of(self.level.confidence, tests));
+        while let Some(seeds) = needed.filter(|seeds| self.looks.ends_before(*seeds)) {
+            let raised = needed_at(self.level_of(self.looks.raised_level(seeds), tests));
+            if raised.is_some_and(|raised| raised <= seeds) {
+                break;
+            }
+            needed = raised;
+        }
         // What there are do not suffice.
         Some(needed.map_or(Needed::MoreThan(MAX_SEEDS), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }
@@ -421,6 +435,11 @@ impl Evidence {
     /// True if the estimate is certain.
     pub(super) fn is_certain(&self) -> bool {
         self.error.is_some_and(|of| of.error == 0.0)
+    }
+
+    /// The level of one of several tests.
+    fn level_of(&self, confidence: f64, tests: usize) -> f64 {
+        1.0 - (1.0 - confidence) / tests.max(1) as f64
     }
 
     fn corrected(&self, p: f64) -> f64 {

@@ -11,7 +11,7 @@ use crate::{
         Absence, Cell, Column, Compared, Show, TableRow,
         aggregate::methods,
         curves::Curves,
-        evidence::{Evidence, Question, Side, Silence, Source, complete, summarize},
+        evidence::{Evidence, Question, Side, Silence, Source, complete, like, summarize},
         pairs::apart,
         table::scale,
         units::SamplingUnit,
@@ -193,7 +193,8 @@ impl<'a> OfMetric<'a> {
             "difference: from {baseline} ± 95 % CI (p corrected for {}, Holm); ≈ not told apart",
             count(rows.len() - 1, "comparison")
         ));
-        if let CurveRead::Target(_) = settings.read {
+        let sides: Vec<&Side<'_>> = rows.iter().map(|row| &row.side).collect();
+        if let (CurveRead::Target(_), Ok(_)) = (settings.read, like(&sides, question.traits, question.rules)) {
             notes.extend(log_rank_note(others(), (&baseline, base), question));
         }
         Some(cells)

@@ -59,7 +59,10 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         let measured = rows.iter().map(|(index, size)| of_metric[*index].measured(*size));
         push(contents, metric, unit, measured.collect());
         let predicted = rows.iter().map(|(index, size)| match &laws[*index] {
-            Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].sizes.0.len()),
+            Some(law) => {
+                let method = &of_metric[*index];
+                cell(law.predict(f64::from_bits(*size), method.level()), method.sizes.0.len())
+            }
             None => Cell { points: 1, ..Cell::default() },
         });
         push(contents, &format!("{metric}, law"), unit, predicted.collect());
@@ -103,9 +106,18 @@ struct OfMethod<'a> {
 }
 
 impl OfMethod<'_> {
+    fn is_geometric(&self) -> bool {
+        self.question.traits.unit.is_timing() && self.sizes.sides().into_iter().all(Side::is_positive)
+    }
+
+    /// The level of the law, which allows for all looks at the results, as that of a claim does.
+    fn level(&self) -> f64 {
+        self.sizes.sides().first().map_or(LEVEL, |side| side.looks.level(1, false).confidence)
+    }
+
     /// The mean at a size, over the units of a verdict.
     fn measured(&self, size: u64) -> Cell {
-        let summary = self.sizes.0.get(&size).and_then(|side| summarize(side, &self.question, false));
+        let summary = self.sizes.0.get(&size).and_then(|side| summarize(side, &self.question, self.is_geometric()));
         match summary {
             Some(summary) => Cell { sample: Some(summary.sample), ..cell(summary.estimate, summary.sample.n) },
             None => Cell { points: 1, ..Cell::default() },
@@ -169,7 +181,7 @@ fn note(
         return format!("{of}: no law, which needs {least} sizes and numbers above zero");
     };
     let as_text = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
-    let Estimate { value, low, high, .. } = law.exponent(LEVEL);
+    let Estimate { value, low, high, .. } = law.exponent(numbers.level());
     let exponent = as_text(Some(value));
     let interval = match low.zip(high) {
         Some((low, high)) => format!("[{}, {}]", as_text(Some(low)), as_text(Some(high))),
@@ -178,7 +190,7 @@ fn note(
     let constant = law.constant().map_or_else(String::new, |constant| format!("{} plus a part ", brief(constant)));
     let text = format!("{of}: {constant}in proportion to {x} to the power {exponent} {interval}");
     let Some(size) = settings.predict else { return text };
-    let predicted = law.predict(size, LEVEL);
+    let predicted = law.predict(size, numbers.level());
     let ends = predicted.low.zip(predicted.high);
     let verdict = match (numbers.sizes.mean(size), ends) {
         (Some(mean), Some((low, high))) => {

@@ -196,6 +196,9 @@ fn said(variance_parts: &Parts, axes: &[String], jobs: usize) -> String {
     order.sort_by(|a, b| estimates[*b].value.total_cmp(&estimates[*a].value));
     let [first, second, ..] = order.as_slice() else { return design };
     let (largest, next) = (estimates[*first], estimates[*second]);
+    if largest.value <= 0.0 {
+        return format!("{design}; no source has a part of its own");
+    }
     let is_clear = largest.low.zip(next.high).is_some_and(|(low, high)| low > high);
     let doubt = if is_clear { "" } else { ", though the intervals overlap" };
     let hidden = match variance_parts.total() {

@@ -124,7 +124,7 @@ impl<'a> Judge<'a> {
             if lacks.is_empty() {
                 lacks = lacking(&evidence, &[&earlier, &later]);
             }
-            let needed = evidence.seeds_needed([0.0], []);
+            let needed = evidence.seeds_needed([0.0], [], verdict.family * (values.len() - 1));
             steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -315,7 +315,8 @@ pub(super) fn decide(
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
         // No tie follows while the interval excludes the paper's number.
         let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
-        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie)))
+        let tests = if verdict.invariant { 1 } else { verdict.family };
+        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), tests))
     } else {
         String::new()
     };

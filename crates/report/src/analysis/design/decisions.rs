@@ -6,6 +6,7 @@ use sweep_job::Value;
 use super::Detect;
 use crate::{
     analysis::{
+        claim::family_size,
         compare,
         evidence::{Question, Source},
         items::declared,
@@ -15,8 +16,8 @@ use crate::{
     format::clean,
     plan::{JobId, Point, resolved, selected},
     recipe::{
-        Claim, Comparison, Family, Measure, Metrics, Names, OfStep, Order, Rules, Selection, Side, Statement,
-        Statistic, Table, TableKind,
+        Claim, Comparison, Measure, Metrics, Names, OfStep, Order, Rules, Selection, Side, Statement, Statistic, Table,
+        TableKind,
     },
 };
 
@@ -121,13 +122,6 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The number of claims among which a verdict is corrected.
-    fn family(&self) -> usize {
-        let recipe = &self.source.study.recipe;
-        let claims = || recipe.claims.iter().filter(|claim| !claim.invariant).count();
-        if recipe.family == Family::Holm { claims().max(1) } else { 1 }
-    }
-
     /// Adds a table whose power is not planned.
     fn unplanned(&mut self, table: &'a Table, metric: &'a str, of: &OfStep, reason: &'static str) {
         self.add(Decision {
@@ -177,7 +171,7 @@ impl<'a> Finder<'a> {
             form,
             question,
             steps,
-            tests: self.family(),
+            tests: family_size(&self.source.study.recipe),
             group: self.group,
             unplanned,
         });
@@ -214,7 +208,7 @@ impl<'a> Finder<'a> {
                     claim.rules,
                 ),
                 steps: vec![order.step],
-                tests: self.family() * (values.len() - 1),
+                tests: family_size(&self.source.study.recipe) * (values.len() - 1),
                 group: self.group,
                 unplanned: None,
             });
@@ -239,7 +233,6 @@ impl<'a> Finder<'a> {
             let axes = apart(&self.source.study.recipe.steps[step], &[axis]);
             let mut question = self.question(&[step], metric, axes, compare.ratio, table.rules);
             question.repeats = compare.noise.as_ref().map(|noise| noise.value.as_str());
-            question.unpaired = false;
             decisions.push(Decision {
                 kind: Kind::Comparison,
                 name: &table.name.value,
