@@ -3,3 +3,6 @@
 pub mod format;
 pub mod host;
 pub mod record;
+
+/// Name of the axis and of the parameter of random numbers.
+pub const SEED: &str = "seed";

@@ -6,6 +6,7 @@ use plotters::{
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
+use sweep_base::SEED;
 use sweep_job::{Unit, Value};
 
 use super::{Area, Canvas, Chart, Dot, FONT, INK, SIZE, axis::AxisScale, pixels};
@@ -14,8 +15,6 @@ use crate::{
     stats::{Better, Sample},
 };
 
-/// The axis whose values repeat a configuration.
-const SEED: &str = "seed";
 /// The value of a configuration on an axis that it does not have.
 const NONE: &str = "–";
 

@@ -1,9 +1,12 @@
 //! `sweep diff`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
-use sweep_job::Values;
+use sweep_job::{Unit, Values};
 
 use super::{
     ChangeArgs, Prepared,
@@ -84,6 +87,7 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
             let files = files.map(|file| (file.path.clone(), ReadFile { digest: file.digest.clone(), by: None }));
             side.add_code(&label, files.collect());
         }
+        side.times = times(&plan);
         side.verdicts = verdicts(claims.unwrap_or(&plan), &side);
         return Ok(side);
     }
@@ -112,9 +116,16 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
         side = Side::of_run(name.to_owned(), manifest, &store)?;
     }
     if let Some(plan) = claims {
+        side.times = times(plan);
         side.verdicts = verdicts(plan, &side);
     }
     Ok(side)
+}
+
+/// The metrics that a plan's recipes declare as times or rates.
+fn times(plan: &Plan) -> BTreeSet<String> {
+    let rules = plan.studies.iter().flat_map(|study| &study.recipe.rules);
+    rules.filter(|rule| rule.unit.is_some_and(Unit::is_timing)).map(|rule| rule.name.value.clone()).collect()
 }
 
 /// The verdicts on a plan's claims by a side's records, which are found by their names.
@@ -140,9 +151,14 @@ fn text(difference: &Difference, shows_all: bool) -> String {
     }
     let is_shown = |change: &&MetricChange| shows_all || change.headline || change.significant == Some(true);
     section(&mut lines, "metrics, B − A", metrics.iter().filter(is_shown).map(metric));
+    let reasons = MetricChange::unlike(metrics.iter().filter(is_shown)).into_iter();
+    lines.extend(reasons.map(|reason| format!("  not judged: {}", clean(reason))));
     let hidden_count = metrics.iter().filter(|change| !is_shown(change)).count();
     if hidden_count > 0 {
-        lines.push(format!("  {} more, which chance can explain; --all shows them", count(hidden_count, "difference")));
+        lines.push(format!(
+            "  {} more, not significant or not judged; --all shows them",
+            count(hidden_count, "difference")
+        ));
     }
     section(
         &mut lines,

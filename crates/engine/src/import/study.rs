@@ -6,6 +6,7 @@ use std::{
     fmt::Write as _,
 };
 
+use sweep_base::SEED;
 use sweep_job::Value;
 
 use super::{End, ImportError, Run, Runs};
@@ -18,8 +19,6 @@ use crate::{
 
 /// Name of the step.
 pub(super) const STEP: &str = "runs";
-/// The axis of seeds, and that of runs.
-const SEED: &str = "seed";
 const RUN: &str = "run";
 /// Metrics in the table of a study at most.
 const MAX_CELLS: usize = 6;

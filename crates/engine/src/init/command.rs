@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
+use sweep_base::SEED;
+
 use super::{
     InitError, Wish, axis_values,
     forms::axis_name,
@@ -31,8 +33,6 @@ const OTHER_LANGUAGES: [(&str, Option<&str>); 17] = [
     ("rs", None),
     ("tcl", Some("tclsh")),
 ];
-/// The place of the seed in a command line.
-const SEED: &str = "seed";
 
 /// The command line that starts a program in a language whose parameters are not read; `None` for any other file.
 pub fn started_by(program: &Path) -> Option<String> {

@@ -6,13 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sweep_base::SEED;
+
 use super::{
     InitError, Wish, scalar,
     text::{reads, results},
 };
-
-/// The axis of seeds.
-const SEED: &str = "seed";
 
 /// Finished jobs of a step, and the command line that measures their files.
 pub struct Measurement {

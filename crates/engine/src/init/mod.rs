@@ -8,6 +8,7 @@
 mod axis_values;
 mod command;
 mod forms;
+mod inherited;
 mod languages;
 mod measure;
 mod own_lab;
@@ -436,7 +437,7 @@ impl Found {
             return Err(InitError::Commands { script: script.to_owned(), names, first });
         }
         if self.source != Source::Broken {
-            return Ok(self);
+            return Ok(self.with_inherited());
         }
         let help = match self.module.as_str() {
             "" => String::new(),

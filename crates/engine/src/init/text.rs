@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::{
     Found, InitError, Language, Parameter, Script, Source, Style, Wish, axis_values,
     forms::{self, Booleans, Place, booleans, is_seed, named, suits},
+    inherited::inherited,
     scalar,
     suggest::{self, Axis},
 };
@@ -329,6 +330,9 @@ fn lines(source: Source, parameters: &[Parameter], axes: &[Axis], seed: Option<&
             return line(Some("${{ matrix.seed }}".to_owned()), &note);
         }
         let is_open = parameter.required && parameter.default.is_null() && parameter.style != Style::Other;
+        if source == Source::Environment && inherited(parameter).is_some() {
+            return line(scalar::yaml(&parameter.default), "as where `sweep` ran");
+        }
         if is_open && source == Source::Environment {
             return line(None, "must be set, here or where `sweep` runs");
         }

@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
 };
 
+use sweep_base::SEED;
 use sweep_job::{Backend, BackendChoice, Value};
 
 use super::{
@@ -28,8 +29,6 @@ use crate::{
     store::Store,
 };
 
-/// The axis of seeds.
-const SEED: &str = "seed";
 /// The seed with which digests are made: a question is the same whatever its seeds are.
 const CANONICAL: i64 = 0;
 

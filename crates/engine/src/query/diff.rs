@@ -13,13 +13,13 @@ use sweep_job::{Task, Unit, Values};
 
 use super::changed::{Change, changes};
 use crate::{
-    analysis::{State, Verdict, digits_of},
+    analysis::{State, Verdict, conditions::comparable, digits_of},
     format::{Scale, count, number},
     plan::Manifests,
     record::{Environment, Identity, Key, Provenance, ReadFile, ReadSet, Record},
     run::Manifest,
     stats::{Estimate, LEVEL, Sample, holm},
-    store::{Store, StoreError},
+    store::{Measured, Store, StoreError},
 };
 
 /// A side of a comparison.
@@ -37,6 +37,8 @@ pub struct Side {
     manifests: Option<Manifests>,
     /// True for a single record that was named by its key.
     is_record: bool,
+    /// Metrics that a recipe declares as times or rates.
+    pub times: BTreeSet<String>,
 }
 
 /// A job of one of the two.
@@ -100,6 +102,9 @@ pub struct MetricChange {
     pub n: usize,
     /// True for one of the task's main metrics.
     pub headline: bool,
+    /// The reason why a time or a rate is not judged: other conditions, or sides that were not measured in turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unlike: Option<String>,
 }
 
 /// A change of a metric in words.
@@ -116,6 +121,11 @@ pub struct Shown {
 }
 
 impl MetricChange {
+    /// Returns the reasons why some of `changes` are not judged, each once.
+    pub fn unlike<'c>(changes: impl IntoIterator<Item = &'c Self>) -> BTreeSet<&'c str> {
+        changes.into_iter().filter_map(|change| change.unlike.as_deref()).collect()
+    }
+
     /// True if chance can explain it.
     pub fn is_noise(&self) -> bool {
         self.significant == Some(false)
@@ -133,6 +143,7 @@ impl MetricChange {
         let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
         let unit = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
         let chance = match p {
+            _ if self.unlike.is_some() => "not judged".to_owned(),
             Some(p) if *p < 0.001 => format!("p < 0.001, {}", count(*n, "pair")),
             Some(p) => format!("p = {p:.3}, {}", count(*n, "pair")),
             None => "one pair cannot show significance".to_owned(),
@@ -237,7 +248,7 @@ impl Difference {
             same: common_jobs.iter().filter(|(_, first_job, second_job)| first_job.key == second_job.key).count(),
             only: [exclusive_labels(first, second), exclusive_labels(second, first)],
             params: changes(&common_jobs),
-            metrics: metrics(&common_jobs),
+            metrics: metrics(&common_jobs, &first.times | &second.times),
             claims: claims(&first.verdicts, &second.verdicts),
             environment: environment(first, second),
         }
@@ -260,32 +271,38 @@ fn group(label: &str) -> String {
     if axes.is_empty() { step.to_owned() } else { format!("{step}/{}", axes.join(",")) }
 }
 
-fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
+fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)], times: BTreeSet<String>) -> Vec<MetricChange> {
     /// The pairs of a metric in a group.
     struct Pairs {
         unit: Unit,
         headline: bool,
         values: Vec<(f64, f64)>,
+        /// The pairs of records, as indices.
+        records: Vec<usize>,
     }
+    let mut measured: Vec<[Measured; 2]> = Vec::new();
     let mut groups: BTreeMap<(String, String), Pairs> = BTreeMap::new();
     for (label, first_job, second_job) in common_jobs {
         // A job that is the same on both sides has one record.
         let (Some(first_record), Some(second_record)) = (&first_job.record, &second_job.record) else { continue };
         let headline = Task::info(&second_record.identity.task).map_or(&[][..], |task| task.headline);
+        measured.push([first_record.into(), second_record.into()]);
         for (name, metric) in &first_record.outcome.metrics {
             let Some(second_metric) = second_record.outcome.metrics.get(name) else { continue };
             let pairs = groups.entry((group(label), name.clone())).or_insert_with(|| Pairs {
                 unit: metric.unit,
                 headline: headline.is_empty() || headline.contains(&name.as_str()),
                 values: Vec::new(),
+                records: Vec::new(),
             });
             // The sides may report the same in multiples of a unit.
             let value_pair = metric.value_in(pairs.unit).zip(second_metric.value_in(pairs.unit));
+            pairs.records.extend(value_pair.map(|_| measured.len() - 1));
             pairs.values.extend(value_pair);
         }
     }
     let mut changes = Vec::new();
-    for ((group, metric), Pairs { unit, headline, values }) in groups {
+    for ((group, metric), Pairs { unit, headline, values, records }) in groups {
         let differences: Vec<f64> = values.iter().map(|(before, after)| after - before).collect();
         if differences.iter().all(|difference| *difference == 0.0) {
             continue;
@@ -298,11 +315,28 @@ fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
         let Some(Estimate { value, low, high, p }) = Sample::new(&differences).map(|sample| sample.estimate()) else {
             continue;
         };
-        let interval = low.zip(high).map(|(low, high)| [low, high]);
-        let n = values.len();
-        let change =
-            MetricChange { group, metric, unit, means, difference: value, interval, p, significant: None, n, headline };
-        changes.push(change);
+        let depends_on_load = unit.is_timing() || metric.starts_with("utilization.") || times.contains(&metric);
+        let unlike = if depends_on_load {
+            let [first, second] =
+                [0, 1].map(|side| records.iter().map(|pair| &measured[*pair][side]).collect::<Vec<_>>());
+            comparable(&[&first, &second]).reason
+        } else {
+            None
+        };
+        let interval = low.zip(high).map(|(low, high)| [low, high]).filter(|_| unlike.is_none());
+        changes.push(MetricChange {
+            group,
+            metric,
+            unit,
+            means,
+            difference: value,
+            interval,
+            p: p.filter(|_| unlike.is_none()),
+            significant: None,
+            n: values.len(),
+            headline,
+            unlike,
+        });
     }
     let chance: Vec<f64> = changes.iter().filter_map(|change| change.p).collect();
     let mut corrected_p = holm(&chance).into_iter();

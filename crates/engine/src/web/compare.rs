@@ -271,7 +271,8 @@ pub(super) fn metrics(difference: &Difference, pair: Pair) -> Markup {
                     }
                 } }
                 @if changes.len() > MAX_ROWS { p .note { "The first " (MAX_ROWS) " of " (changes.len()) " rows." } }
-                @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are not significant." } }
+                @for reason in MetricChange::unlike(changes.iter().copied()) { p .note { "Not judged: " (clean(reason)) "." } }
+                @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are not significant or not judged." } }
             }
         }
     }

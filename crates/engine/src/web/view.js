@@ -60,6 +60,7 @@ data.compare = ([first, second]) => ({ href: `/compare/jobs?${new URLSearchParam
 const list = jobList(of("jobs"), data, load);
 // Curves come as binary columns, of at most so many jobs at once.
 const MOST_AT_ONCE = 128;
+const MOST_REQUESTS = 2;
 const ranges = (indices) => indices.reduce((parts, index) => {
   const last = parts.at(-1);
   if (last && last[1] === index - 1) last[1] = index;
@@ -78,12 +79,26 @@ const columnsOf = (buffer, keys) => {
 const source = {
   names: () => Object.entries(data.rest.series),
   read: async (rows, { y, x, points, mean, from, to }, got) => {
-    for (let first = 0; first < rows.length; first += MOST_AT_ONCE) {
-      const part = rows.slice(first, first + MOST_AT_ONCE);
+    const parts = [];
+    for (let first = 0; first < rows.length; first += MOST_AT_ONCE) parts.push(rows.slice(first, first + MOST_AT_ONCE));
+    const request = async (part) => {
       const query = new URLSearchParams({ jobs: ranges(part.map(({ index }) => index).sort((a, b) => a - b)), y, x, points, mean, ...(from === undefined ? {} : { from, to }) });
       const answer = await fetch(`${base}/curves?${query}`);
       if (!answer.ok) throw new Error(await answer.text());
-      if (!got(columnsOf(await answer.arrayBuffer(), new Map(part.map(({ index, key }) => [index, key]))))) return;
+      return columnsOf(await answer.arrayBuffer(), new Map(part.map(({ index, key }) => [index, key])));
+    };
+    // The server reads some parts while the page draws one.
+    const ask = (part) => {
+      const answer = request(part);
+      // A failure is that of the first part that fails.
+      answer.catch(() => {});
+      return answer;
+    };
+    const answers = parts.slice(0, MOST_REQUESTS).map(ask);
+    for (let index = 0; index < parts.length; index += 1) {
+      const found = await answers[index];
+      if (index + MOST_REQUESTS < parts.length) answers.push(ask(parts[index + MOST_REQUESTS]));
+      if (!got(found)) return;
     }
   },
   // Running jobs have the steps of their latest values only.

@@ -11,8 +11,8 @@ seed = int(os.environ['SWEEP_SEED'])
 with open(os.environ['SWEEP_REPORT'], 'a') as report:
     if given['kind'] == 'curve':
         is_fast = (given['method'] == 'fast') != (given.get('task') == 't2')
-        reached = 10 + seed if is_fast else 20 + 5 * seed
-        for step in range(1, 31):
+        reached = 10 + seed if is_fast else 20 + seed if given['method'] == 'shifted' else 20 + 5 * seed
+        for step in range(1, 21 if given['method'] == 'short' and seed == 3 else 31):
             print(json.dumps({'step': step, 'loss': reached / step}), file=report)
     elif given['kind'] == 'wild':
         for step in range(1, 31):
@@ -78,14 +78,38 @@ fn numbers_of_curves_are_compared_by_an_axis() {
     near(value(&sandbox, "speed", "slow", ",difference,", "value"), 14.75);
     // Student's t of 10, 14, 18 and 17 by `scipy.stats.ttest_1samp`.
     near(value(&sandbox, "speed", "slow", ",difference,", "p"), 0.003_784_410_759_269_677);
-    assert!(said.contains("runs that reach it: fast 4 of 4 (median 11), slow 3 of 4 (median 25)"), "{said}");
+    assert!(said.contains("runs that reach it: fast 4 of 4 (median 11.5), slow 3 of 4 (median 27.5)"), "{said}");
     // The two groups are apart in 2 of 70 assignments.
     assert!(said.contains("log-rank test against fast, corrected (Holm): slow p = 0.029"), "{said}");
     near(value(&sandbox, "equal", "fast", "loss", "mean"), 1.15);
     near(value(&sandbox, "equal", "slow", "loss", "mean"), 27.5 / 30.0);
     // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
     near(value(&sandbox, "height", "fast", "mean up to", "mean"), 1.859_816_108_271_176_2);
-    assert!(said.contains("loss: 4 jobs of slow left out: no curve that is so long, or no cost of a step"), "{said}");
+    assert!(said.contains("`loss` not reached by 8 jobs: no curve that is so long, or no cost of a step"), "{said}");
+}
+
+#[test]
+fn a_curve_that_is_too_short_blocks_its_comparison() {
+    let recipe = CURVES.replace(
+        "  short: { from: a, cells: [loss], curve: { axis: method, at: 40 } }\n",
+        "  late: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast } }
+  left: { from: a, cells: [loss], curve: { axis: method, at: 28, baseline: fast }, missing: ignore }
+  even: { from: a, where: { method: [fast, shifted] }, cells: [loss], curve: { axis: method, at: 10, baseline: fast } }
+",
+    );
+    let recipe =
+        recipe.replace("method: [fast, slow], width: [3, 1]", "method: [fast, short, shifted], width: [3, 1, 1]");
+    let (sandbox, text) = run(&recipe);
+    let differences = |table: &str| -> Vec<String> {
+        let csv = sandbox.read(&format!("results/reports/study/tables/{table}.csv"));
+        csv.lines().filter(|line| line.starts_with("short") && line.contains("difference")).map(str::to_owned).collect()
+    };
+    assert!(text.contains("`loss` not reached by 1 job: no curve that is so long"), "{text}");
+    assert!(!differences("late").iter().any(|line| line.contains(",0.")), "{:?}", differences("late"));
+    assert!(differences("left").iter().any(|line| line.contains(",0.")), "{:?}", differences("left"));
+    // All differences are 1, so there is no test, and nothing is not told apart.
+    let even = text.lines().skip_while(|line| !line.contains("even")).collect::<Vec<_>>().join("\n");
+    assert!(even.contains("all differences are equal") && !even.contains("≈ 1"), "{even}");
 }
 
 /// A run that diverges has no result, and reaches no target: the others would be a choice of the best.
@@ -136,7 +160,7 @@ tables:
         said.contains("no log-rank test: runs are not independent, because more than the seed varies (task"),
         "{said}"
     );
-    assert!(said.contains("the target is reached by fewer than half of the runs of slow on t1"), "{said}");
+    assert!(said.contains("the target is reached by at most half of the runs of slow on t1"), "{said}");
     assert!(said.contains("loss: no scores, because a method has no run on a workload"), "{said}");
 }
 
@@ -318,4 +342,41 @@ metrics:
         assert_eq!(ended.code, Some(3), "{message}: {}{}", ended.stdout, ended.stderr);
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
     }
+}
+
+const OVER_TASKS: &str = "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [x, y], n: [1, 2, 4], task: [0, 3, 7] }
+    seeds: 3
+    with: { run: 'echo value=$((10 * N + 10 * T + SWEEP_SEED))', env: { M: '${{ matrix.method }}', N: '${{ matrix.n }}', T: '${{ matrix.task }}' } }
+    replicates: { task: dataset }
+    resources: { cpus: 1 }
+metrics: { value: { better: min } }
+tables:
+  law: { from: a, where: { method: [x] }, fit: { x: n }, cells: [value] }
+  scores: { from: a, where: { n: [1] }, aggregate: { axis: method, baseline: x }, cells: [value] }
+";
+
+/// The interval of 11, 41 and 81, the means of the data sets, by `scipy.stats.t.interval`.
+#[test]
+fn means_of_a_law_have_the_units_of_verdicts() {
+    let (sandbox, _) = run(OVER_TASKS);
+    for (column, wanted) in
+        [("mean", 44.333_333_333_333_336), ("low", -42.906_716_018_018), ("high", 131.573_382_684_685)]
+    {
+        let ours = value(&sandbox, "law", "1", "value,", column);
+        assert!((ours - wanted).abs() < 1e-6, "{column}: {ours} {wanted}");
+    }
+}
+
+#[test]
+fn scores_are_over_the_tasks_that_all_methods_have() {
+    let recipe = OVER_TASKS.replace("task: [0, 3, 7] }", "task: [0, 3, 7], exclude: [{ method: y, task: 7 }] }");
+    let (sandbox, text) = run(&recipe);
+    assert!(text.contains("left out: 1 task that not all methods have"), "{text}");
+    let [x, y] = ["x", "y"].map(|method| value(&sandbox, "scores", method, ",mean,", "mean"));
+    assert!((x - y).abs() < 1e-9, "the same values on the same tasks: {x} {y}");
 }

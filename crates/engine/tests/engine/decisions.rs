@@ -148,10 +148,11 @@ fn a_difference_that_is_negligible_ends_in_a_tie() {
     assert_eq!(of("at_most: 0.01, negligible: 0.02", "").0, "supported", "certain to be on one side");
     assert_eq!(of("at_least: 0.01, negligible: 0.02", "").0, "refuted");
     assert_eq!(of("less_than: 0, negligible: 0.0001", "").0, "undecided");
-    // A tie is nearer than a decision. SciPy has the same number for a power of 90 % at each end, and 82 % in a simulation of both.
+    // A tie is nearer than a decision. SciPy has the same number for a power of 90 % at each end, at the level of seeds that are added
+    // after the looks at 2 to 8.
     let (state, _, stdout, _) = of("less_than: 0, negligible: 0.002", "");
     assert_eq!(state, "undecided");
-    assert!(stdout.contains("about 14 seeds would decide it"), "{stdout}");
+    assert!(stdout.contains("about 17 seeds would decide it"), "{stdout}");
     assert_eq!(of("within: 0.001, negligible: 0.02", "").0, "tied");
     // A ratio of 1 within two percent.
     let ratio = "claims: { c: { ratio: { metric: loss, of: { step: a, method: y }, to: { step: a, method: x } }, \

@@ -261,6 +261,33 @@ claims:
     assert!(over["seeds_needed"].is_null(), "no number of seeds decides it: {over}");
 }
 
+/// The pooled standard deviation of 1, 2, 4, 3, 6 and of 2.5, 1.5, 3, 5.5, 4.5 is that of samples that are not paired.
+#[test]
+fn claims_are_planned_by_their_own_rules() {
+    let two = "difference: { metric: value, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { at_least: 0 }";
+    let recipe = format!(
+        "name: rules\nsteps:\n  a:\n    uses: command\n    matrix: {{ method: [x, y] }}\n    seeds: 5\n    with: {{ run: 'set -- \
+         $VALUES; shift $SWEEP_SEED; echo value=$1', env: {{ VALUES: {{ x: 1 2 4 3 6, y: 2.5 1.5 3 5.5 4.5 }} }} }}\nclaims:\n  pairs: {{ {two} \
+         }}\n  apart: {{ {two}, pair: false }}\n  typical: {{ {two}, statistic: median }}\ntables:\n  e: {{ from: a, effects: {{ factors: [method] }}, cells: [value] }}\n"
+    )
+    .replace("VALUES: { x: 1 2 4 3 6, y: 2.5 1.5 3 5.5 4.5 }", "X: 1 2 4 3 6, Y: 2.5 1.5 3 5.5 4.5, M: '${{ matrix.method }}'")
+    .replace("set -- $VALUES", "test $M = x && set -- $X || set -- $Y");
+    let sandbox = Sandbox::with(&recipe);
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let planned = decisions(&design(&sandbox, &["--detect", "value=1"]));
+    let sd = |claim: &str| planned[claim]["sd"].as_f64();
+    assert!(sd("claim pairs").is_some_and(|sd| (sd - 1.717_556_403_731_766_8).abs() < 1e-9), "{planned:?}");
+    assert!(sd("claim apart").is_some_and(|sd| (sd - 1.767_766_952_966_368_9).abs() < 1e-9), "{planned:?}");
+    let effects = planned["comparison"]["reason"].as_str();
+    assert!(effects.is_some_and(|why| why.contains("that of the whole design")), "{planned:?}");
+    let typical = &planned["claim typical"];
+    assert!(
+        typical["sd"].is_null()
+            && typical["reason"].as_str().is_some_and(|why| why.contains("another `statistic` than the mean")),
+        "{typical}"
+    );
+}
+
 #[test]
 fn bad_differences_are_refused() {
     let sandbox = piloted();

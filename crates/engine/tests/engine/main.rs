@@ -121,6 +121,7 @@ mod tracking;
 mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
+mod turns;
 mod units;
 mod usability;
 mod variants;

@@ -201,3 +201,21 @@ fn a_configuration_without_a_default_is_that_of_the_project() {
     );
     assert!(recipe.contains("config.learning_rate: ${{ matrix.config_learning_rate }}"), "{recipe}");
 }
+
+/// A variable that is set where `sweep` runs is the value of the study, and part of its keys.
+#[test]
+fn a_variable_of_the_environment_counts() {
+    let sandbox = Sandbox::new();
+    sandbox.write("train.py", "import os\nlr, wd = float(os.environ.get('LR', '0.1')), float(os.getenv('WD', '0'))\nprint(f'loss={lr + wd}')\n");
+    let run = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = sandbox.command(&[&["run", "train.py"], args].concat());
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let losses = |text: &str| text.matches("0.200").count() + 10 * text.matches("0.700").count();
+    assert_eq!(losses(&run(&[], &["--axis", "LR=0.2"])), 1, "the axis");
+    assert_eq!(losses(&run(&[("WD", "0.5")], &["--axis", "LR=0.2"])), 10, "a variable beside the axis");
+    assert!(run(&[("LR", "0.7")], &[]).contains("0.700"), "a variable without an axis");
+    assert!(!run(&[], &[]).contains("0.700"), "the script's own default");
+}

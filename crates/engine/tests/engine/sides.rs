@@ -166,3 +166,41 @@ fn measured_sizes_of_a_configuration_are_one_size() {
     let verdicts = claims(&printing(&jobs, rest), "recipe.yaml", "study");
     assert!(because(of(&verdicts, "falls")).contains("means at 3 sizes of tokens"), "{}", of(&verdicts, "falls"));
 }
+
+/// The p-value of b and a is 0.017832; those of c and d lack a result each.
+#[test]
+fn comparisons_without_results_are_corrected_for() {
+    let seeds = [1.0, 2.0, 3.0, 4.0, 5.0];
+    let diverged = [1.3, 1.6, 3.2, 3.9, f64::NAN];
+    let values: [(&str, &[f64]); 4] =
+        [("a", &seeds), ("b", &[1.1, 2.2, 3.5, 4.6, 5.55]), ("c", &diverged), ("d", &diverged)];
+    let texts: Vec<(&str, Vec<String>)> = values.iter().map(|(method, values)| (*method, texts(values))).collect();
+    let rest = "tables: { pairs: { from: a, compare: { axis: method, baseline: a }, cells: [value] } }\n";
+    let sandbox = printing(&texts, rest);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(ended.stdout.contains("p is corrected for 3 comparisons (Holm)"), "{}{}", ended.stdout, ended.stderr);
+    let csv = sandbox.read("results/reports/study/tables/pairs.csv");
+    let line = csv.lines().find(|line| line.starts_with("b − a")).unwrap_or_default();
+    assert!(line.contains("0.05349"), "{csv}");
+}
+
+#[test]
+fn rows_with_seeds_of_their_own_are_no_choice_of_seeds() {
+    let rest =
+        "claims: { positive: { value: { metric: value, of: { step: a, method: b } }, expect: { more_than: 0 } } }\n";
+    let text = "name: study\nsteps:\n  a:\n    uses: command\n    matrix:\n      include:\n";
+    let row = |method: &str, seed: usize| format!("        - {{ method: {method}, seed: {seed} }}\n");
+    let rows: Vec<String> = (0..5).map(|seed| row("a", seed)).chain((10..13).map(|seed| row("b", seed))).collect();
+    let run = "    with: { run: 'echo value=1$SWEEP_SEED ${{ matrix.method }}' }\n";
+    let sandbox = Sandbox::with(&[text, &rows.concat(), run, rest].concat());
+    let verdicts = claims(&sandbox, "recipe.yaml", "study");
+    assert!(!because(of(&verdicts, "positive")).contains("chosen seeds"), "{verdicts:?}");
+}
+
+#[test]
+fn equal_values_of_a_deterministic_metric_are_in_no_order() {
+    let rest = "metrics: { value: { deterministic: true } }\nclaims:\n  up: { order: { metric: value, step: a, axis: method, ascending: [a, b] } }\n";
+    let verdicts = judged(&[("a", &[3.0]), ("b", &[3.0])], rest);
+    let up = of(&verdicts, "up");
+    assert!(up["state"] == "refuted" && because(up).contains("equal, against a < b"), "{up}");
+}

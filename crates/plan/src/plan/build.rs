@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use sweep_base::SEED;
 use sweep_job::{Backend, Name, Param};
 
 use super::{
@@ -87,20 +88,46 @@ pub(super) struct Builder<'a> {
     pub(super) room: &'a mut Room,
 }
 
-/// The number of seeds that a step plans; `None` if its points have no seed.
-fn seed_plan(step: &Step, points: &[Point]) -> Option<SeedPlan> {
-    if let Some(adaptive) = step.adaptive {
-        return Some(SeedPlan { least: adaptive.least, most: adaptive.most });
+/// The numbers of seeds that a step plans.
+struct PlannedSeeds {
+    /// Those of every point; `None` if the points have no seed.
+    of_step: Option<SeedPlan>,
+    /// With `include`, which gives points seeds of their own: the seeds of each point, by the point without its seed.
+    by_point: HashMap<String, HashSet<u64>>,
+}
+
+impl PlannedSeeds {
+    fn new(step: &Step, points: &[Point]) -> Self {
+        let mut by_point: HashMap<String, HashSet<u64>> = HashMap::new();
+        if let Some(adaptive) = step.adaptive {
+            let of_step = Some(SeedPlan { least: adaptive.least, most: adaptive.most });
+            return Self { of_step, by_point };
+        }
+        let seed = |point: &Point| Some(point.get(SEED)?.as_f64()?.to_bits());
+        if !step.matrix.include.is_empty() {
+            for (point, seed) in points.iter().filter_map(|point| Some((point, seed(point)?))) {
+                by_point.entry(point.but(SEED)).or_default().insert(seed);
+            }
+        }
+        let seeds: HashSet<u64> = points.iter().filter_map(seed).collect();
+        let of_step = (!seeds.is_empty()).then_some(SeedPlan { least: seeds.len(), most: seeds.len() });
+        Self { of_step, by_point }
     }
-    let seeds: HashSet<u64> = points.iter().filter_map(|point| Some(point.get("seed")?.as_f64()?.to_bits())).collect();
-    (!seeds.is_empty()).then_some(SeedPlan { least: seeds.len(), most: seeds.len() })
+
+    fn of(&self, point: &Point) -> Option<SeedPlan> {
+        if self.by_point.is_empty() {
+            return self.of_step;
+        }
+        let seeds = self.by_point.get(&point.but(SEED))?.len();
+        Some(SeedPlan { least: seeds, most: seeds })
+    }
 }
 
 impl Builder<'_> {
     pub(super) fn add_step(&mut self, index: usize, points: Vec<Point>) -> Result<(), PlanError> {
         let step = &self.recipe.steps[index];
         let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, &points)).collect();
-        let seeds = seed_plan(step, &points);
+        let planned_seeds = PlannedSeeds::new(step, &points);
         let template = |param: &Param| step.with.iter().find(|(name, _)| name.value == param.name);
         let with_template = |param| (param, template(param).map(|(_, template)| template));
         let params: Vec<(&'static Param, Option<&Template>)> = step.task.params().map(with_template).collect();
@@ -133,6 +160,7 @@ impl Builder<'_> {
                 None => {
                     let Step { task, resources, policy, .. } = *step;
                     let (turn, used) = (None, Arc::default());
+                    let seeds = planned_seeds.of(&point);
                     let job = Job { key, identity, task, values, resources, policy, turn, label, seeds, code, used };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
@@ -159,7 +187,7 @@ impl Builder<'_> {
     /// point has, and at least the round of each job that it needs.
     fn round(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> usize {
         let seed = step.adaptive.and_then(|adaptive| {
-            let seed = point.get("seed")?.as_f64()?;
+            let seed = point.get(SEED)?.as_f64()?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 0 to 10,000")]
             Some((seed as usize + 1).saturating_sub(adaptive.least))
         });

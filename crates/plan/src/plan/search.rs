@@ -5,13 +5,11 @@ use std::{
     rc::Rc,
 };
 
+use sweep_base::SEED;
 use sweep_job::Value;
 
 use super::{JobId, Point, build::Builder, join::Group};
 use crate::recipe::{Problem, Recipe, Step};
-
-/// The axis of repetitions.
-const SEED: &str = "seed";
 
 /// The configuration that a point of a step with `search` belongs to: its values on all axes except the axis of rungs and
 /// the averaged axes, or except the seed in a race.

@@ -8,7 +8,10 @@ use std::{
 use sweep_job::{Unit, tasks::Imported};
 
 use crate::{
-    analysis::search,
+    analysis::{
+        evidence::{Doubt, Evidence, Silence},
+        search,
+    },
     format::{clean, count},
     plan::{JobId, Plan, Study},
     record::{Key, is_about_machine},
@@ -137,6 +140,26 @@ impl Absence {
     pub(super) fn other_unit(found: Unit, metric: Unit) -> Self {
         let words = |unit: Unit| if unit == Unit::One { "no unit".to_owned() } else { format!("`{}`", unit.key()) };
         Self::OtherUnit(format!("{}, others in {}", words(found), words(metric)))
+    }
+
+    /// The absence of a comparison for which there is no evidence; `None` if it has no points.
+    pub(super) fn of_silence(silence: Silence) -> Option<Self> {
+        match silence {
+            Silence::Absent => Some(Self::Incomplete),
+            Silence::Unlike(reason) => Some(Self::Unlike(reason)),
+            Silence::NoRatio => Some(Self::NoRatio),
+            Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Self::Unpaired),
+            Silence::NoPoint => None,
+        }
+    }
+
+    /// The absence of the interval of a comparison.
+    pub(super) fn of_doubt(evidence: &Evidence) -> Option<Self> {
+        Some(match evidence.doubt()? {
+            Doubt::One => Self::OnePair,
+            Doubt::Equal | Doubt::Few | Doubt::Unbounded => Self::Equal,
+            Doubt::NoEffect => Self::NoEffect(evidence.equal().unwrap_or_default().to_owned()),
+        })
     }
 
     /// The absence of a metric from a result.

@@ -14,11 +14,11 @@ use crate::{
         alike::leave_out_equal,
         evidence::{Question, Side, Silence, Source, complete, like},
         table::scale,
-        units::{SEED, place},
+        units::place,
     },
     format::{Scale, clean, count},
     plan::resolved,
-    recipe::{self, Aggregate, MetricTraits, Names, OfStep},
+    recipe::{self, Aggregate, MetricTraits, Names, OfStep, Replication},
     stats::{Better, Estimate, Sample, Tasks},
 };
 
@@ -47,13 +47,14 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         let equal = leave_out_equal(&mut all, &question.apart, traits);
         notes.extend(equal.words());
-        let scores = scores(&mut sides, &question);
+        let (scores, left_out) = scores(&mut sides, &question);
+        notes.extend(left_out);
         let other = methods.iter().position(|method| Some(method) == baseline.as_ref());
         let other = other.and_then(|index| scores[index].as_ref().ok());
         let (mut means, mut chances) = (Vec::new(), Vec::new());
         for (index, (side, score)) in sides.iter().zip(&scores).enumerate() {
             let other = other.filter(|_| Some(&methods[index]) != baseline.as_ref());
-            sizes.extend(score.as_ref().ok().map(|score| (score.tasks, side.found.len())));
+            sizes.extend(score.as_ref().ok().map(|score| (score.tasks, score.count)));
             let [mean, chance] = cells(side, score, other, traits, &mut footnotes);
             means.push(mean);
             chances.push(chance);
@@ -104,11 +105,14 @@ fn cells(
     let mut chance = mean.clone();
     match score {
         Ok(score) => {
-            let sample = Sample { n: side.found.len(), mean: score.mean.value, sd: None };
+            let sample = Sample { n: score.count, mean: score.mean.value, sd: None };
             mean.sample = Some(sample);
             mean.estimate = Some(score.mean);
             mean.compared = Some(Compared { estimate: score.mean, noise: false });
-            let improvement = baseline.and_then(|baseline| score.improvement(baseline, traits));
+            let improvement = baseline.zip(traits.better).and_then(|(baseline, better)| match better {
+                Better::More => score.runs.probability_of_improvement(&baseline.runs),
+                Better::Less => baseline.runs.probability_of_improvement(&score.runs),
+            });
             chance.compared = improvement.map(|estimate| Compared { estimate, noise: is_even(estimate) });
             chance.sample = chance.compared.map(|_| sample);
         }
@@ -150,37 +154,25 @@ fn side<'a>(
 
 /// The runs of a method.
 struct Score {
+    /// Number of tasks, which all methods have.
     tasks: usize,
+    /// Number of runs.
+    count: usize,
     mean: Estimate,
     runs: Tasks,
-    /// The tasks, to compare only methods that have the same.
-    names: Vec<Vec<String>>,
 }
 
-impl Score {
-    /// The probability that a run is better than one of the other method on the same task.
-    fn improvement(&self, other: &Self, traits: MetricTraits) -> Option<Estimate> {
-        if self.names != other.names {
-            return None;
-        }
-        match traits.better? {
-            Better::More => self.runs.probability_of_improvement(&other.runs),
-            Better::Less => other.runs.probability_of_improvement(&self.runs),
-        }
-    }
-}
-
-/// The scores of all methods, or the reason why there is none.
-fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, Option<Absence>>> {
+/// The scores of all methods over their common tasks, or the reason why there is none, and a note on other tasks.
+fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score, Option<Absence>>>, Option<String>) {
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
     // Fills in or leaves out missing results, as the recipe says.
     let _ = complete(&mut all, question);
     let measured: Vec<&Side<'_>> = sides.iter().filter(|side| !side.found.is_empty()).collect();
-    let unlike = match like(&measured, question) {
+    let unlike = match like(&measured, question.traits, question.rules) {
         Err(Silence::Unlike(reason)) => Some(Absence::Unlike(reason)),
         _ => None,
     };
-    let score = |side: &Side<'_>| {
+    let tasks = |side: &Side<'_>| {
         if side.found.is_empty() {
             return Err(None);
         }
@@ -192,19 +184,33 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, 
         }
         let mut tasks: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
         for (point, value) in side.values() {
-            let is_own = |axis: &str| axis == SEED || question.apart.iter().any(|apart| apart == axis);
+            let is_repetition = |axis: &str| question.kinds.of_axis(axis) >= Replication::Seed;
+            let is_own = |axis: &str| is_repetition(axis) || question.apart.iter().any(|apart| apart == axis);
             tasks.entry(place(point, is_own)).or_default().push(value);
         }
-        let names: Vec<Vec<String>> = tasks.keys().cloned().collect();
-        let runs = Tasks::new(tasks.into_values().collect()).ok_or(None)?;
-        Ok(Score { tasks: names.len(), mean: runs.interquartile_mean(), runs, names })
+        Ok(tasks)
     };
-    sides.iter().map(score).collect()
+    let mut all: Vec<Result<_, Option<Absence>>> = sides.iter().map(tasks).collect();
+    // A mean over other tasks is another quantity.
+    let names = || all.iter().flatten().flat_map(BTreeMap::keys);
+    let is_common = |name: &Vec<String>| all.iter().flatten().all(|tasks| tasks.contains_key(name));
+    let (common, others): (BTreeSet<Vec<String>>, BTreeSet<Vec<String>>) = names().cloned().partition(is_common);
+    for tasks in all.iter_mut().flatten() {
+        tasks.retain(|name, _| common.contains(name));
+    }
+    let score = |tasks: BTreeMap<Vec<String>, Vec<f64>>| {
+        let (size, count) = (tasks.len(), tasks.values().map(Vec::len).sum());
+        let runs = Tasks::new(tasks.into_values().collect()).ok_or(Some(Absence::Unpaired))?;
+        Ok(Score { tasks: size, count, mean: runs.interquartile_mean(), runs })
+    };
+    let left_out =
+        (!others.is_empty()).then(|| format!("left out: {} that not all methods have", count(others.len(), "task")));
+    (all.into_iter().map(|tasks| tasks.and_then(score)).collect(), left_out)
 }
 
 /// True if chance can explain an improvement.
 fn is_even(estimate: Estimate) -> bool {
-    estimate.low.zip(estimate.high).is_none_or(|(low, high)| low <= 0.5 && 0.5 <= high)
+    estimate.low.zip(estimate.high).is_some_and(|(low, high)| low <= 0.5 && 0.5 <= high)
 }
 
 fn described(sizes: &BTreeSet<(usize, usize)>, baseline: Option<&Value>, columns: &[Column]) -> Vec<String> {

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
 use sweep_job::{Precision, Unit};
 
 use super::{
     evidence::{Found, Side},
-    units::{SEED, place},
+    units::place,
 };
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
 
@@ -55,7 +56,7 @@ impl Alike {
         let near = (!self.near.is_empty()).then(|| {
             format!(
                 "the seed has no effect beyond rounding: the values of {} of different seeds differ by less than a millionth of their \
-                 size, and count once",
+                 size, and count once; the metric's `resolution` under `metrics` says that smaller differences are real",
                 count(self.near.len(), "job")
             )
         });
@@ -151,8 +152,11 @@ fn near_seeds(
         (high - low) / low.abs().max(high.abs())
     };
     let spreads: Vec<f64> = values.values().filter(|values| values.len() > 1).map(spread).collect();
+    // Whole numbers are not rounded.
+    let is_whole = values.values().flatten().all(|value| value.fract() == 0.0);
     // Equal values are another matter: they may be equal by their resolution.
-    let is_near = spreads.iter().all(|spread| *spread < ROUNDING) && spreads.iter().any(|spread| *spread > 0.0);
+    let is_near =
+        !is_whole && spreads.iter().all(|spread| *spread < ROUNDING) && spreads.iter().any(|spread| *spread > 0.0);
     if !is_measured || !is_near {
         return Default::default();
     }

@@ -41,6 +41,8 @@ pub struct Cell {
     pub joint: bool,
     /// Correlation of the values of the pairs of a comparison, if it is known.
     pub correlation: Option<f64>,
+    /// True for a comparison of samples that are not paired.
+    pub is_unpaired: bool,
     /// The letters of the footnotes.
     pub letters: String,
     /// Digits beyond those of its interval, where these tell it from the other cells of its column.

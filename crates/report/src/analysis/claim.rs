@@ -32,7 +32,7 @@ use super::{adopted, evidence::Source};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{Claim, Expectation, Family, Measure, Side, Statement},
+    recipe::{Claim, Expectation, Family, Measure, Recipe, Side, Statement},
     stats::{LEVEL, holm},
 };
 
@@ -88,6 +88,9 @@ pub struct Verdict {
     /// True if its number is certain, because its metric is deterministic.
     #[serde(skip)]
     pub certain: bool,
+    /// Number of claims among which the verdict is corrected.
+    #[serde(skip)]
+    pub family: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -225,6 +228,7 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         scale: source.study.recipe.scale.clone(),
         open: false,
         certain: false,
+        family: family_size(&source.study.recipe),
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
     let result = match &claim.statement {
@@ -275,6 +279,12 @@ pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
     }
     tables::agree(&mut verdicts, source);
     verdicts
+}
+
+/// The number of claims among which a verdict is corrected; 1 without a correction.
+pub(super) fn family_size(recipe: &Recipe) -> usize {
+    let claims = || recipe.claims.iter().filter(|claim| !claim.invariant).count();
+    if recipe.family == Family::Holm { claims().max(1) } else { 1 }
 }
 
 /// Corrects verdicts for their number (Holm). Invariants and claims about other hardware or sizes do not count; claims

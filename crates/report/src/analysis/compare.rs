@@ -9,7 +9,7 @@ use crate::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
         alike::leave_out_equal,
-        evidence::{Doubt, Evidence, Question, Side, Silence, Source, relative},
+        evidence::{Doubt, Evidence, Question, Side, Source, complete, relative},
         kinds::Kinds,
         pairs::apart,
         table::{scale, too_wide},
@@ -55,7 +55,9 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         }
         remarks.extend(correlated(&column, metric));
         if compare.pooled {
-            remarks.extend(sides.join(&value_pairs, &mut column));
+            let own =
+                "each comparison has its own error: a pooled one needs all results, with the same seeds, at one look";
+            remarks.insert(sides.join(&value_pairs, &mut column).unwrap_or_else(|| own.to_owned()));
         }
         for (row, cell) in rows.iter_mut().zip(column) {
             row.cells.push(cell);
@@ -72,7 +74,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
             }
         }
     }
-    let compared = correct(&mut rows);
+    let compared = correct(&mut rows, &columns);
     let mut notes = notes(&rows, &columns, compare, compared);
     notes.extend(remarks);
     for (metric, floor, unit) in floors {
@@ -140,19 +142,27 @@ pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source
 
 /// Corrects the p-values of all comparisons of a table, marks those that chance can explain, and returns the number of
 /// comparisons.
-fn correct(rows: &mut [TableRow]) -> usize {
+fn correct(rows: &mut [TableRow], columns: &[Column]) -> usize {
     // Multiple tests increase the probability of a false positive.
-    let mut cells: Vec<&mut Cell> = rows.iter_mut().flat_map(|row| &mut row.cells).collect();
-    cells.retain(|cell| !cell.joint && cell.compared.is_some_and(|compared| compared.estimate.p.is_some()));
-    let chance: Vec<f64> = cells.iter().filter_map(|cell| cell.compared?.estimate.p).collect();
-    for (cell, p) in cells.iter_mut().zip(holm(&chance)) {
+    let cells = rows.iter_mut().flat_map(|row| row.cells.iter_mut().zip(columns));
+    let tests = cells.filter(|(cell, column)| column.show != Show::Odds && !cell.joint && is_test(cell));
+    let mut cells: Vec<&mut Cell> = tests.map(|(cell, _)| cell).collect();
+    // A comparison that lacks results is still a test of the table; otherwise failures would loosen the correction of the others.
+    let chance: Vec<Option<f64>> = cells.iter().map(|cell| cell.compared?.estimate.p).collect();
+    let corrected = holm(&chance.iter().map(|p| p.unwrap_or(1.0)).collect::<Vec<_>>());
+    for ((cell, p), _) in cells.iter_mut().zip(corrected).zip(&chance).filter(|(_, p)| p.is_some()) {
         cell.open = p >= 1.0 - LEVEL;
         if let Some(compared) = &mut cell.compared {
             compared.estimate.p = Some(p);
             compared.noise |= cell.open;
         }
     }
-    chance.len()
+    if chance.iter().any(Option::is_some) { chance.len() } else { 0 }
+}
+
+/// True if a cell compares two values by a test, or will when all results are there.
+fn is_test(cell: &Cell) -> bool {
+    cell.points > 0 && cell.compared.is_none_or(|compared| compared.estimate.p.is_some())
 }
 
 /// The comparisons of a metric.
@@ -179,6 +189,12 @@ impl<'a> Sides<'a> {
         self.compare.noise.as_ref().map(|noise| noise.value.as_str())
     }
 
+    fn question(&self) -> Question<'a> {
+        let (apart, kinds, rules) = (self.apart.clone(), self.kinds.clone(), self.table.rules);
+        let (traits, ratio) = (self.traits, self.compare.ratio);
+        Question { traits, apart, kinds, repeats: self.repeats(), ratio, unpaired: true, rules }
+    }
+
     /// The cell, the reasons for missing results in it, and remarks.
     fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent, Vec<String>) {
         let (mut of, mut to) = (self.side(Some(of)), self.side(Some(to)));
@@ -186,41 +202,28 @@ impl<'a> Sides<'a> {
             of.absent.iter().chain(&to.absent).map(|(absence, job, _)| (absence.clone(), Some(*job))).collect();
         let points = of.found.len() + to.found.len() + absent.len();
         let mut cell = Cell { missing: absent.len(), points, ..Cell::default() };
-        let (traits, ratio) = (self.traits, self.compare.ratio);
-        let (apart, kinds, rules) = (self.apart.clone(), self.kinds.clone(), self.table.rules);
-        let question = Question { traits, apart, kinds, repeats: self.repeats(), ratio, unpaired: false, rules };
+        let (question, ratio) = (self.question(), self.compare.ratio);
         let evidence = match Evidence::of_two(&mut of, &mut to, &question) {
             Ok(evidence) => evidence,
             Err(silence) => {
-                absent.extend(
-                    match silence {
-                        Silence::Absent => {
-                            let some = !of.found.is_empty() && !to.found.is_empty();
-                            some.then_some(Absence::Incomplete)
-                        }
-                        Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
-                        Silence::NoRatio => Some(Absence::NoRatio),
-                        Silence::Unpaired | Silence::Shared(_) | Silence::NoStatistic => Some(Absence::Unpaired),
-                        Silence::NoPoint => None,
-                    }
-                    .map(|absence| (absence, None)),
-                );
+                let absence = Absence::of_silence(silence).filter(|absence| {
+                    // Sides of which nothing is measured have no results that could be left out.
+                    *absence != Absence::Incomplete || !of.found.is_empty() && !to.found.is_empty()
+                });
+                absent.extend(absence.map(|absence| (absence, None)));
                 return (cell, absent, Vec::new());
             }
         };
         let estimate = evidence.estimate();
         cell.sample = Some(evidence.sample);
         cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
-        absent.extend(evidence.doubt().map(|doubt| match doubt {
-            Doubt::One => (Absence::OnePair, None),
-            Doubt::Equal | Doubt::Few | Doubt::Unbounded => (Absence::Equal, None),
-            Doubt::NoEffect => (Absence::NoEffect(evidence.equal().unwrap_or_default().to_owned()), None),
-        }));
+        absent.extend(Absence::of_doubt(&evidence).map(|absence| (absence, None)));
         cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);
         let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
         let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });
         cell.correlation = evidence.correlation;
+        cell.is_unpaired = evidence.is_unpaired();
         let looks =
             evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
         let mut remarks: Vec<String> = evidence.notes.iter().cloned().chain(looks).collect();
@@ -239,8 +242,10 @@ impl<'a> Sides<'a> {
         let mut sides = vec![baseline];
         sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
+        complete(&mut all, &self.question()).ok()?;
         let _ = leave_out_equal(&mut all, &self.apart, self.traits);
-        if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
+        if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once)
+        {
             return None;
         }
         let ratio = self.compare.ratio;
@@ -327,7 +332,13 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: 
         names.dedup();
         let what = if compare.ratio { "ratio of geometric means of" } else { "difference in" };
         let interval = if compare.ratio { "[95 % CI]" } else { "± 95 % CI" };
-        notes.push(clean(&format!("{what} {}, {interval}, over pairs (n = {n})", names.join(", "))).into_owned());
+        let unpaired = shown().filter(|(cell, _)| cell.is_unpaired).count();
+        let over = match counts.len() - unpaired {
+            _ if unpaired == 0 => "over pairs",
+            0 => "of samples that are not paired (Welch)",
+            _ => "over pairs, or of samples where nothing pairs (Welch)",
+        };
+        notes.push(clean(&format!("{what} {}, {interval}, {over} (n = {n})", names.join(", "))).into_owned());
     }
     notes.extend(too_wide(rows, columns));
     match comparisons {

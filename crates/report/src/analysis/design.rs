@@ -17,6 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sweep_base::SEED;
 use sweep_job::{Precision, Unit};
 
 pub use self::{
@@ -36,7 +37,6 @@ use super::{
     Results,
     evidence::{Silence, Source},
     items::NO_SCORES,
-    units::SEED,
 };
 use crate::{
     format::{clean, count},
@@ -283,7 +283,8 @@ impl<'a> Designer<'a> {
         let spread = match spread {
             Ok(spread) => spread,
             Err(silence) => {
-                outlook.reason = Some(reason(silence, decision.metric));
+                let unplanned = decision.unplanned.map(|reason| format!("not planned: {reason}"));
+                outlook.reason = Some(unplanned.unwrap_or_else(|| reason(silence, decision.metric)));
                 return Ok(outlook);
             }
         };

@@ -276,13 +276,17 @@ impl<'a> Experiment<'a> {
 
     /// Leaves all effects out if the conditions of the measurements differ.
     fn block_unlike(&self, outcome: &mut Outcome, source: Source<'_>) {
-        let jobs: Vec<JobId> = self.cells.iter().flatten().map(|row| row.job).collect();
-        let records: Vec<&Measured> = jobs.iter().filter_map(|job| source.measured.get(job)).collect();
-        let (Some(reason), Some(job)) = (comparable(&[&records]).reason, jobs.first()) else { return };
+        let records = |rows: &Vec<Row<'_>>| rows.iter().filter_map(|row| source.measured.get(&row.job)).collect();
+        // An effect compares combinations with each other, so times of combinations are taken in turns.
+        let sides: Vec<Vec<&Measured>> =
+            self.cells.iter().map(records).filter(|side: &Vec<_>| !side.is_empty()).collect();
+        let sides: Vec<&[&Measured]> = sides.iter().map(Vec::as_slice).collect();
+        let job = self.cells.iter().flatten().map(|row| row.job).next();
+        let (Some(reason), Some(job)) = (comparable(&sides).reason, job) else { return };
         for effect in outcome.effects.iter_mut().filter(|effect| effect.estimate.is_some()) {
             effect.estimate = None;
             effect.sample = None;
-            effect.absent.push((Absence::Unlike(reason.clone()), *job));
+            effect.absent.push((Absence::Unlike(reason.clone()), job));
         }
         outcome.shares = None;
     }

@@ -28,6 +28,8 @@ use crate::{
     },
 };
 
+/// End of the basis of samples that are not paired.
+const UNPAIRED: &str = "not paired";
 /// Relative rounding errors of sums of a few hundred floating-point numbers.
 const ROUNDING: f64 = 1e-13;
 
@@ -129,7 +131,7 @@ impl Evidence {
     /// Evidence about the mean of one side.
     pub(super) fn of_mean(side: &mut Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
         complete(&mut [&mut *side], question)?;
-        let notes = like(&[side], question)?;
+        let notes = like(&[side], question.traits, question.rules)?;
         let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
         let equal = equal.words();
         let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
@@ -217,9 +219,9 @@ impl Evidence {
         let paired = pairs(&of_values, &to_values, apart, kinds, partial).filter(|_| !independent);
         let notes = if paired.is_some() {
             let [of, to] = with_partners(of, to, question);
-            like(&[&of, &to], question)?
+            like(&[&of, &to], question.traits, question.rules)?
         } else {
-            like(&[of, to], question)?
+            like(&[of, to], question.traits, question.rules)?
         };
         let correlation = paired.as_ref().and_then(|pairs| correlation_of(pairs, question));
         let units = match paired {
@@ -255,7 +257,7 @@ impl Evidence {
         let growing = first.axes.is_empty() && second.axes.is_empty() && statistic == Statistic::Mean;
         let least = a.n.min(b.n);
         let level = looks.level(least, growing);
-        let basis = statistic.of(&format!("{} against {}, not paired", a.n, b.n));
+        let basis = statistic.of(&format!("{} against {}, {UNPAIRED}", a.n, b.n));
         let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
         let hints = [&first, &second].into_iter().filter_map(|side| carried_by_one(statistic, &side.values)).collect();
         let (value, equal, exact) = (of - to, None, None);
@@ -359,6 +361,11 @@ impl Evidence {
         (self.equal.is_some() && self.error.is_none() || self.estimate().low.is_none()).then_some(doubt)
     }
 
+    /// True if two samples are compared that are not paired.
+    pub(super) fn is_unpaired(&self) -> bool {
+        self.basis.ends_with(UNPAIRED)
+    }
+
     /// The remark on jobs that are equal to others.
     pub(super) fn equal(&self) -> Option<&str> {
         self.equal.as_deref()
@@ -380,27 +387,40 @@ impl Evidence {
     }
 
     /// The number of seeds with which the interval would exclude these bounds, or lie within one of these ties, with a power
-    /// of 80 %, if the number and its spread stay as they are. `None` if other things than seeds are the units.
+    /// of 80 %, if the number and its spread stay as they are, and are corrected for `tests` tests by the first step of Holm's method.
+    /// `None` if other things than seeds are the units.
     pub(super) fn seeds_needed(
         &self,
         bounds: impl IntoIterator<Item = f64>,
         ties: impl IntoIterator<Item = [f64; 2]>,
+        tests: usize,
     ) -> Option<Needed> {
         /// Most seeds that are considered.
         const MAX_SEEDS: usize = 1000;
         let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
-        let seeds = |distance: f64, power: f64| {
-            let effect = distance / (error * (self.sample.n as f64).sqrt());
-            seeds_needed(effect, power, self.level.confidence, MAX_SEEDS)
-        };
         let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
-        let decided = seeds(bounds.fold(f64::INFINITY, f64::min), WANTED);
+        let decided = (bounds.fold(f64::INFINITY, f64::min), WANTED);
         // The interval excludes both ends of a tie if it excludes each with half of the failures.
         let ties = ties.into_iter().map(|[low, high]| (self.value - scaled(low)).min(scaled(high) - self.value));
-        let tied =
-            ties.filter(|distance| *distance > 0.0).filter_map(|distance| seeds(distance, f64::midpoint(1.0, WANTED)));
-        let needed = decided.into_iter().chain(tied).min();
+        let tied = ties.filter(|distance| *distance > 0.0).map(|distance| (distance, f64::midpoint(1.0, WANTED)));
+        let ways: Vec<(f64, f64)> = std::iter::once(decided).chain(tied).collect();
+        let needed_at = |confidence: f64| {
+            let needed = ways.iter().filter_map(|(distance, power)| {
+                let effect = distance / (error * (self.sample.n as f64).sqrt());
+                seeds_needed(effect, *power, confidence, MAX_SEEDS)
+            });
+            needed.min()
+        };
+        // Seeds beyond the planned ones are judged at a stricter level, which needs more seeds.
+        let mut needed = needed_at(self.level_of(self.level.confidence, tests));
+        while let Some(seeds) = needed.filter(|seeds| self.looks.ends_before(*seeds)) {
+            let raised = needed_at(self.level_of(self.looks.raised_level(seeds), tests));
+            if raised.is_some_and(|raised| raised <= seeds) {
+                break;
+            }
+            needed = raised;
+        }
         // What there are do not suffice.
         Some(needed.map_or(Needed::MoreThan(MAX_SEEDS), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }
@@ -415,6 +435,11 @@ impl Evidence {
     /// True if the estimate is certain.
     pub(super) fn is_certain(&self) -> bool {
         self.error.is_some_and(|of| of.error == 0.0)
+    }
+
+    /// The level of one of several tests.
+    fn level_of(&self, confidence: f64, tests: usize) -> f64 {
+        1.0 - (1.0 - confidence) / tests.max(1) as f64
     }
 
     fn corrected(&self, p: f64) -> f64 {

@@ -7,9 +7,10 @@ use std::{
     io,
 };
 
+use sweep_base::SEED;
 use sweep_job::{Value, Values};
 
-use super::{results::Results, units::SEED};
+use super::results::Results;
 use crate::{
     plan::{JobId, Manifests, Plan, Point, Study, resolved, selected},
     recipe::{Claim, Selection},

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{format::clean, plan::Study, recipe::Replication};
+use sweep_base::SEED;
 
-use super::units::SEED;
+use crate::{format::clean, plan::Study, recipe::Replication};
 
 /// The kinds of the axes that are no settings.
 #[derive(Debug, Clone, Default)]

@@ -88,6 +88,18 @@ impl Looks {
         !self.is_adaptive() && self.earlier.is_empty()
     }
 
+    /// True if fewer than `n` seeds are planned.
+    pub(super) fn ends_before(&self, n: usize) -> bool {
+        self.most < n
+    }
+
+    /// The level of a look at `n` seeds that are added after the planned ones.
+    pub(super) fn raised_level(&self, n: usize) -> f64 {
+        let mut raised = Self { least: n, most: n, ..self.clone() };
+        raised.add_made(std::iter::once(SeedPlan { least: self.least, most: self.most }));
+        raised.level(n, true).confidence
+    }
+
     /// The numbers of seeds of each plan's looks, the earliest plan first.
     fn plans(&self) -> Vec<Vec<usize>> {
         let mut plans: Vec<Vec<usize>> = Vec::new();

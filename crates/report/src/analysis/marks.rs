@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
 use sweep_job::Precision;
 
 use super::{
@@ -23,8 +24,6 @@ use crate::{
 /// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
 /// deviations could be.
 const TOO_WIDE: f64 = 4.5;
-/// The axis of repetitions.
-const SEED: &str = "seed";
 
 /// Remark about the marks of a column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +89,7 @@ pub(super) fn mark(
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
     let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
     let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
-    match like(&used_sides.iter().collect::<Vec<_>>(), question) {
+    match like(&used_sides.iter().collect::<Vec<_>>(), question.traits, question.rules) {
         Ok(_) => {}
         Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
         Err(_) => return remarks,

@@ -93,11 +93,11 @@ impl Question<'_> {
 }
 
 /// Checks the conditions of times, rates and utilizations; returns footnotes.
-pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<String>, Silence> {
-    if !question.traits.depends_on_load {
+pub(super) fn like(sides: &[&Side<'_>], traits: MetricTraits, rules: Rules) -> Result<Vec<String>, Silence> {
+    if !traits.depends_on_load {
         return Ok(Vec::new());
     }
-    if question.rules.any_conditions {
+    if rules.any_conditions {
         return Ok(vec!["whatever the conditions of the measurement (`conditions: any`)".to_owned()]);
     }
     let sides: Vec<Vec<&Measured>> = sides.iter().map(|side| side.records()).collect();

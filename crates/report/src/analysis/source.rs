@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use sweep_base::SEED;
 use sweep_job::{Unit, Value};
 
-use super::{Absence, further_seeds::FurtherSeeds, items::AllScores, kinds::Kinds, looks::Looks, units::SEED};
+use super::{Absence, further_seeds::FurtherSeeds, items::AllScores, kinds::Kinds, looks::Looks};
 use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},
@@ -76,10 +77,12 @@ impl<'a> Source<'a> {
     ) -> Side<'a> {
         let mut side = Side::default();
         let mut jobs = HashSet::new();
-        let mut seeds: BTreeSet<String> = BTreeSet::new();
+        let mut seeds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut extra = 0;
         for (point, job) in points {
-            seeds.extend(point.get(SEED).map(|seed| format!("{seed:?}")));
+            if let Some(seed) = point.get(SEED) {
+                seeds.entry(point.but(SEED)).or_default().insert(format!("{seed:?}"));
+            }
             let rounds = [&self.study.rounds, &self.study.looks].map(|rounds| rounds.get(&job).copied().unwrap_or(0));
             extra = rounds.into_iter().fold(extra, usize::max);
             if !jobs.insert(job) {
@@ -95,7 +98,8 @@ impl<'a> Source<'a> {
                 None => side.absent.push((self.absence(job, metric), job, point)),
             }
         }
-        let max_seeds = seeds.len().max(1);
+        // With `include`, each configuration may have seeds of its own.
+        let max_seeds = seeds.values().map(BTreeSet::len).max().unwrap_or(1);
         side.looks = Looks::planned(max_seeds.saturating_sub(extra), max_seeds);
         side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
         side

@@ -288,7 +288,7 @@ fn delta(cell: &Cell, show: Show) -> Cell {
         let noise = cell.estimate.is_some_and(|Estimate { low, high, .. }| {
             low.zip(high).is_some_and(|(low, high)| low <= paper && paper <= high)
         });
-        (ours / paper - 1.0, noise)
+        ((ours - paper) / paper.abs(), noise)
     });
     let compared =
         part.map(|(value, noise)| Compared { estimate: Estimate { value, low: None, high: None, p: None }, noise });

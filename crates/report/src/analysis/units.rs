@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
 use sweep_job::Precision;
 
 use super::kinds::Kinds;
@@ -15,9 +16,6 @@ use crate::{
         without_outliers,
     },
 };
-
-/// The axis whose values repeat a job with other random numbers.
-pub(super) const SEED: &str = "seed";
 
 /// The axes whose values are the independent units of some points.
 #[derive(Debug, Clone)]

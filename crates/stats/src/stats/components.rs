@@ -24,7 +24,8 @@ struct MeanSquare {
 }
 
 /// The components of values at crossed levels of random factors, with one value for each combination (analysis of variance). The
-/// interval of a factor is that of a difference of two mean squares (Ting and others, 1990); that of the rest, and of a single
+/// interval of a factor is that of a difference of two mean squares (Ting and others, 1990), of which the second has the factor's
+/// interactions; that of the rest, and of a single
 /// factor, has the chi-squared distribution. `None` if a combination is missing or there twice, or if a factor has one level.
 pub fn components(values: &[Leveled]) -> Option<Components> {
     let factors = values.first()?.0.len();
@@ -57,8 +58,48 @@ pub fn components(values: &[Leveled]) -> Option<Components> {
         return Some(Components { factors: vec![variance(*only)], rest: None });
     }
     let rest = MeanSquare { value: (whole - explained).max(0.0) / (cells - 1.0 - used), freedom: cells - 1.0 - used };
-    let factors = squares.into_iter().map(|(square, per)| difference(square, rest, per)).collect();
+    let errors = errors(values, &squares, rest);
+    let factors =
+        squares.into_iter().zip(errors).map(|((square, per), error)| difference(square, error, per)).collect();
     Some(Components { factors, rest: Some(variance(rest)) })
+}
+
+/// What the mean square of each factor has without a part of the factor's own: the rest, or with more than two factors the
+/// factor's interactions with the others, without the higher ones (Satterthwaite).
+fn errors(values: &[Leveled], squares: &[(MeanSquare, f64)], rest: MeanSquare) -> Vec<MeanSquare> {
+    let count = squares.len();
+    if count < 3 {
+        return vec![rest; count];
+    }
+    let sum = |of: MeanSquare| of.value * of.freedom;
+    let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+    let pair = |first: usize, second: usize| {
+        let mut groups: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for (levels, value) in values {
+            groups.entry((levels[first], levels[second])).or_default().push(*value);
+        }
+        let between: f64 = groups.values().map(|group| group.len() as f64 * (mean_of(group) - mean).powi(2)).sum();
+        let [(first, _), (second, _)] = [squares[first], squares[second]];
+        let freedom = first.freedom * second.freedom;
+        MeanSquare { value: (between - sum(first) - sum(second)).max(0.0) / freedom, freedom }
+    };
+    let pairs: BTreeMap<(usize, usize), MeanSquare> = (0..count)
+        .flat_map(|first| (first + 1..count).map(move |second| (first, second)))
+        .map(|(first, second)| ((first, second), pair(first, second)))
+        .collect();
+    let freedom = rest.freedom - pairs.values().map(|of| of.freedom).sum::<f64>();
+    let higher = (sum(rest) - pairs.values().map(|of| sum(*of)).sum::<f64>()).max(0.0);
+    let higher = MeanSquare { value: higher / freedom, freedom };
+    let of_factor = |factor: usize| {
+        let own =
+            || pairs.iter().filter(|((first, second), _)| *first == factor || *second == factor).map(|(_, of)| *of);
+        let more = (count - 2) as f64;
+        let value = own().map(|of| of.value).sum::<f64>() - more * higher.value;
+        let spread =
+            own().map(|of| of.value.powi(2) / of.freedom).sum::<f64>() + (more * higher.value).powi(2) / freedom;
+        if value > rest.value { MeanSquare { value, freedom: value.powi(2) / spread } } else { rest }
+    };
+    (0..count).map(of_factor).collect()
 }
 
 /// The variance of independent values with its 95 % interval; `None` with fewer than two.

@@ -171,8 +171,8 @@ pub struct Agreement {
     pub discordant: usize,
     /// (concordant − discordant) / pairs; pairs that are equal in one of the rankings count as neither.
     pub tau: f64,
-    /// The probability of a |τ| at least as large if the rankings have nothing to do with each other: over all orders of up to seven
-    /// numbers, else by the normal distribution.
+    /// The probability of a |τ| at least as large if the rankings have nothing to do with each other: over all orders,
+    /// or by the normal distribution if more than seven numbers have equal ones among them.
     pub p: f64,
 }
 
@@ -193,12 +193,41 @@ pub fn agreement(of: &[f64], to: &[f64]) -> Option<Agreement> {
             extreme += usize::from(with.abs_diff(against) >= concordant.abs_diff(discordant));
         });
         extreme as f64 / all as f64
+    } else if concordant + discordant == n * (n - 1) / 2 {
+        distant_orders(n, concordant.abs_diff(discordant))
     } else {
         let n = n as f64;
         let spread = (2.0 * (2.0 * n + 5.0) / (9.0 * n * (n - 1.0))).sqrt();
         (2.0 * super::range::below(-tau.abs() / spread)).min(1.0)
     };
     Some(Agreement { concordant, discordant, tau, p })
+}
+
+/// The part of all orders of `n` different numbers whose pairs in the same and in the opposite order differ in number by `distance` at
+/// least.
+fn distant_orders(n: usize, distance: usize) -> f64 {
+    // The distribution of the number of inversions: the k-th number has 0 to k − 1 of them with those before it, each with the same
+    // probability.
+    let mut parts = vec![1.0];
+    for size in 2..=n {
+        let mut next = vec![0.0; size * (size - 1) / 2 + 1];
+        let mut sum = 0.0;
+        for (inversions, part) in next.iter_mut().enumerate() {
+            sum += parts.get(inversions).unwrap_or(&0.0);
+            sum -= inversions.checked_sub(size).and_then(|left| parts.get(left)).unwrap_or(&0.0);
+            *part = sum / size as f64;
+        }
+        parts = next;
+    }
+    let pairs = parts.len() - 1;
+    let is_distant = |inversions: usize| (pairs - inversions).abs_diff(inversions) >= distance;
+    parts
+        .iter()
+        .enumerate()
+        .filter(|(inversions, _)| is_distant(*inversions))
+        .map(|(_, part)| part)
+        .sum::<f64>()
+        .min(1.0)
 }
 
 /// The numbers of pairs in the same and in the opposite order.

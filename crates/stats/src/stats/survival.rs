@@ -33,10 +33,15 @@ pub fn survival(runs: &[TimeToEvent]) -> Vec<(f64, f64)> {
     event_times(runs).into_iter().map(step).collect()
 }
 
-/// The time at which half of the runs have reached the event; `None` if the share never falls to one half.
+/// The time at which half of the runs have reached the event: where the share is one half over a span of time, the middle of it, which
+/// is the median of the times if all runs reach the event. `None` if the share does not fall below one half.
 pub fn median_time(runs: &[TimeToEvent]) -> Option<f64> {
     // A share such as 1 − 1/6 − 2/6 is not exactly one half.
-    survival(runs).into_iter().find(|(_, share)| *share <= 0.5 + 1e-12).map(|(time, _)| time)
+    const ROUNDING: f64 = 1e-12;
+    let steps = survival(runs);
+    let below = steps.iter().find(|(_, share)| *share < 0.5 - ROUNDING)?.0;
+    let at_half = steps.iter().find(|(_, share)| (*share - 0.5).abs() <= ROUNDING);
+    Some(at_half.map_or(below, |(time, _)| f64::midpoint(*time, below)))
 }
 
 /// The mean time up to a horizon: the area below the curve of Kaplan and Meier. Valid up to the time of the last run.

@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     analysis::{
-        Cell, Column, Compared, Show, TableRow,
+        Absence, Cell, Column, Compared, Show, TableRow,
         aggregate::methods,
         curves::Curves,
-        evidence::{Evidence, Question, Side, Source, complete, summarize},
+        evidence::{Evidence, Question, Side, Silence, Source, complete, like, summarize},
         pairs::apart,
         table::scale,
         units::SamplingUnit,
@@ -56,11 +56,8 @@ impl<'a> OfMetric<'a> {
             CurveRead::Target(_) if self.reader.traits().better.is_none() => {
                 contents.notes.push(no_target(self.metric));
             }
-            CurveRead::Target(target) => {
-                self.note_lost(&rows, &mut contents.notes);
-                self.note_times(&mut rows, target, &mut contents.notes);
-            }
-            CurveRead::Area(_) | CurveRead::At(_) => self.note_lost(&rows, &mut contents.notes),
+            CurveRead::Target(target) => self.note_times(&mut rows, target, &mut contents.notes),
+            CurveRead::Area(_) | CurveRead::At(_) => {}
         }
         let (apart, kinds) = (apart(step, &[&settings.axis.value]), self.source.kinds(&[analysis.of.step]));
         let (traits, rules, repeats) = (self.traits_of_number(), table.rules, None);
@@ -88,7 +85,7 @@ impl<'a> OfMetric<'a> {
         }
         let name = self.name();
         self.push(contents, name.clone(), Show::Mean, traits.unit, cells);
-        if let Some(differences) = self.differences(&rows, &question, &mut contents.notes) {
+        if let Some(differences) = self.differences(&rows, &question, contents) {
             self.push(contents, format!("{name}, difference"), Show::Difference, traits.unit, differences);
         }
     }
@@ -120,20 +117,12 @@ impl<'a> OfMetric<'a> {
                 unit_of: UnitOf::Metric,
                 better: Some(Better::Less),
                 precision: Precision::Measured,
-                depends_on_load: false,
+                depends_on_load: self.reader.costs_time(),
             },
-            CurveRead::Area(_) | CurveRead::At(_) => self.reader.traits(),
-        }
-    }
-
-    /// Notes the jobs whose curve has no such number.
-    fn note_lost(&self, rows: &[Numbers<'a>], notes: &mut Vec<String>) {
-        let reach = match self.request.2.read {
-            CurveRead::Target(_) => "no curve, or no cost of a step",
-            CurveRead::Area(_) | CurveRead::At(_) => "no curve that is so long, or no cost of a step",
-        };
-        for (method, row) in self.methods.iter().zip(rows).filter(|(_, row)| row.lost > 0) {
-            notes.push(format!("{}: {} of {method} left out: {reach}", self.metric, count(row.lost, "job")));
+            CurveRead::Area(_) | CurveRead::At(_) => {
+                let traits = self.reader.traits();
+                MetricTraits { depends_on_load: traits.depends_on_load || self.reader.costs_time(), ..traits }
+            }
         }
     }
 
@@ -165,35 +154,50 @@ impl<'a> OfMetric<'a> {
     }
 
     /// The differences from the baseline; `None` without one.
-    fn differences(&self, rows: &[Numbers<'a>], question: &Question<'_>, notes: &mut Vec<String>) -> Option<Vec<Cell>> {
+    fn differences(&self, rows: &[Numbers<'a>], question: &Question<'_>, contents: &mut Made) -> Option<Vec<Cell>> {
         let (_, _, settings) = self.request;
         let recipe = &self.source.study.recipe;
         let baseline = settings.baseline.as_ref()?.resolve(&recipe.params, &Names::new())?.value;
         let base = &rows[self.methods.iter().position(|method| *method == baseline)?];
         let others = || self.methods.iter().zip(rows).filter(|(method, _)| **method != baseline);
-        let comparisons: Vec<Option<Evidence>> = others()
-            .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question).ok())
+        let comparisons: Vec<Result<Evidence, Silence>> = others()
+            .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question))
             .collect();
-        let chance =
-            |evidence: &Option<Evidence>| evidence.as_ref().and_then(|found| found.estimate().p).unwrap_or(1.0);
+        let chance = |evidence: &Result<Evidence, Silence>| {
+            evidence.as_ref().ok().and_then(|found| found.estimate().p).unwrap_or(1.0)
+        };
         let corrected = holm(&comparisons.iter().map(chance).collect::<Vec<_>>());
+        let footnotes = &mut contents.footnotes;
         let mut cells = comparisons.into_iter().zip(corrected).map(|(evidence, p)| {
-            let Some(evidence) = evidence else { return Cell::default() };
-            let estimate = evidence.estimate();
-            let p = estimate.p.map(|_| p);
-            let noise = p.is_none_or(|p| p >= 1.0 - LEVEL);
-            let compared = Some(Compared { estimate: Estimate { p, ..estimate }, noise });
-            Cell { sample: Some(evidence.sample), compared, points: 1, ..Cell::default() }
+            let mut cell = Cell { points: 1, ..Cell::default() };
+            let absence = match evidence {
+                Ok(evidence) => {
+                    let estimate = evidence.estimate();
+                    let p = estimate.p.map(|_| p);
+                    let noise = p.is_some_and(|p| p >= 1.0 - LEVEL);
+                    cell.compared = Some(Compared { estimate: Estimate { p, ..estimate }, noise });
+                    cell.sample = Some(evidence.sample);
+                    Absence::of_doubt(&evidence)
+                }
+                Err(silence) => Absence::of_silence(silence),
+            };
+            if let Some(absence) = absence {
+                cell.lacks(&absence, None, footnotes);
+            }
+            cell
         });
+        let cell = |method: &Value| if *method == baseline { None } else { cells.next() };
+        let cells = self.methods.iter().map(cell).map(Option::unwrap_or_default).collect();
+        let notes = &mut contents.notes;
         notes.push(format!(
             "difference: from {baseline} ± 95 % CI (p corrected for {}, Holm); ≈ not told apart",
             count(rows.len() - 1, "comparison")
         ));
-        if let CurveRead::Target(_) = settings.read {
+        let sides: Vec<&Side<'_>> = rows.iter().map(|row| &row.side).collect();
+        if let (CurveRead::Target(_), Ok(_)) = (settings.read, like(&sides, question.traits, question.rules)) {
             notes.extend(log_rank_note(others(), (&baseline, base), question));
         }
-        let cell = |method: &Value| if *method == baseline { None } else { cells.next() };
-        Some(self.methods.iter().map(cell).map(Option::unwrap_or_default).collect())
+        Some(cells)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::{
         Cell, Column, Show, TableRow,
         aggregate::methods,
         claim::law::{BySize, least_sizes},
-        evidence::{Side, Source},
+        evidence::{Question, Side, Silence, Source, like, summarize},
+        pairs::apart,
         table::scale,
     },
     format::{clean, count, number},
@@ -32,14 +33,15 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.axes = axis.into_iter().map(str::to_owned).chain([settings.x.value.clone()]).collect();
     let metrics: Vec<&str> = table.cells.iter().map(|cell| cell.value.as_str()).collect();
     // Rows are the sizes of all metrics.
-    let mut by_metric: Vec<Vec<BySize>> = Vec::new();
+    let mut by_metric: Vec<Vec<OfMethod<'_>>> = Vec::new();
     for metric in &metrics {
         by_metric
-            .push(methods.iter().map(|method| by_size(request, source, metric, method.as_ref(), contents)).collect());
+            .push(methods.iter().map(|method| of_method(request, source, metric, method.as_ref(), contents)).collect());
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].0.keys().copied()).collect();
+        let mut sizes: Vec<u64> =
+            by_metric.iter().flat_map(|of_metric| of_metric[index].sizes.0.keys().copied()).collect();
         sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
@@ -53,16 +55,19 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     for (metric, of_metric) in metrics.iter().zip(&by_metric) {
         let unit = source.traits(analysis.of.step, metric).unit;
         let laws: Vec<Option<PowerLaw>> =
-            of_metric.iter().map(|sizes| sizes.law(settings.predict, settings.constant)).collect();
-        let measured = rows.iter().map(|(index, size)| measured(of_metric[*index].0.get(size)));
+            of_metric.iter().map(|method| method.law(settings.predict, settings.constant)).collect();
+        let measured = rows.iter().map(|(index, size)| of_metric[*index].measured(*size));
         push(contents, metric, unit, measured.collect());
         let predicted = rows.iter().map(|(index, size)| match &laws[*index] {
-            Some(law) => cell(law.predict(f64::from_bits(*size), LEVEL), of_metric[*index].0.len()),
+            Some(law) => {
+                let method = &of_metric[*index];
+                cell(law.predict(f64::from_bits(*size), method.level()), method.sizes.0.len())
+            }
             None => Cell { points: 1, ..Cell::default() },
         });
         push(contents, &format!("{metric}, law"), unit, predicted.collect());
-        for ((method, sizes), law) in methods.iter().zip(of_metric).zip(&laws) {
-            contents.notes.push(note(request, metric, (method.as_ref(), sizes), law.as_ref()));
+        for ((method, numbers), law) in methods.iter().zip(of_metric).zip(&laws) {
+            contents.notes.push(note(request, metric, (method.as_ref(), numbers), law.as_ref()));
         }
         contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }
@@ -92,30 +97,62 @@ fn cell(estimate: Estimate, n: usize) -> Cell {
     }
 }
 
-fn measured(values: Option<&Vec<f64>>) -> Cell {
-    match values.and_then(|values| Sample::new(values)) {
-        Some(sample) => Cell { sample: Some(sample), ..cell(Estimate { p: None, ..sample.estimate() }, sample.n) },
-        None => Cell { points: 1, ..Cell::default() },
+/// The measurements of a value of the axis.
+struct OfMethod<'a> {
+    sizes: BySize<'a>,
+    question: Question<'a>,
+    /// The reason why the sizes are not comparable: times that were not measured in turns.
+    unlike: Option<String>,
+}
+
+impl OfMethod<'_> {
+    fn is_geometric(&self) -> bool {
+        self.question.traits.unit.is_timing() && self.sizes.sides().into_iter().all(Side::is_positive)
+    }
+
+    /// The level of the law, which allows for all looks at the results, as that of a claim does.
+    fn level(&self) -> f64 {
+        self.sizes.sides().first().map_or(LEVEL, |side| side.looks.level(1, false).confidence)
+    }
+
+    /// The mean at a size, over the units of a verdict.
+    fn measured(&self, size: u64) -> Cell {
+        let summary = self.sizes.0.get(&size).and_then(|side| summarize(side, &self.question, self.is_geometric()));
+        match summary {
+            Some(summary) => Cell { sample: Some(summary.sample), ..cell(summary.estimate, summary.sample.n) },
+            None => Cell { points: 1, ..Cell::default() },
+        }
+    }
+
+    fn law(&self, predict: Option<f64>, with_constant: bool) -> Option<PowerLaw> {
+        if self.unlike.is_some() { None } else { self.sizes.law(predict, with_constant) }
     }
 }
 
 /// The measurements at each size. Missing results and jobs without a size are in the notes.
-fn by_size(
+fn of_method<'a>(
     request: Request<'_>,
-    source: Source<'_>,
+    source: Source<'a>,
     metric: &str,
     method: Option<&Value>,
     contents: &mut Made,
-) -> BySize {
-    let (_, analysis, settings) = request;
+) -> OfMethod<'a> {
+    let (table, analysis, settings) = request;
     let mut only = resolved(&source.study.recipe, &analysis.of.only);
     if let (Some(axis), Some(method)) = (&settings.axis, method) {
         only.push((&axis.value, vec![method.clone()]));
     }
-    let side: Side<'_> = source.side(analysis.of.step, &only, metric, source.traits(analysis.of.step, metric));
-    let by_key = jobs(analysis, source);
-    let (sizes, without_size) =
-        BySize::new(&side.found, &settings.x.value, &by_key, &source.kinds(&[analysis.of.step]), source);
+    let traits = source.traits(analysis.of.step, metric);
+    let side: Side<'_> = source.side(analysis.of.step, &only, metric, traits);
+    let (kinds, rules) = (source.kinds(&[analysis.of.step]), table.rules);
+    let (sizes, without_size) = BySize::new(&side, &settings.x.value, &jobs(analysis, source), &kinds, source);
+    let unlike = match like(&sizes.sides(), traits, rules) {
+        Err(Silence::Unlike(reason)) => Some(reason),
+        _ => None,
+    };
+    let axes: Vec<&str> = settings.axis.iter().chain([&settings.x]).map(|axis| axis.value.as_str()).collect();
+    let apart = apart(&source.study.recipe.steps[analysis.of.step], &axes);
+    let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
     let lost = side.absent.len() + without_size;
     if lost > 0 {
         let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &settings.x.value);
@@ -123,25 +160,28 @@ fn by_size(
             .notes
             .push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
     }
-    sizes
+    OfMethod { sizes, question, unlike }
 }
 
 /// The law of a value of the axis in words, and whether its prediction was right.
 fn note(
     request: Request<'_>,
     metric: &str,
-    (method, sizes): (Option<&Value>, &BySize),
+    (method, numbers): (Option<&Value>, &OfMethod<'_>),
     law: Option<&PowerLaw>,
 ) -> String {
     let (_, _, settings) = request;
     let x = &settings.x.value;
     let of = method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"));
+    if let Some(reason) = &numbers.unlike {
+        return format!("{of}: no law: {reason}; `conditions: any` fits one nevertheless");
+    }
     let Some(law) = law else {
         let least = least_sizes(settings.constant);
         return format!("{of}: no law, which needs {least} sizes and numbers above zero");
     };
     let as_text = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
-    let Estimate { value, low, high, .. } = law.exponent(LEVEL);
+    let Estimate { value, low, high, .. } = law.exponent(numbers.level());
     let exponent = as_text(Some(value));
     let interval = match low.zip(high) {
         Some((low, high)) => format!("[{}, {}]", as_text(Some(low)), as_text(Some(high))),
@@ -150,9 +190,9 @@ fn note(
     let constant = law.constant().map_or_else(String::new, |constant| format!("{} plus a part ", brief(constant)));
     let text = format!("{of}: {constant}in proportion to {x} to the power {exponent} {interval}");
     let Some(size) = settings.predict else { return text };
-    let predicted = law.predict(size, LEVEL);
+    let predicted = law.predict(size, numbers.level());
     let ends = predicted.low.zip(predicted.high);
-    let verdict = match (sizes.mean(size), ends) {
+    let verdict = match (numbers.sizes.mean(size), ends) {
         (Some(mean), Some((low, high))) => {
             let place = if low <= mean && mean <= high { "within" } else { "outside of" };
             let [size, mean, low, high] = [size, mean, low, high].map(brief);
@@ -164,14 +204,15 @@ fn note(
 }
 
 /// Whether each smaller size ranks the values of the axis as the largest does.
-fn ranks(x: &str, metric: &str, of_metric: &[BySize]) -> Vec<String> {
-    let Some(largest) = of_metric.iter().filter_map(|sizes| sizes.0.keys().max().copied()).max() else {
+fn ranks(x: &str, metric: &str, of_metric: &[OfMethod<'_>]) -> Vec<String> {
+    let Some(largest) = of_metric.iter().filter_map(|of| of.sizes.0.keys().max().copied()).max() else {
         return Vec::new();
     };
+    let is_ranked = of_metric.len() > 1 && of_metric.iter().all(|of| of.unlike.is_none());
     let means =
-        |size: u64| -> Option<Vec<f64>> { of_metric.iter().map(|sizes| sizes.mean(f64::from_bits(size))).collect() };
-    let Some(large) = means(largest).filter(|_| of_metric.len() > 1) else { return Vec::new() };
-    let smaller = of_metric[0].0.keys().copied().filter(|size| *size < largest);
+        |size: u64| -> Option<Vec<f64>> { of_metric.iter().map(|of| of.sizes.mean(f64::from_bits(size))).collect() };
+    let Some(large) = means(largest).filter(|_| is_ranked) else { return Vec::new() };
+    let smaller = of_metric[0].sizes.0.keys().copied().filter(|size| *size < largest);
     let rank = |size: u64| {
         let rank_agreement = agreement(&means(size)?, &large)?;
         Some(format!(

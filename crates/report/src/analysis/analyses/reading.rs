@@ -35,8 +35,6 @@ pub(super) struct Numbers<'a> {
     pub(super) side: Side<'a>,
     /// The times to the target, if there is one.
     pub(super) times: Vec<TimeToEvent>,
-    /// The number of measured jobs whose curve has no such number.
-    pub(super) lost: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -61,21 +59,36 @@ impl<'a> Reader<'a> {
         let mut only = resolved(&self.source.study.recipe, &self.analysis.of.only);
         only.extend(at.iter().map(|(axis, value)| (*axis, vec![(*value).clone()])));
         let mut side = self.source.side(self.analysis.of.step, &only, self.metric, traits);
-        let (mut readings, mut times, mut lost) = (Vec::new(), Vec::new(), 0);
+        let (mut readings, mut times) = (Vec::new(), Vec::new());
         for found in std::mem::take(&mut side.found) {
             match self.number(&found, traits) {
                 Some((value, time)) => {
                     times.extend(time);
                     readings.push(Found { value, ..found });
                 }
-                None => lost += 1,
+                None => side.absent.extend(self.unread(&found)),
             }
         }
         side.found = readings;
         if let CurveRead::Target(_) = self.read {
             self.add_diverged(&mut side, &mut times, traits);
         }
-        Numbers { side, times, lost }
+        Numbers { side, times }
+    }
+
+    /// The absence of a number from a job that has the metric.
+    fn unread(&self, found: &Found<'a>) -> Option<(Absence, JobId, &'a Point)> {
+        let reason = match self.read {
+            CurveRead::Target(_) => "no curve, or no cost of a step",
+            CurveRead::Area(_) | CurveRead::At(_) => "no curve that is so long, or no cost of a step",
+        };
+        let absence = Absence::NotReached { metric: self.metric.to_owned(), reason: reason.to_owned() };
+        Some((absence, *self.jobs.get(&found.by?.key)?, found.point))
+    }
+
+    /// True if the cost of a step is a time or a rate.
+    pub(super) fn costs_time(&self) -> bool {
+        self.cost.is_some_and(|cost| self.source.traits(self.analysis.of.step, &cost.value).depends_on_load)
     }
 
     /// Adds the runs that diverged. They have curves and no result: a run that has not reached the target by then never does, so it

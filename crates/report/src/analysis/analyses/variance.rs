@@ -8,7 +8,7 @@ use super::Made;
 use crate::{
     analysis::{
         Cell, Column, Compared, Show, TableRow,
-        evidence::{Side, Source},
+        evidence::{Side, Silence, Source, like},
         table::scale,
     },
     format::{Scale, count},
@@ -30,6 +30,9 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         let traits = source.traits(analysis.of.step, metric);
         let only = resolved(&source.study.recipe, &analysis.of.only);
         let side = source.side(analysis.of.step, &only, metric, traits);
+        if let Err(Silence::Unlike(reason)) = like(&[&side], traits, table.rules) {
+            contents.notes.push(format!("{metric}: the conditions are a source, too: {reason}"));
+        }
         let result = parts(&side, &axes);
         let n = side.found.len();
         let mut cells = vec![Cell { points: n, ..Cell::default() }; axes.len() + 2];
@@ -193,6 +196,9 @@ fn said(variance_parts: &Parts, axes: &[String], jobs: usize) -> String {
     order.sort_by(|a, b| estimates[*b].value.total_cmp(&estimates[*a].value));
     let [first, second, ..] = order.as_slice() else { return design };
     let (largest, next) = (estimates[*first], estimates[*second]);
+    if largest.value <= 0.0 {
+        return format!("{design}; no source has a part of its own");
+    }
     let is_clear = largest.low.zip(next.high).is_some_and(|(low, high)| low > high);
     let doubt = if is_clear { "" } else { ", though the intervals overlap" };
     let hidden = match variance_parts.total() {

@@ -124,7 +124,7 @@ impl<'a> Judge<'a> {
             if lacks.is_empty() {
                 lacks = lacking(&evidence, &[&earlier, &later]);
             }
-            let needed = evidence.seeds_needed([0.0], []);
+            let needed = evidence.seeds_needed([0.0], [], verdict.family * (values.len() - 1));
             steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -228,9 +228,14 @@ fn said(metric: &str, unit: Unit) -> Unit {
 fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
-    let (mut contradictions, mut undecided, mut needs) = (Vec::new(), Vec::new(), None);
+    let (mut contradictions, mut equal, mut undecided, mut needs) = (Vec::new(), Vec::new(), Vec::new(), None);
     let (mut against, mut most): (f64, f64) = (1.0, 0.0);
     for ((text, step, needed), p) in steps.iter().zip(&chance) {
+        if (step.low, step.high) == (Some(0.0), Some(0.0)) {
+            equal.push(text.as_str());
+            against = 0.0;
+            continue;
+        }
         most = most.max(*p);
         match (*p < 1.0 - LEVEL, step.value > 0.0) {
             (true, true) => {}
@@ -244,12 +249,13 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &m
             }
         }
     }
-    (verdict.state, verdict.because, verdict.p) = if !contradictions.is_empty() {
-        (
-            State::Refuted,
-            format!("it is the other way round for {}; {ranking}", contradictions.join(", ")),
-            Some(against),
-        )
+    let list = |words: &str, steps: &[&str]| (!steps.is_empty()).then(|| format!("{words} {}", steps.join(", ")));
+    let against_order: Vec<String> = list("it is the other way round for", &contradictions)
+        .into_iter()
+        .chain(list("equal, against", &equal))
+        .collect();
+    (verdict.state, verdict.because, verdict.p) = if !against_order.is_empty() {
+        (State::Refuted, format!("{}; {ranking}", against_order.join("; ")), Some(against))
     } else if undecided.is_empty() {
         (State::Supported, ranking.to_owned(), Some(most))
     } else {
@@ -307,7 +313,10 @@ pub(super) fn decide(
         "; more items, and more clusters of them, would make it more precise".to_owned()
     } else if verdict.open {
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
-        outlook(evidence.seeds_needed(bounds, expect.ties().map(|(_, tie)| tie)))
+        // No tie follows while the interval excludes the paper's number.
+        let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
+        let tests = if verdict.invariant { 1 } else { verdict.family };
+        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), tests))
     } else {
         String::new()
     };

@@ -20,31 +20,31 @@ use crate::{
     plan::{JobId, resolved},
     recipe::{Comparison, Expectation, Law, Replication, brief},
     record::Key,
-    stats::{LEVEL, LawNumber, PowerLaw, Sample},
+    stats::{LEVEL, LawNumber, PowerLaw},
 };
 
 /// The measurements by size, in the order of the sizes; a key is the bits of a positive number.
-#[derive(Debug, Default)]
-pub(in crate::analysis) struct BySize(pub(in crate::analysis) BTreeMap<u64, Vec<f64>>);
+#[derive(Default)]
+pub(in crate::analysis) struct BySize<'a>(pub(in crate::analysis) BTreeMap<u64, Side<'a>>);
 
-impl BySize {
+impl<'a> BySize<'a> {
     /// The measurements by the size `x` of their jobs, and the number of measurements without a size above zero. Sizes that jobs
     /// measure differ by the seed: those of a configuration are one, their geometric mean.
     pub(in crate::analysis) fn new(
-        found: &[Found<'_>],
+        side: &Side<'a>,
         x: &str,
         jobs: &BTreeMap<Key, JobId>,
         kinds: &Kinds,
         source: Source<'_>,
     ) -> (Self, usize) {
-        let mut configurations: BTreeMap<Vec<String>, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut configurations: BTreeMap<Vec<String>, Vec<(f64, Found<'a>)>> = BTreeMap::new();
         let mut without_size = 0;
-        for found in found {
+        for found in &side.found {
             let job = found.by.and_then(|by| jobs.get(&by.key));
             match job.and_then(|job| size_of(x, found.point, *job, source)).filter(|size| *size > 0.0) {
                 Some(size) => {
                     let configuration = place(found.point, |axis| kinds.of_axis(axis) >= Replication::Seed);
-                    configurations.entry(configuration).or_default().push((size, found.value));
+                    configurations.entry(configuration).or_default().push((size, found.clone()));
                 }
                 None => without_size += 1,
             }
@@ -55,15 +55,21 @@ impl BySize {
             let is_one = measured.iter().all(|(size, _)| *size == first);
             let logarithms: f64 = measured.iter().map(|(size, _)| size.ln()).sum();
             let size = if is_one { first } else { (logarithms / measured.len() as f64).exp() };
-            let values = measured.iter().map(|(_, value)| *value);
-            sizes.0.entry(size.to_bits()).or_default().extend(values);
+            let of_size = sizes.0.entry(size.to_bits()).or_default();
+            of_size.looks = side.looks.clone();
+            of_size.found.extend(measured.into_iter().map(|(_, found)| found));
         }
         (sizes, without_size)
     }
 
     /// The mean at a size, if it was measured.
     pub(in crate::analysis) fn mean(&self, size: f64) -> Option<f64> {
-        Some(Sample::new(self.0.get(&size.to_bits())?)?.mean)
+        Some(self.0.get(&size.to_bits())?.mean())
+    }
+
+    /// The measurements of each size.
+    pub(in crate::analysis) fn sides(&self) -> Vec<&Side<'a>> {
+        self.0.values().collect()
     }
 
     /// The sizes other than `predict`.
@@ -77,22 +83,6 @@ impl BySize {
         let points: Vec<(f64, f64)> = self.fitted(predict).filter_map(|size| Some((size, self.mean(size)?))).collect();
         PowerLaw::new(&points, with_constant)
     }
-}
-
-/// The measurements of a side, apart for each size.
-pub(in crate::analysis) fn side_by_size<'a>(
-    side: &Side<'a>,
-    x: &str,
-    jobs: &BTreeMap<Key, JobId>,
-    source: Source<'_>,
-) -> Vec<Side<'a>> {
-    let mut sides: BTreeMap<u64, Side<'a>> = BTreeMap::new();
-    for found in &side.found {
-        let job = found.by.and_then(|by| jobs.get(&by.key));
-        let size = job.and_then(|job| size_of(x, found.point, *job, source)).unwrap_or_default();
-        sides.entry(size.to_bits()).or_default().found.push(found.clone());
-    }
-    sides.into_values().collect()
 }
 
 /// The jobs of a step at the points with these values, by the keys of their records.
@@ -124,11 +114,11 @@ impl Judge<'_> {
         let mut side = self.side(&comparison.of, metric, question.traits, verdict)?;
         complete(&mut [&mut side], &question).map_err(|silence| spoken(&silence, metric, &[&side]))?;
         let jobs = jobs_by_key(step, &resolved(&self.source.study.recipe, &comparison.of.only), self.source);
+        let (sizes, without_size) = BySize::new(&side, x, &jobs, &question.kinds, self.source);
         // Each size is compared with the others, so times of sizes are taken in turns.
-        let by_size = side_by_size(&side, x, &jobs, self.source);
-        let by_size: Vec<&Side<'_>> = by_size.iter().collect();
-        let notes = like(&by_size, &question).map_err(|silence| spoken(&silence, metric, &by_size))?;
-        let (sizes, without_size) = BySize::new(&side.found, x, &jobs, &question.kinds, self.source);
+        let by_size = sizes.sides();
+        let notes =
+            like(&by_size, question.traits, question.rules).map_err(|silence| spoken(&silence, metric, &by_size))?;
         if without_size > 0 {
             return Err(format!("{} without a `{}` above zero", count(without_size, "job"), clean(x)));
         }

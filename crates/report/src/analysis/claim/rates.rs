@@ -25,7 +25,9 @@ impl Judge<'_> {
             let basis = format!("{events} of {} failed", count(runs, "job"));
             return Ok(Evidence::of_rates(Rates::One { events, runs }, &looks, basis));
         };
-        let key = |point: &Point| place(point, |axis| apart.iter().any(|other| other == axis));
+        // An axis that only repeats or names runs pairs nothing.
+        let is_own = |axis: &str| self.kind_of(axis) == Replication::Repeat || apart.iter().any(|other| other == axis);
+        let key = |point: &Point| place(point, is_own);
         let sorted = |runs: &[(&Point, bool)]| {
             let mut keyed: Vec<(Vec<String>, bool)> =
                 runs.iter().map(|(point, failed)| (key(point), *failed)).collect();

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use sweep_base::SEED;
+
 use super::{Verdict, judge_alone, selected_jobs};
 use crate::{
-    analysis::{evidence::Source, items::declared, units::SEED},
+    analysis::{evidence::Source, items::declared},
     format::count,
     recipe::{Claim, Selection},
 };

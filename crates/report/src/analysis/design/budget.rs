@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Serialize;
 
+use sweep_base::SEED;
+
 use super::{Kind, Outlook, model::MAX_SEEDS, seeds_of};
 use crate::{
-    analysis::units::SEED,
     plan::{JobId, Plan},
     recipe::{AxisValues, Dimension, Step},
 };

@@ -6,15 +6,18 @@ use sweep_job::Value;
 use super::Detect;
 use crate::{
     analysis::{
+        claim::family_size,
         compare,
         evidence::{Question, Source},
-        pairs::apart,
+        items::declared,
+        pairs::{apart, without_same},
         table::Keys,
     },
     format::clean,
     plan::{JobId, Point, resolved, selected},
     recipe::{
-        Claim, Comparison, Family, Measure, Metrics, Names, Order, Rules, Selection, Side, Statement, Table, TableKind,
+        Claim, Comparison, Measure, Metrics, Names, OfStep, Order, Rules, Selection, Side, Statement, Statistic, Table,
+        TableKind,
     },
 };
 
@@ -37,6 +40,8 @@ pub(super) struct Decision<'a> {
     pub(super) tests: usize,
     /// The decisions of one group are of one kind, so that their spread is estimated together.
     pub(super) group: usize,
+    /// The reason why its power does not follow from the spread of its units.
+    pub(super) unplanned: Option<&'static str>,
 }
 
 /// Kind of a decision.
@@ -45,7 +50,7 @@ pub(super) struct Decision<'a> {
 pub enum Kind {
     /// A claim.
     Claim,
-    /// A row of a table of comparisons.
+    /// A table of comparisons, or one of its rows.
     Comparison,
     /// The marks of a table's column: the difference of two of its rows.
     Marks,
@@ -85,9 +90,17 @@ pub(super) fn decisions<'a>(source: Source<'a>, detect: &Detect) -> Vec<Decision
             match &table.kind {
                 TableKind::Compare(compare) => finder.comparison(table, compare, metric),
                 TableKind::Metrics(metrics) => finder.marks(table, metrics, metric),
-                // Rows that are claims are listed as claims. The error of an effect is that of the whole design, and
-                // aggregates are judged by a bootstrap; further analyses are not planned for.
-                _ => {}
+                // Rows that are claims are listed as claims.
+                TableKind::Claims(_) => {}
+                TableKind::Effects(effects) => {
+                    finder.unplanned(table, metric, &effects.of, "the error of an effect is that of the whole design");
+                }
+                TableKind::Aggregate(aggregate) => {
+                    finder.unplanned(table, metric, &aggregate.of, "aggregates are judged by a bootstrap within tasks");
+                }
+                TableKind::Analysis(analysis) => {
+                    finder.unplanned(table, metric, &analysis.of, "further analyses have units of their own");
+                }
             }
             finder.group += 1;
         }
@@ -104,35 +117,52 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn claim(&mut self, claim: &'a Claim) {
         match &claim.statement {
-            // The error of a law is that of its sizes, of which a recipe has as many as it names.
-            Statement::Number(_, Measure::Law(_), _) => {}
-            Statement::Number(comparison, measure, _) => {
-                self.compared(claim, comparison, matches!(measure, Measure::Ratio));
-            }
+            Statement::Number(comparison, measure, _) => self.compared(claim, comparison, measure),
             Statement::Order(order) => self.order(claim, order),
         }
     }
 
-    /// The number of claims among which a verdict is corrected.
-    fn family(&self) -> usize {
-        let recipe = &self.source.study.recipe;
-        let claims = || recipe.claims.iter().filter(|claim| !claim.invariant).count();
-        if recipe.family == Family::Holm { claims().max(1) } else { 1 }
+    /// Adds a table whose power is not planned.
+    fn unplanned(&mut self, table: &'a Table, metric: &'a str, of: &OfStep, reason: &'static str) {
+        self.add(Decision {
+            kind: Kind::Comparison,
+            name: &table.name.value,
+            part: None,
+            metric,
+            form: Form::One(self.points(of.step, &resolved(&self.source.study.recipe, &of.only))),
+            question: self.question(&[of.step], metric, Vec::new(), false, table.rules),
+            steps: vec![of.step],
+            tests: 1,
+            group: self.group,
+            unplanned: Some(reason),
+        });
     }
 
-    fn compared(&mut self, claim: &'a Claim, comparison: &'a Comparison, ratio: bool) {
+    fn compared(&mut self, claim: &'a Claim, comparison: &'a Comparison, measure: &Measure) {
         let sides = || comparison.sides();
         let metric = comparison.metric.value.as_str();
+        let is_over_items = sides().all(|side| declared(self.source.study, side.step, metric).is_some());
+        let unplanned = match (measure, claim.rules.statistic) {
+            (Measure::Law(_), _) => Some("the error of a law is that of its sizes"),
+            _ if is_over_items => Some("its units are items, of which more seeds give no more"),
+            (_, Statistic::Mean) => None,
+            _ => Some("the power of another `statistic` than the mean does not follow from a standard deviation"),
+        };
         let axes = match &comparison.to {
             None => Vec::new(),
-            Some(_) => sides().flat_map(|side| self.apart(side.step, &side.only)).collect(),
+            Some(to) => {
+                let axes = sides().flat_map(|side| self.apart(side.step, &side.only)).collect();
+                let recipe = &self.source.study.recipe;
+                without_same(axes, &[resolved(recipe, &comparison.of.only), resolved(recipe, &to.only)])
+            }
         };
         let of = self.side(&comparison.of);
         let form = match &comparison.to {
             None => Form::One(of),
             Some(to) => Form::Two(of, self.side(to)),
         };
-        let question = self.question(comparison.of.step, metric, axes, ratio, claim.rules);
+        let steps: Vec<usize> = sides().map(|side| side.step).collect();
+        let question = self.question(&steps, metric, axes, matches!(measure, Measure::Ratio), claim.rules);
         self.add(Decision {
             kind: Kind::Claim,
             name: &claim.name.value,
@@ -140,9 +170,10 @@ impl<'a> Finder<'a> {
             metric,
             form,
             question,
-            steps: sides().map(|side| side.step).collect(),
-            tests: self.family(),
+            steps,
+            tests: family_size(&self.source.study.recipe),
             group: self.group,
+            unplanned,
         });
     }
 
@@ -170,15 +201,16 @@ impl<'a> Finder<'a> {
                 metric,
                 form: Form::Two(side(&two[1]), side(&two[0])),
                 question: self.question(
-                    order.step,
+                    &[order.step],
                     metric,
                     self.apart(order.step, &full_selection),
                     false,
                     claim.rules,
                 ),
                 steps: vec![order.step],
-                tests: self.family() * (values.len() - 1),
+                tests: family_size(&self.source.study.recipe) * (values.len() - 1),
                 group: self.group,
+                unplanned: None,
             });
         }
         for decision in decisions {
@@ -199,9 +231,8 @@ impl<'a> Finder<'a> {
         let mut decisions = Vec::new();
         for (of, to) in &pairs {
             let axes = apart(&self.source.study.recipe.steps[step], &[axis]);
-            let mut question = self.question(step, metric, axes, compare.ratio, table.rules);
+            let mut question = self.question(&[step], metric, axes, compare.ratio, table.rules);
             question.repeats = compare.noise.as_ref().map(|noise| noise.value.as_str());
-            question.unpaired = false;
             decisions.push(Decision {
                 kind: Kind::Comparison,
                 name: &table.name.value,
@@ -212,6 +243,7 @@ impl<'a> Finder<'a> {
                 steps: vec![step],
                 tests: pairs.len() * table.cells.len(),
                 group: self.group,
+                unplanned: None,
             });
         }
         for decision in decisions {
@@ -255,10 +287,11 @@ impl<'a> Finder<'a> {
                 part,
                 metric,
                 form: Form::Rows(members),
-                question: self.question(step, metric, axes.clone(), false, table.rules),
+                question: self.question(&[step], metric, axes.clone(), false, table.rules),
                 steps: vec![step],
                 tests: 1,
                 group: self.group,
+                unplanned: None,
             });
             self.group += 1;
         }
@@ -271,9 +304,9 @@ impl<'a> Finder<'a> {
         self.found.push(decision);
     }
 
-    fn question(&self, step: usize, metric: &str, apart: Vec<String>, ratio: bool, rules: Rules) -> Question<'a> {
-        let traits = self.source.traits(step, metric);
-        let kinds = self.source.kinds(&[step]);
+    fn question(&self, steps: &[usize], metric: &str, apart: Vec<String>, ratio: bool, rules: Rules) -> Question<'a> {
+        let traits = self.source.traits(steps[0], metric);
+        let kinds = self.source.kinds(steps);
         Question { traits, apart, kinds, repeats: None, ratio, unpaired: true, rules }
     }
 

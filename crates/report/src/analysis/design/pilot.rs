@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
+
 use super::{decisions::Decision, seeds_of};
 use crate::{
-    analysis::units::SEED,
     format::quoted,
     plan::{JobId, Plan, Point, Study},
 };

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sweep_base::SEED;
+
 use super::{
     decisions::{Decision, Form, Points},
     model::Units,
@@ -12,7 +14,7 @@ use super::{
 use crate::{
     analysis::{
         evidence::{Found, Question, Side, Silence, Source, like, relative},
-        units::{SEED, of_settings, pairs, place, reduce, unit_values},
+        units::{of_settings, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
     recipe::Missing,
@@ -120,7 +122,10 @@ impl Spread {
         if decision.form.sides().iter().any(|points| points.is_empty()) {
             return Err(Silence::NoPoint);
         }
-        like(&sides.iter().collect::<Vec<_>>(), &decision.question)?;
+        if decision.unplanned.is_some() {
+            return Err(Silence::NoStatistic);
+        }
+        like(&sides.iter().collect::<Vec<_>>(), decision.question.traits, decision.question.rules)?;
         let positive = sides.iter().all(Side::is_positive);
         let question = &decision.question;
         if question.ratio && !positive {
@@ -182,7 +187,8 @@ impl Spread {
             [planned, values].map(|sides| sides.map(|side| of_settings(side, &question.apart, &question.kinds)));
         let planned = [planned[0].as_slice(), planned[1].as_slice()];
         let values = [values[0].as_slice(), values[1].as_slice()];
-        if let Some(planned) = pairs(planned[0], planned[1], &question.apart, &question.kinds, partial) {
+        let paired = pairs(planned[0], planned[1], &question.apart, &question.kinds, partial);
+        if let Some(planned) = paired.filter(|_| !question.rules.independent) {
             let planned: Vec<(&Point, f64)> = planned.into_iter().map(|(point, ..)| (point, 0.0)).collect();
             self.seeds = seeds(planned.iter().map(|(point, _)| *point));
             self.shape = shape(&planned, question, self.seeds);
@@ -196,7 +202,7 @@ impl Spread {
             }
             return Ok(());
         }
-        if !question.unpaired {
+        if !question.unpaired && !question.rules.independent {
             return Err(Silence::Unpaired);
         }
         let levels = planned.map(|side| reduce(side, &question.apart, &question.kinds, question.repeats));

@@ -9,6 +9,10 @@ const GRID = 200;
 const OWN_COLORS = 6;
 const MAX_LEGEND = 40;
 const MAX_CHARTS = 6;
+// Milliseconds without a further move after which the curves of a range are read.
+const MOVING = 120;
+// Drawing takes at most one part in so many of the time in which curves arrive.
+const DRAWING_SHARE = 5;
 const scaleColor = (share) => `hsl(${Math.round(265 - 235 * share)} 70% ${dark.matches ? 66 : 40}%)`;
 // The value of a curve between its points; null outside of them.
 const valueAt = ({ x, y }, at) => {
@@ -20,6 +24,16 @@ const valueAt = ({ x, y }, at) => {
     else high = middle;
   }
   return x[high] === x[low] || at === x[low] ? y[low] : y[low] + (y[high] - y[low]) * (at - x[low]) / (x[high] - x[low]);
+};
+// The index of the first place in `x` that is not below `at`.
+const placeIn = (x, at) => {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] < at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 };
 const gridOf = (low, high, log) => Array.from({ length: GRID }, (_, index) => {
   const share = index / (GRID - 1);
@@ -166,10 +180,9 @@ const curveOverlay = (box, data, list, source) => {
     ctx.clip();
     const many = chart.lines.length > 60;
     const trace = (line, values, backward) => {
-      const last = line.x.length - 1;
-      for (let step = 0; step <= last; step += 1) {
-        const index = backward ? last - step : step;
-        if ((line.x[index + 1] < from) || (line.x[index - 1] > to)) continue;
+      // The points of the range, with one more on both sides.
+      const [begin, last] = [Math.max(0, placeIn(line.x, from) - 1), Math.min(line.x.length - 1, placeIn(line.x, to) + 1)];
+      for (let index = backward ? last : begin; backward ? index >= begin : index <= last; index += backward ? -1 : 1) {
         const value = values[index];
         if ((state.logX && line.x[index] <= 0) || (state.logY && value <= 0)) continue;
         ctx.lineTo(px(line.x[index]), py(value));
@@ -206,7 +219,8 @@ const curveOverlay = (box, data, list, source) => {
     const { left, top } = self.cursor;
     if (left === undefined || left < 0) { chart.readout.textContent = "\u00a0"; return; }
     const at = self.posToVal(left, "x");
-    if (self.over.matches(":hover")) {
+    const isDragged = self.select.width > 0 || self.select.height > 0;
+    if (self.over.matches(":hover") && !isDragged) {
       let best = [Infinity, null];
       chart.lines.forEach((line) => {
         const value = valueAt(line, at);
@@ -226,7 +240,8 @@ const curveOverlay = (box, data, list, source) => {
     const value = line ? valueAt(line, at) : null;
     chart.readout.textContent = value === null ? `${state.x || "step"} ${short(at)}` : `${state.x || "step"} ${short(at)} · ${line.label}: ${short(value)}`;
   };
-  const zoom = (range, of) => {
+  // A drag has ended when it zooms; keys and moves of the pointer may follow each other.
+  const zoom = (range, of, wait = 0) => {
     // A logarithmic axis has no place for zero, and no marks far from one.
     const fits = !range || (range.every(Number.isFinite) && range[0] < range[1] && (!state.logX || (range[0] >= 1e-15 && range[1] <= 1e15)));
     if (!fits) return;
@@ -234,7 +249,7 @@ const curveOverlay = (box, data, list, source) => {
     charts.forEach((chart) => { chart.limits = chart === of ? chart.limits : null; });
     render();
     clearTimeout(state.timer);
-    state.timer = setTimeout(load, 120);
+    state.timer = setTimeout(load, wait);
   };
   const scaled = ([low, high], by, shift) => {
     const of = state.logX && low > 0 ? [Math.log, Math.exp] : [(value) => value, (value) => value];
@@ -248,7 +263,7 @@ const curveOverlay = (box, data, list, source) => {
     const axis = (label) => ({ label, labelSize: 20, labelFont: FONT, font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, values: (self, splits) => splits.map((value) => (value === null ? "" : tick(value))) });
     const pan = (event) => {
       const [from, range] = [event.clientX, xRange()];
-      const move = ({ clientX }) => zoom(scaled(range, 1, (from - clientX) / chart.plot.over.clientWidth));
+      const move = ({ clientX }) => zoom(scaled(range, 1, (from - clientX) / chart.plot.over.clientWidth), null, MOVING);
       document.addEventListener("pointermove", move);
       document.addEventListener("pointerup", () => document.removeEventListener("pointermove", move), { once: true });
     };
@@ -284,7 +299,7 @@ const curveOverlay = (box, data, list, source) => {
     chart.place.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.altKey || event.metaKey) return;
       if (event.key === "0") zoom(null);
-      else if (keys[event.key]) zoom(scaled(xRange(), ...keys[event.key]));
+      else if (keys[event.key]) zoom(scaled(xRange(), ...keys[event.key]), null, MOVING);
       else return;
       event.preventDefault();
     });
@@ -293,6 +308,7 @@ const curveOverlay = (box, data, list, source) => {
     return chart;
   };
   const render = () => {
+    const begun = performance.now();
     charts.forEach((chart) => { chart.lines = linesOf(chart); });
     const all = [...charts.values()].flatMap(({ lines }) => lines);
     state.whole = extent(all, "x", state.logX);
@@ -305,6 +321,8 @@ const curveOverlay = (box, data, list, source) => {
     });
     const most = drawn().length < rows.length ? `, the first ${MAX_LINES.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
     const curves = Math.max(0, ...[...charts.values()].map((chart) => curvesOf(chart).size));
+    state.drawn = performance.now();
+    state.cost = state.drawn - begun;
     note.textContent = `Curves of ${plural(curves, "job")}${chosen ? ", the chosen ones" : ""}${most}.${state.mean ? " A mean is drawn where all jobs of its group have values; its band is the 95 % confidence interval over seeds, and there is none where the seeds have different configurations." : ""}`;
   };
   const load = async () => {
@@ -328,9 +346,10 @@ const curveOverlay = (box, data, list, source) => {
       }
       await source.read(missing, request, (found) => {
         found.forEach((curve, key) => known.set(key, curve));
-        if (chart.wanted === wanted) render();
+        if (chart.wanted === wanted && performance.now() - state.drawn > DRAWING_SHARE * state.cost) render();
         return chart.wanted === wanted;
       }).catch((error) => { failure = error; });
+      if (chart.wanted === wanted) render();
       // Curves that were not read, because of a failure or of another range, are requested again.
       if (failure || chart.wanted !== wanted) missing.forEach(({ key }) => known.get(key) ?? known.delete(key));
       if (failure) note.textContent += ` Some could not be read: ${failure.message}.`;

@@ -1,0 +1,32 @@
+//! Variables that a script reads, with the values that they have where `sweep` runs. Jobs inherit them, but only `env` is in a key.
+
+use serde_json::Value as Json;
+
+use super::{Found, Parameter, Source};
+use crate::format::is_secret;
+
+/// Returns the value of a variable where `sweep` runs, in the place of the script's default. A variable without a default is one of
+/// the machine, such as `HOME`, and the values of secrets are in no recipe.
+pub(super) fn inherited(parameter: &Parameter) -> Option<Json> {
+    if parameter.default.is_null() || is_secret(&parameter.name) {
+        return None;
+    }
+    let text = std::env::var(&parameter.name).ok().filter(|text| !text.is_empty())?;
+    // A number that has another form in a recipe stays a text.
+    let number = serde_json::from_str(&text).ok().filter(|value: &Json| value.is_number() && value.to_string() == text);
+    Some(number.unwrap_or(Json::String(text)))
+}
+
+impl Found {
+    /// Replaces the defaults of variables that are set where `sweep` runs.
+    pub(super) fn with_inherited(mut self) -> Self {
+        if self.source == Source::Environment {
+            for parameter in &mut self.parameters {
+                if let Some(value) = inherited(parameter) {
+                    parameter.default = value;
+                }
+            }
+        }
+        self
+    }
+}
