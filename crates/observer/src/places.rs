@@ -105,7 +105,10 @@ impl Places {
             };
             pair[0].as_encoded_bytes().starts_with(b"lib") && is_python(pair[1])
         };
-        !names.iter().any(|name| is_hidden(name) || is_installed(name)) && !names.windows(2).any(is_library)
+        // Counters of other Java processes, which come and go.
+        let is_of_java = |name: &OsStr| name.as_encoded_bytes().starts_with(b"hsperfdata_");
+        !names.iter().any(|name| is_hidden(name) || is_of_java(name) || is_installed(name))
+            && !names.windows(2).any(is_library)
     }
 
     /// True if a path is in a folder of temporary files that has the project, too.
@@ -166,6 +169,7 @@ mod tests {
         assert!(are_data("/dev/shm/.x/nets", "/dev/shm/.x/data.csv"));
         assert!(!are_data("/dev/shm/.x/nets", "/dev/shm/.y/data.csv"), "hidden");
         assert!(!are_data("/dev/shm/x", "/dev/null"));
+        assert!(!are_data("/tmp/a/nets", "/tmp/hsperfdata_ada/7"), "of another Java process");
         assert!(are_data("/home/ada/.work/nets", "/home/ada/.work/data.csv"));
     }
 }

@@ -48,7 +48,7 @@ impl<'c> Values<'c> {
     /// Takes a printed text that looks like a number.
     pub(super) fn other(&mut self, name: String, text: &str) {
         if self.file.is_none() && self.others.len() <= MAX_NOTICES {
-            let first_word = text.split([' ', ',', ';', '\t']).next().unwrap_or_default();
+            let first_word = text.split([' ', ';', '\t']).next().unwrap_or_default().trim_end_matches(',');
             // Patterns may read several numbers of a line.
             let reason = match Number::parse(first_word) {
                 Some(_) if first_word.len() < text.len() => "more than a number: the line is not read as `name=value`",
