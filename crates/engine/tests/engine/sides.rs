@@ -204,3 +204,54 @@ fn equal_values_of_a_deterministic_metric_are_in_no_order() {
     let up = of(&verdicts, "up");
     assert!(up["state"] == "refuted" && because(up).contains("equal, against a < b"), "{up}");
 }
+
+/// Eight against no discordant pairs: McNemar's exact test has p = 2 / 2^8.
+#[test]
+fn failures_of_imported_runs_pair_by_their_seeds() {
+    let sandbox = Sandbox::new();
+    let mut lines = "opt,seed,loss,status\n".to_owned();
+    for seed in 0..12 {
+        for (opt, failures) in [("a", 9), ("b", 1)] {
+            let status = if seed < failures { "failed" } else { "done" };
+            let _ = writeln!(lines, "{opt},{seed},1.{seed},{status}");
+        }
+    }
+    sandbox.write("r.csv", &lines);
+    let ended = sandbox.sweep(&["import", "r.csv"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let more = "\nclaims:\n  more: { difference: { metric: loss, of: { step: runs, opt: a }, to: { step: runs, opt: b } }, statistic: failure_rate, expect: { more_than: 0 } }\n";
+    sandbox.write("r.yaml", &(sandbox.read("r.yaml") + more));
+    let verdicts = claims(&sandbox, "r.yaml", "r");
+    let more = of(&verdicts, "more");
+    assert!(because(more).contains("paired (McNemar's exact test)"), "{more}");
+    assert!((more["p"].as_f64().unwrap() - 2.0 / 256.0).abs() < 1e-9, "{more}");
+}
+
+/// Welch's test of 1, 2, 4 and 2.5, 4.5, 6.5 by `SciPy`.
+#[test]
+fn samples_that_nothing_pairs_are_compared_in_tables() {
+    let rows: Vec<String> = [("a", 0), ("b", 10)]
+        .into_iter()
+        .flat_map(|(method, first)| {
+            (first..first + 3).map(move |seed| format!("        - {{ method: {method}, seed: {seed} }}\n"))
+        })
+        .collect();
+    let recipe = [
+        "name: study\nsteps:\n  a:\n    uses: command\n    matrix:\n      include:\n",
+        &rows.concat(),
+        "    with: { run: 'set -- 1 2 4; test $M = b && set -- 2.5 4.5 6.5; shift $((SWEEP_SEED % 10)); echo value=$1', env: { M: '${{ matrix.method }}' } }\n",
+        "tables: { pairs: { from: a, compare: { axis: method, baseline: a }, cells: [value] } }\n",
+    ]
+    .concat();
+    let sandbox = Sandbox::with(&recipe);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(
+        ended.stdout.contains("of samples that are not paired (Welch) (n = 3)"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    let csv = sandbox.read("results/reports/study/tables/pairs.csv");
+    let p: f64 = csv.lines().last().unwrap().split(',').nth(8).unwrap().parse().unwrap();
+    assert!((p - 0.214_948_773_674_782_38).abs() < 1e-6, "{csv}");
+}

@@ -167,3 +167,21 @@ fn outliers_are_far_from_the_median() {
     assert_eq!(without_outliers(&[1.0, 1.0, 1.0, 1.0, 9.0]).len(), 5, "more than half are equal");
     assert_eq!(without_outliers(&[1.0, 2.0, 90.0]).len(), 3, "too few to tell");
 }
+
+/// The interval of a source without a part of its own contains zero, also if the two others interact with it and each other.
+#[test]
+fn interactions_are_no_part_of_a_source() {
+    let mut draws = Draws::new(7);
+    // The sum of twelve uniform numbers is nearly normal.
+    let mut normal = || (0..12).map(|_| draws.uniform()).sum::<f64>() - 6.0;
+    let (mut excluded, tables) = (0, 400);
+    for _ in 0..tables {
+        let of_pair: Vec<f64> = (0..16).map(|_| normal()).collect();
+        let cell = |cell: usize| (vec![cell / 12, cell / 3 % 4, cell % 3], cell / 3);
+        let values: Vec<Leveled> =
+            (0..48).map(cell).map(|(levels, pair)| (levels, of_pair[pair] + 0.05 * normal())).collect();
+        let found = components(&values).unwrap();
+        excluded += usize::from(found.factors[0].low > Some(0.0));
+    }
+    assert!(excluded * 20 <= tables + tables / 2, "{excluded} of {tables}, of which chance gives one in forty");
+}
