@@ -106,6 +106,15 @@ fn numbers_of_a_log_are_metrics() {
     assert_eq!(sandbox.records().len(), count, "nothing runs again");
 }
 
+/// A log with more lines than wait for a reader, of which another pattern takes few.
+#[test]
+fn a_long_log_has_the_metrics_of_several_patterns() {
+    let sandbox = Sandbox::new();
+    sandbox.write("main.sh", "yes 'loss 0.5' | head -n 101000\necho final_loss 0.25\n");
+    let ended = run(&sandbox, &["--axis", "x=1", "--", "sh", "main.sh", "{x}"]);
+    assert!(ended.stdout.contains("final_loss") && ended.stdout.contains("0.250"), "{}", ended.stdout);
+}
+
 #[test]
 fn a_log_that_a_script_writes_has_its_metrics() {
     if !has_views() {

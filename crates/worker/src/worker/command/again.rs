@@ -148,7 +148,11 @@ impl Stored<'_> {
             ));
         }
         let mut kind_command = command.clone();
-        kind_command.reads.retain(|read_kind, _| read_kind == kind);
+        // Nothing would take the matches of other patterns, so that a long log would wait for room.
+        kind_command.reads.retain(|read_kind, places| {
+            places.0.retain(|other| other == place);
+            read_kind == kind
+        });
         let open_source = || {
             let (sources, patterns) = reads::sources(&kind_command, |place| self.locate(place), &mut State::default());
             let source = sources.into_iter().find(|source| source.name == name);
