@@ -115,7 +115,10 @@ impl Subject {
 impl Study {
     /// The study that `args` describe, unless they name recipes.
     fn of(results: &Path, args: &RunArgs) -> Result<Option<Self>, Error> {
-        let axes = args.changes.axes.iter().map(|axis| init::named(axis)).collect();
+        let axes: Vec<(String, String)> = args.changes.axes.iter().map(|axis| init::named(axis)).collect();
+        if let Some((name, _)) = axes.iter().find(|(_, values)| values.is_empty()) {
+            return Err(InitError::NoValues(clean(name).into_owned()).into());
+        }
         let wish = Wish { axes, seeds: args.seeds, waits: true, ..Wish::default() };
         let (subject, name, keep) = match (args.paths.as_slice(), args.command.as_slice()) {
             ([], []) => return Ok(None),
@@ -310,6 +313,23 @@ fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
         let Some(record) = store.get(job.key)? else { continue };
         for (kind, paths) in worker::logs(&store.files(record.key)) {
             logs.entry(kind).or_default().extend(paths);
+        }
+    }
+    for paths in logs.values_mut() {
+        // Both have columns of the same names, and those of held-out data are results.
+        let has_counterpart = |path: &&String| {
+            ["val", "valid", "validation", "test", "eval"]
+                .iter()
+                .any(|split| paths.contains(&path.replace("train", split)))
+        };
+        let of_training: Vec<String> =
+            paths.iter().filter(|path| path.contains("train")).filter(has_counterpart).cloned().collect();
+        for path in of_training {
+            say(format_args!(
+                "`{}` is left out: its columns would have the names of those of held-out data",
+                clean(&path)
+            ));
+            paths.remove(&path);
         }
     }
     for (kind, paths) in &logs {

@@ -150,6 +150,9 @@ pub enum InitError {
         /// A similar file, or the folder.
         help: String,
     },
+    /// An axis of a run has no values.
+    #[error("`--axis {0}` has no values; write them behind the name: `--axis {name}=0.1,0.2`", name = .0.trim_end_matches('='))]
+    NoValues(String),
     /// The script cannot be read.
     #[error("cannot read the script {}: {source}", .path.display())]
     Read {

@@ -56,9 +56,25 @@ static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
 /// The beginning of a part of a line about a split of the data, such as `Val: loss 0.5` or `[train] loss 0.5`.
 static SPLIT: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)(?:^|[^A-Za-z])(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)\.?[ \t]*[:|>\]]",
+        r"(?i)(?:^|[^A-Za-z])(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)\.?(?:[ \t]*[:|>\]]|[ \t]+[-–][ \t])",
     )
 });
+/// The name of a split of the data before a word, or in parentheses: `train loss`, `(val)`.
+static SPLIT_WORD: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)(?:^|[^A-Za-z_])(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)(?:[ \t)]|$)",
+    )
+});
+/// A line that has only the name of a split of the data, which the lines below it are about.
+static SECTION: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)^[\s=*#-]*(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)\b[^\d.]{0,20}[:=*#-]*\s*$",
+    )
+});
+/// A line of a process of several other than the first, as `torchrun` marks it.
+static OTHER_RANK: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[rank[1-9][0-9]*\]"));
+/// The mark of the first process.
+const FIRST_RANK: &str = "[rank0]";
 /// A word in brackets at the beginning of a line.
 static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-z][A-Za-z0-9_-]*)\]"));
 /// A word at the beginning of a line of cells with tabs.
@@ -132,6 +148,8 @@ type Named<'t> = Option<(String, Vec<&'t str>)>;
 struct Numbers {
     all: Vec<Printed>,
     places: BTreeMap<String, usize>,
+    /// The sections in which each name is.
+    sections: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Numbers {
@@ -152,8 +170,11 @@ impl Numbers {
 
 /// The wanted numbers, in the order of their first lines. `lines` begins with the last one.
 fn collect(lines: &[&str], wanted: Wanted<'_>) -> Vec<Printed> {
-    let (mut numbers, mut layouts) = (Numbers::default(), Layouts::default());
-    for line in lines.iter().rev().copied() {
+    let (mut numbers, mut layouts, mut section) = (Numbers::default(), Layouts::default(), String::new());
+    for line in lines.iter().rev().copied().filter(|line| !OTHER_RANK.is_match(line)) {
+        if let Some(found) = SECTION.captures(line) {
+            section = found["tag"].to_ascii_lowercase();
+        }
         let placed = layouts.numbers(line);
         let is_placed = !placed.is_empty();
         for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name)) {
@@ -167,19 +188,27 @@ fn collect(lines: &[&str], wanted: Wanted<'_>) -> Vec<Printed> {
             start = number.name("number").map_or(line.len(), |number| number.end());
             let Some((name, words)) = wanted.named(line, &number) else { continue };
             // Of each split, the number is another one.
-            let tag = tag_of(line, &number);
-            let of_tag = |name: String| match tag.as_ref().map(|(tag, _)| joined(&[tag])) {
-                Some(tag) if !name.starts_with(&tag) => format!("{tag}_{name}"),
+            let remark = number.name("remark").and_then(|remark| SPLIT_WORD.captures(remark.as_str()));
+            let remark = remark.map(|remark| joined(&[&remark["tag"]]));
+            let tag = tag_of(line, &number).map(|(tag, _)| joined(&[tag]));
+            let is_of_section = tag.is_none() && remark.is_none();
+            let of_tag = |name: String| match tag.as_ref().or(remark.as_ref()) {
+                Some(tag) if !name.starts_with(tag) => format!("{tag}_{name}"),
                 _ => name,
             };
             let name = of_tag(name);
             // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
             let longer = Some(of_tag(joined(&words))).filter(|longer| longer.len() > name.len());
             let mut names = std::iter::once(name).chain(longer);
-            names.find(|name| numbers.take(name, pattern(line, &number, name), line));
+            let taken = names.find(|name| numbers.take(name, pattern(line, &number, name), line));
+            if let Some(name) = taken.filter(|_| is_of_section) {
+                numbers.sections.entry(name).or_default().insert(section.clone());
+            }
         }
     }
-    numbers.all
+    // A line says nothing about its section, so numbers of several sections are not told apart.
+    let Numbers { all, sections, .. } = numbers;
+    all.into_iter().filter(|number| sections.get(&number.name).is_none_or(|sections| sections.len() < 2)).collect()
 }
 
 /// Returns the last words before a number that together name a metric, and all of the words.
@@ -208,9 +237,19 @@ fn tag_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, usize)> 
             .iter()
             .any(|level| tag.to_ascii_lowercase().trim_end_matches(|char: char| char.is_ascii_digit()) == *level)
     };
+    // `train loss: 9 acc: 0.9 | val loss: 8 acc: 0.8`: the second number of each part is about its split, too.
+    let words = || SPLIT_WORD.captures_iter(line).filter_map(tag);
+    let of_words = || {
+        let tags: BTreeSet<String> = words().map(|(tag, _)| tag.to_ascii_lowercase()).collect();
+        let is_own = ["words", "remark"]
+            .into_iter()
+            .filter_map(|part| number.name(part))
+            .any(|part| SPLIT_WORD.is_match(part.as_str()));
+        (tags.len() > 1 && !is_own).then(|| words().filter(|(_, at)| *at < end).last()).flatten()
+    };
     let first_cell = || FIRST_CELL.captures(line).filter(|found| found.get(0).is_some_and(|found| found.end() <= end));
     let bracketed = || TAG.captures(line).and_then(tag).filter(|(tag, _)| !is_level(tag));
-    splits.filter_map(tag).last().or_else(bracketed).or_else(|| first_cell().and_then(tag))
+    splits.filter_map(tag).last().or_else(of_words).or_else(bracketed).or_else(|| first_cell().and_then(tag))
 }
 
 /// The unit behind a number, and whether there is space before it.
@@ -285,12 +324,17 @@ fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
     });
     let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])??\s*" };
     let tag = tag_of(line, number).map(|(tag, at)| (format!(r"(?:^|[^A-Za-z]){}[^A-Za-z]", regex::escape(tag)), at));
-    match (tag, step) {
+    let whole = match (tag, step) {
         (Some((tag, at)), Some(step)) if at < step_start => format!("{tag}.*?{step}{gap}{reading}"),
         (Some((tag, _)), Some(step)) => format!("{step}.*?{tag}{gap}{reading}"),
         (Some((tag, _)), None) => format!("{tag}{gap}{reading}"),
         (None, Some(step)) => format!("{step}{gap}{reading}"),
         (None, None) => format!("{boundary}{reading}"),
+    };
+    if line.trim_start().starts_with(FIRST_RANK) {
+        format!(r"^\s*{}.*?{whole}", regex::escape(FIRST_RANK))
+    } else {
+        whole
     }
 }
 
@@ -339,6 +383,9 @@ mod tests {
             "[train] loss 0.5, acc 0.8\n[valid] loss 0.7, acc 0.6",
             "epoch 3 | train: loss 0.5 acc 0.8 | valid: loss 0.7 acc 0.6",
             "train | epoch 3 | loss: 0.5 | acc: 0.8\nvalid | epoch 3 | loss: 0.7 | acc: 0.6",
+            "train loss: 0.5 acc: 0.8 | valid loss: 0.7 acc: 0.6",
+            "Train - loss 0.5 acc 0.8\nValid - loss 0.7 acc 0.6",
+            "loss (train): 0.5, acc (train): 0.8, loss (valid): 0.7, acc (valid): 0.6",
         ] {
             let numbers = printed(lines, &BTreeSet::new());
             let names: Vec<&str> = numbers.iter().map(|number| number.name.as_str()).collect();
@@ -358,6 +405,17 @@ mod tests {
             ["cifar10_accuracy", "cifar100_accuracy"]
         );
         assert_eq!(names("[INFO] loss: 0.5\n[rank0] acc: 0.5"), ["loss", "acc"]);
+        let sections = "Training:\n  loss: 0.5\n  lr_loss: 1\nValidation:\n  loss: 0.7\n";
+        assert_eq!(names(sections), ["lr_loss"], "one name of two sections has no value");
+        assert_eq!(names("Validation:\n  loss: 0.7\n"), ["loss"]);
+    }
+
+    #[test]
+    fn only_the_first_rank_counts() {
+        let lines = "[rank0]: loss: 0.5\n[rank1]: loss: 0.7\n";
+        let number = printed_results(std::iter::once(lines)).pop().unwrap();
+        let found: Vec<f64> = lines.lines().filter_map(|line| last_value(&number, line)).collect();
+        assert_eq!(found, [0.5], "{}", number.pattern);
     }
 
     #[test]
@@ -388,7 +446,7 @@ mod tests {
             ("loss: tensor(0.25)", "loss", 0.25),
             ("Test set: Average loss: 0.02, Accuracy: 9905/10000 (99%)", "accuracy", 0.9905),
             ("top-1 acc: 3 / 4", "acc", 0.75),
-            ("RMSE (test): 3.21", "rmse", 3.21),
+            ("RMSE (test): 3.21", "test_rmse", 3.21),
             ("10-fold CV accuracy: 0.91 (+/- 0.03)", "accuracy", 0.91),
             ("Accuracy of the network on the 10000 test images: 54 %", "accuracy", 54.0),
             ("R^2: 0.77", "r2", 0.77),

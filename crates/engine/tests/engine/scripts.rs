@@ -151,6 +151,8 @@ fn what_a_script_does_not_take_is_said() {
     for (args, message) in [
         (&["train.py", "--axis", "learning=1"][..], "train.py has no parameter `learning`"),
         (&["train.py", "--axis", "ltr=1,2"], "`lr`"),
+        (&["train.py", "--axis", "lr"], "`--axis lr` has no values; write them behind the name: `--axis lr=0.1,0.2`"),
+        (&["train.py", "--axis", "lr="], "`--axis lr` has no values"),
         (&["plain.py", "--seeds", "2"], "plain.py has no parameter that takes a seed"),
         (&["--axis", "lr=1,2", "--", "python3", "train.py"], "the command has no `{lr}`"),
         (&["--seeds", "2", "--", "python3", "train.py"], "the command has no `{seed}`"),
