@@ -249,14 +249,14 @@ fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channe
         channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
     }
     for (name, Metric { value, unit }) in metrics {
-        if values::is_own(&name) {
+        if values::is_reserved(&name) {
             channel.note(&values::reserved(&name));
             continue;
         }
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for (name, since) in reports.diverged(collect).into_iter().filter(|(name, _)| !values::is_own(name)) {
+    for (name, since) in reports.diverged(collect).into_iter().filter(|(name, _)| !values::is_reserved(name)) {
         collect.get(&name).copied().unwrap_or(Collect::Last).remove(&name, &mut outcome.metrics);
         outcome.set_diverged(&name, since);
     }

@@ -20,7 +20,7 @@ use super::{
     program::Output,
     reads::{self, source_name},
     report::{REPORT, Series, State},
-    values::is_own,
+    values::{is_own, is_reserved},
     words::{self, plain},
 };
 use crate::{batches::Again, record::Record};
@@ -272,7 +272,7 @@ fn take(
         outcome.facts.remove(&fact);
     }
     outcome.metrics.retain(|name, _| is_own(name));
-    for (name, metric) in numbers.into_iter().filter(|(name, _)| !is_own(name)) {
+    for (name, metric) in numbers.into_iter().filter(|(name, _)| !is_reserved(name)) {
         outcome.metrics.remove(&name);
         let Some(Metric { value, unit }) = metric else {
             outcome.set_diverged(&name, None);
@@ -311,11 +311,11 @@ fn take(
             notes.push(format!("the mean of `{name}` is not known: its curve has not all points"));
         }
     }
-    for (name, Metric { value, unit }) in metrics.into_iter().filter(|(name, _)| !is_own(name)) {
+    for (name, Metric { value, unit }) in metrics.into_iter().filter(|(name, _)| !is_reserved(name)) {
         outcome.facts.remove(&Outcome::absent(&name));
         outcome.set_open(&name, value, unit);
     }
-    for (name, since) in diverged.into_iter().filter(|(name, _)| !is_own(name)) {
+    for (name, since) in diverged.into_iter().filter(|(name, _)| !is_reserved(name)) {
         collect.get(&name).copied().unwrap_or(Collect::Last).remove(&name, &mut outcome.metrics);
         outcome.set_diverged(&name, since);
     }

@@ -85,7 +85,7 @@ impl<'c> Values<'c> {
         }
         let is_file = self.file.is_some();
         for (name, Metric { value, unit }) in if is_file { self.found } else { self.lines } {
-            if is_own(&name) {
+            if is_reserved(&name) {
                 report.note(&reserved(&name));
                 continue;
             }
@@ -104,6 +104,11 @@ impl<'c> Values<'c> {
 /// True for a metric that `sweep` measures of every program.
 pub(super) fn is_own(name: &str) -> bool {
     Task::info(Command::NAME).is_some_and(|task| task.metric(name).is_some())
+}
+
+/// True for a metric that no program replaces. `attempts` is a word that programs have for counts of their own.
+pub(super) fn is_reserved(name: &str) -> bool {
+    is_own(name) && name.contains('.')
 }
 
 /// The notice about a program's metric with the name of one that `sweep` measures.
