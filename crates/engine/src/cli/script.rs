@@ -24,6 +24,7 @@ use crate::{
     host::replaced::{Outlives, Readers, replace},
     init::{self as recipes, InitError, Measurement, Wish},
     plan::{Job, Point},
+    record::Remarks,
     stats::Better,
     store::Store,
     worker,
@@ -224,6 +225,9 @@ impl Study {
                 open_metrics.filter(|(name, _)| name.rsplit_once('.').is_none_or(|(_, last_part)| last_part != "step"))
             {
                 metrics.add(name, index, metric.value);
+            }
+            for name in Remarks::of(&record.outcome, &record.identity.task).diverged.keys() {
+                metrics.add(name, index, f64::NAN);
             }
             for name in record.outcome.curves.keys() {
                 *curves.entry(name.clone()).or_insert(0) += 1;

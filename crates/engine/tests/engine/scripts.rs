@@ -106,6 +106,17 @@ fn numbers_of_a_log_are_metrics() {
     assert_eq!(sandbox.records().len(), count, "nothing runs again");
 }
 
+#[test]
+fn a_study_that_diverges_everywhere_says_so() {
+    for line in ["loss=nan", "loss: nan"] {
+        let sandbox = Sandbox::new();
+        sandbox.write("main.sh", &format!("echo {line}\n"));
+        let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+        assert!(ended.stdout.contains("2 jobs diverged"), "{line}: {}{}", ended.stdout, ended.stderr);
+        assert!(!ended.stderr.contains("no metric was found"), "{line}: {}", ended.stderr);
+    }
+}
+
 /// A log with more lines than wait for a reader, of which another pattern takes few.
 #[test]
 fn a_long_log_has_the_metrics_of_several_patterns() {
