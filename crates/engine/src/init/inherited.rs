@@ -13,7 +13,9 @@ pub(super) fn inherited(parameter: &Parameter) -> Option<Json> {
     }
     let text = std::env::var(&parameter.name).ok().filter(|text| !text.is_empty())?;
     // A number that has another form in a recipe stays a text.
-    let number = serde_json::from_str(&text).ok().filter(|value: &Json| value.is_number() && value.to_string() == text);
+    let number = serde_json::from_str(&text).ok().filter(Json::is_number);
+    let written = number.as_ref().map(Json::to_string);
+    let number = number.filter(|_| written.as_deref() == Some(text.as_str()));
     Some(number.unwrap_or(Json::String(text)))
 }
 

@@ -248,7 +248,7 @@ impl Difference {
             same: common_jobs.iter().filter(|(_, first_job, second_job)| first_job.key == second_job.key).count(),
             only: [exclusive_labels(first, second), exclusive_labels(second, first)],
             params: changes(&common_jobs),
-            metrics: metrics(&common_jobs, &first.times | &second.times),
+            metrics: metrics(&common_jobs, &(&first.times | &second.times)),
             claims: claims(&first.verdicts, &second.verdicts),
             environment: environment(first, second),
         }
@@ -271,7 +271,7 @@ fn group(label: &str) -> String {
     if axes.is_empty() { step.to_owned() } else { format!("{step}/{}", axes.join(",")) }
 }
 
-fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)], times: BTreeSet<String>) -> Vec<MetricChange> {
+fn metrics(common_jobs: &[(&String, &SideJob, &SideJob)], times: &BTreeSet<String>) -> Vec<MetricChange> {
     /// The pairs of a metric in a group.
     struct Pairs {
         unit: Unit,

@@ -205,7 +205,7 @@ fn equal_values_of_a_deterministic_metric_are_in_no_order() {
     assert!(up["state"] == "refuted" && because(up).contains("equal, against a < b"), "{up}");
 }
 
-/// Eight against no discordant pairs: McNemar's exact test has p = 2 / 2^8.
+/// Eight against no discordant pairs: the exact test has p = 2 / 2^8.
 #[test]
 fn failures_of_imported_runs_pair_by_their_seeds() {
     let sandbox = Sandbox::new();

@@ -413,9 +413,9 @@ impl Evidence {
             needed.min()
         };
         // Seeds beyond the planned ones are judged at a stricter level, which needs more seeds.
-        let mut needed = needed_at(self.level_of(self.level.confidence, tests));
+        let mut needed = needed_at(level_of_one(self.level.confidence, tests));
         while let Some(seeds) = needed.filter(|seeds| self.looks.ends_before(*seeds)) {
-            let raised = needed_at(self.level_of(self.looks.raised_level(seeds), tests));
+            let raised = needed_at(level_of_one(self.looks.raised_level(seeds), tests));
             if raised.is_some_and(|raised| raised <= seeds) {
                 break;
             }
@@ -437,14 +437,14 @@ impl Evidence {
         self.error.is_some_and(|of| of.error == 0.0)
     }
 
-    /// The level of one of several tests.
-    fn level_of(&self, confidence: f64, tests: usize) -> f64 {
-        1.0 - (1.0 - confidence) / tests.max(1) as f64
-    }
-
     fn corrected(&self, p: f64) -> f64 {
         self.looks.corrected(p, self.level, self.growing)
     }
+}
+
+/// The level of one of several tests.
+fn level_of_one(confidence: f64, tests: usize) -> f64 {
+    1.0 - (1.0 - confidence) / tests.max(1) as f64
 }
 
 /// A remark on a mean that one of its values carries.
