@@ -76,13 +76,13 @@ const LESS: [&str; 21] = [
 ];
 
 /// Words for metrics of which more is better.
-const MORE: [&str; 22] = [
+const MORE: [&str; 23] = [
     "acc", "accuracy", "top1", "top5", "auc", "auroc", "auprc", "f1", "bleu", "rouge", "meteor", "miou", "iou", "dice",
-    "recall", "psnr", "ssim", "reward", "return", "returns", "elo", "r2",
+    "recall", "psnr", "ssim", "rew", "reward", "return", "returns", "elo", "r2",
 ];
 
 /// Words that say of which data, or how a metric was combined.
-const QUALIFIERS: [&str; 22] = [
+const QUALIFIERS: [&str; 24] = [
     "train",
     "training",
     "val",
@@ -102,6 +102,8 @@ const QUALIFIERS: [&str; 22] = [
     "total",
     "epoch",
     "episode",
+    "ep",
+    "rollout",
     "episodic",
     "macro",
     "micro",
@@ -116,7 +118,16 @@ mod tests {
         for name in ["loss", "val_loss", "Test/Loss", "eval.ppl", "valid_err", "train-rmse", "loss_epoch"] {
             assert_eq!(Better::of_name(name), Some(Better::Less), "{name}");
         }
-        for name in ["acc", "test_accuracy", "acc@1", "eval/f1_macro", "episode_reward", "top5_acc", "best_val_acc"] {
+        for name in [
+            "acc",
+            "test_accuracy",
+            "acc@1",
+            "eval/f1_macro",
+            "episode_reward",
+            "rollout/ep_rew_mean",
+            "top5_acc",
+            "best_val_acc",
+        ] {
             assert_eq!(Better::of_name(name), Some(Better::More), "{name}");
         }
         for name in

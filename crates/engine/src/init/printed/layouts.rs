@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use regex::Regex;
 use sweep_job::tasks::{Number, Pattern, Reading};
 
-use super::{STEP, STEPS, joined, regex};
+use super::{SPLIT, STEP, STEPS, joined, regex};
 
 /// A number of a line: the name of its metric, and the pattern that reads it.
 pub(super) type Placed = (String, String);
@@ -26,6 +26,12 @@ static IMPROVED: LazyLock<Regex> = LazyLock::new(|| {
 /// A metric of a data set, as gradient boosting names it.
 static OWNED: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?<set>[A-Za-z][A-Za-z0-9_-]*)'s[ \t]+(?<name>[A-Za-z][A-Za-z0-9_@-]*)[ \t]*[:=]"));
+/// A meter: the value of the latest batch, and in parentheses the mean so far.
+static METER: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?:^|[^A-Za-z0-9_])(?<name>[A-Za-z][A-Za-z0-9_@/-]*)[ \t]*:?[ \t]+[-+]?[.\d][.\deE+-]*[ \t]*\([ \t]*[-+]?[.\d][.\deE+-]*[ \t]*\)",
+    )
+});
 /// The name of a column.
 static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z][A-Za-z0-9_@/ .^-]*$"));
 
@@ -49,7 +55,7 @@ impl Layouts {
     /// The numbers of a line of such a layout; none for any other line.
     pub(super) fn numbers(&mut self, line: &str) -> Vec<Placed> {
         let placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
-        let others = || of_object(line).into_iter().chain(of_words(line)).collect();
+        let others = || of_object(line).into_iter().chain(of_words(line)).chain(of_meters(line)).collect();
         let placed: Vec<Placed> = if placed.is_empty() { others() } else { placed };
         placed.into_iter().filter(|(_, pattern)| self.reads(pattern, line)).collect()
     }
@@ -131,6 +137,27 @@ fn of_object(line: &str) -> Vec<Placed> {
         (name, pattern)
     };
     placed.into_iter().map(pattern).collect()
+}
+
+/// The means of the meters of a line that has several: one alone could be a mean with its deviation. Lines that begin with another
+/// word, as those of a test do, have meters of their own.
+fn of_meters(line: &str) -> Vec<Placed> {
+    let meters: Vec<_> = METER.captures_iter(line).map(|found| found["name"].to_owned()).collect();
+    if meters.len() < 2 {
+        return Vec::new();
+    }
+    let text = line.trim_start();
+    let first = &text[..text.find(|char: char| !char.is_ascii_alphanumeric()).unwrap_or(0)];
+    let start = format!(r"^\s*{first}{}", if first.is_empty() { "" } else { r"\W.*?" });
+    let tag = SPLIT.captures(text).filter(|found| found.name("tag").is_some_and(|tag| tag.start() == 0));
+    let tag = tag.map(|found| joined(&[&found["tag"]]) + "_").unwrap_or_default();
+    let placed = |meter: String| {
+        let name = tag.clone() + &joined(&[&meter]);
+        let number = r"[-+]?[.\d][.\deE+-]*";
+        let pattern = format!(r"{start}\b{}\s*:?\s+{number}\s*\(\s*{{{name}}}\s*\)", regex::escape(&meter));
+        (name, pattern)
+    };
+    meters.into_iter().filter(|meter| meter != first).map(placed).collect()
 }
 
 /// The numbers of words around them.
@@ -215,6 +242,11 @@ mod tests {
             one("Epoch 3: val_loss improved from inf to 0.52345, saving model to m.h5"),
             Some(("val_loss".to_owned(), 0.52345))
         );
+        let meters = read("Test: [20/20]\tTime 0.1 (0.2)\tLoss: 0.25 (0.35)\tAcc@1: 50.0 (55.0)");
+        assert_eq!(meters[1..], [("test_loss".to_owned(), 0.35), ("test_acc_1".to_owned(), 55.0)]);
+        let meters = read("Epoch: [1][20/20]\tLoss 2.5e-1 (3.5e-1)\tAcc@1 50.0 (55.0)");
+        assert_eq!(meters, [("loss".to_owned(), 0.35), ("acc_1".to_owned(), 55.0)]);
+        assert_eq!(read("Accuracy: 0.91 (0.02)"), [], "a mean with its deviation");
         let both = read("[10]\tvalid_0's l2: 0.198\tvalid_1's l2: 0.3");
         assert_eq!(both, [("valid_0.l2".to_owned(), 0.198), ("valid_1.l2".to_owned(), 0.3)]);
     }
