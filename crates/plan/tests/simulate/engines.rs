@@ -47,6 +47,8 @@ struct Results {
     done: HashMap<Key, u64>,
     /// Results that an engine has found.
     seen: HashMap<Key, u64>,
+    /// Records that are being removed.
+    removing: HashSet<Key>,
     /// Engines that hold a claim and have not given it back.
     claims: Vec<(Key, usize)>,
     /// Engines that have ever held a claim.
@@ -251,7 +253,9 @@ impl<'s> Run<'s> {
             let garbage = store.garbage(&wanted)?;
             // From the first operation of the removal on, a record may be gone.
             let forgotten = self.forget(garbage.records.iter().map(|(key, _)| *key));
-            match store.remove(&garbage) {
+            let removed = store.remove(&garbage);
+            self.results().removing.clear();
+            match removed {
                 Ok(()) => {}
                 Err(GcError::InUse) => self.remember(forgotten),
                 Err(error) => return Err(error.into()),
@@ -265,6 +269,7 @@ impl<'s> Run<'s> {
     fn forget(&self, keys: impl Iterator<Item = Key>) -> Vec<(Key, u64)> {
         let mut results = self.results();
         keys.filter_map(|key| {
+            results.removing.insert(key);
             results.seen.remove(&key);
             Some((key, results.done.remove(&key)?))
         })
@@ -405,7 +410,10 @@ impl<'s> Run<'s> {
             machine.violation(format!("the record of {} has not its own output", key.short()));
         }
         let mut results = self.results();
-        if let Some(before) = results.done.get(&key).copied().or_else(|| results.seen.insert(key, run))
+        // A record that is about to be removed may still be found.
+        let is_removed = results.removing.contains(&key);
+        let before = results.done.get(&key).copied();
+        if let Some(before) = before.or_else(|| if is_removed { None } else { results.seen.insert(key, run) })
             && before != run
         {
             machine.violation(format!("job {} had the result of run {before}, and has that of run {run}", key.short()));
