@@ -383,7 +383,10 @@ impl<'s> Run<'s> {
             results.claims.iter().filter(|(other, _)| *other == key).map(|(_, other)| *other).collect();
         for other in others {
             let state = machine.state();
-            if Machine::is_undisturbed(&state, other) && Machine::is_undisturbed(&state, engine) {
+            // An engine that is silent between its last look at its lease and the removal removes the lease of the next holder.
+            let has_removed_late = (0..self.schedule.hosts.len()).any(|any| Machine::removes_late(&state, any));
+            let are_undisturbed = [other, engine].into_iter().all(|engine| Machine::is_undisturbed(&state, engine));
+            if are_undisturbed && !has_removed_late {
                 results.overlapped.push((key, other));
             }
         }

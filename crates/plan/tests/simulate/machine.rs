@@ -36,6 +36,8 @@ struct Engine {
     is_silent: bool,
     /// The engine was silent at some time, so that others may have taken its leases.
     was_silent: bool,
+    /// The engine was silent before it removed a file.
+    removes_late: bool,
     /// One of its operations has failed, as planned.
     had_error: bool,
     leases: Vec<Weak<File>>,
@@ -215,6 +217,11 @@ impl Machine {
         !engine.is_killed && !engine.was_silent && !state.has_failed
     }
 
+    /// True if the engine was silent before it removed a file.
+    pub(crate) fn removes_late(state: &State, engine: usize) -> bool {
+        state.engines[engine].removes_late
+    }
+
     /// True if the engine was silent, and others have taken it for dead.
     pub(crate) fn was_silent(&self, engine: usize) -> bool {
         let state = self.state();
@@ -249,6 +256,7 @@ impl State {
                     self.engines[engine].wakes = Some(machine.elapsed() + time);
                     self.engines[engine].is_silent = true;
                     self.engines[engine].was_silent = true;
+                    self.engines[engine].removes_late |= matches!(operation, Operation::Remove(_));
                 }
                 // Without leases, a lock whose name cannot be removed stays while its process lives.
                 Fault::Error if matches!(operation, Operation::Remove(_)) && !self.is_shared => {}
