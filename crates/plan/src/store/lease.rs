@@ -131,13 +131,17 @@ impl Presence {
     /// True if the process that has made this file is alive; `None` if there is no such file.
     pub fn is_alive(path: &Path) -> Option<bool> {
         // Asked often and only a hint, so by this machine's clock.
-        Some(look(path)?.is_alive(&Owner::new(path), hinted_now()))
+        match look(path) {
+            Ok(found) => Some(found?.is_alive(&Owner::new(path), hinted_now())),
+            // A file that cannot be read may be that of a living process.
+            Err(_) => Some(true),
+        }
     }
 
     /// True if the process that has made another file in the store is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         let now = now(self)?;
-        Ok(look(path).is_some_and(|other| other.is_alive(&Owner::new(&self.path), now)))
+        Ok(look(path)?.is_some_and(|other| other.is_alive(&Owner::new(&self.path), now)))
     }
 
     /// The inode of its file; 0 if it is not known.
@@ -185,16 +189,27 @@ impl Found {
     }
 }
 
-fn look(path: &Path) -> Option<Found> {
-    let mut file = File::open(path).ok()?;
-    let metadata = file.metadata().ok()?;
-    let mut text = Vec::new();
-    file.read_to_end(&mut text).ok()?;
+/// The lease at a path; `None` if there is none. An error says nothing: a lease that cannot be read may be that of a living process.
+fn look(path: &Path) -> io::Result<Option<Found>> {
+    let read = |path: &Path| -> io::Result<_> {
+        let mut file = File::open(path)?;
+        let (metadata, mut text) = (file.metadata()?, Vec::new());
+        file.read_to_end(&mut text)?;
+        Ok((metadata, text))
+    };
+    let (metadata, text) = match read(path) {
+        Ok(found) => found,
+        // A network file system has an error of its own for a file that another machine has removed.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
     let owner: Option<Owner> = serde_json::from_slice(&text).ok();
     let own = owner.as_ref().and_then(|owner| own_file(path, owner));
     // A name that this machine has not asked for before is in no cache of missing names.
     let is_given_up = own.is_some_and(|own| is_missing(&own));
-    Some(Found { owner, touched: metadata.modified().ok()?, inode: metadata.ino(), is_given_up })
+    Ok(Some(Found { owner, touched: metadata.modified()?, inode: metadata.ino(), is_given_up }))
 }
 
 impl Lease {
@@ -216,10 +231,10 @@ impl Lease {
                 Err(_) => {}
             }
             let now = now(&presence)?;
-            match look(&path) {
+            match look(&path)? {
                 Some(holder) if holder.is_alive(&me, now) => return Ok(None),
                 Some(holder) if planted!(LeaseWithoutHeir) => {
-                    let _ = look(&path).filter(|found| found.is(&holder)).map(|_| fs::remove_file(&path));
+                    let _ = look(&path)?.filter(|found| found.is(&holder)).map(|_| fs::remove_file(&path));
                 }
                 Some(holder) => {
                     let Some(heir) = Heir::of(&path, &holder, &presence, now)? else { return Ok(None) };
@@ -258,7 +273,7 @@ impl Lease {
         if planted!(LeaseOfAnother) {
             return fs::remove_file(&self.path);
         }
-        let Some(holder) = look(&self.path).filter(|_| !self.is_lost()) else { return Ok(()) };
+        let Some(holder) = look(&self.path)?.filter(|_| !self.is_lost()) else { return Ok(()) };
         let heir = heir_of(&self.path, &holder);
         fs::hard_link(&self.own.path, &heir)?;
         let removed = if self.is_lost() { Ok(()) } else { fs::remove_file(&self.path) };
@@ -316,7 +331,7 @@ impl<'a> Heir<'a> {
                 Err(_) if own.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, link, own, left })),
                 Err(_) => {}
             }
-            match look(&link) {
+            match look(&link)? {
                 Some(heir) if heir.is_alive(&me, now) => return Ok(None),
                 Some(heir) => {
                     left.push(link.clone());
@@ -332,14 +347,15 @@ impl<'a> Heir<'a> {
 
     /// Gives the lock's name to the heir's own file, unless the dead holder has lost it already. `true` if the heir has it now.
     fn take_over(self, holder: &Found) -> io::Result<bool> {
-        if look(self.path).is_none_or(|found| !found.is(holder)) {
+        let found = look(self.path);
+        if !matches!(&found, Ok(Some(found)) if found.is(holder)) {
             remove_file_if_there(&self.link)?;
-            return Ok(false);
+            return found.map(|_| false);
         }
         match fs::rename(&self.link, self.path) {
             // The response to the first request may have been lost; or this process was silent, and the next heir has taken over.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if look(self.path).is_none_or(|found| found.inode != self.own.inode()) {
+                if look(self.path)?.is_none_or(|found| found.inode != self.own.inode()) {
                     return Ok(false);
                 }
             }

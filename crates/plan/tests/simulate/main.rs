@@ -148,7 +148,7 @@ fn no_schedule_of_fresh_seeds_violates_an_invariant() {
 }
 
 /// Seeds that have failed before: 17773 took an engine that waits for the lock of a stopped one for an engine that never ends.
-const FAILED_BEFORE: [u64; 3] = [17_773, 224_420_768_982_013, 116_524_059_493_052];
+const FAILED_BEFORE: [u64; 4] = [17_773, 224_420_768_982_013, 116_524_059_493_052, 44_678_476_670_527];
 
 #[test]
 fn seeds_that_have_failed_before_violate_nothing() {

@@ -84,7 +84,7 @@ fn slurm_takes_over_from_its_own_earlier_start_only() {
 /// Takes a lease over as soon as its holder counts as dead.
 fn take_over(folder: &Path, lease: &Lease) -> Lease {
     let own = Presence::announce(&folder.join(format!("x.{}", unique()))).unwrap();
-    let holder = look(&lease.path).unwrap();
+    let holder = look(&lease.path).unwrap().unwrap();
     let heir = Heir::of(&lease.path, &holder, &own, SystemTime::now()).unwrap().unwrap();
     assert!(heir.take_over(&holder).unwrap());
     Lease { path: lease.path.clone(), own }
@@ -107,7 +107,8 @@ fn a_look_before_a_take_over_removes_no_later_lease() {
     let folder = tempfile::tempdir().unwrap();
     holder(folder.path(), |owner| owner.pid = u32::MAX);
     let path = folder.path().join("x");
-    let (own, dead_holder) = (Presence::announce(&folder.path().join("x.late")).unwrap(), look(&path).unwrap());
+    let (own, dead_holder) =
+        (Presence::announce(&folder.path().join("x.late")).unwrap(), look(&path).unwrap().unwrap());
     let lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
     let heir = Heir::of(&path, &dead_holder, &own, SystemTime::now()).unwrap().unwrap();
     assert!(!heir.take_over(&dead_holder).unwrap() && !lease.is_lost());
