@@ -303,11 +303,11 @@ fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> 
 
 /// True if the settings have a value at a path such as `model.lr` or `layers.0.units`.
 fn has(values: &Json, path: &str) -> bool {
-    let inner = |values: &'_ Json, key: &str| match values {
-        Json::Array(items) => items.get(key.parse::<usize>().ok()?).cloned(),
-        values => values.get(key).cloned(),
-    };
-    path.split('.').try_fold(values.clone(), |values, key| inner(&values, key)).is_some_and(|value| !value.is_object())
+    let value = path.split('.').try_fold(values, |values, key| match values {
+        Json::Array(items) => items.get(key.parse::<usize>().ok()?),
+        values => values.get(key),
+    });
+    value.is_some_and(|value| !value.is_object())
 }
 
 fn flow(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option<String> {

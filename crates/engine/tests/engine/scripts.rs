@@ -117,6 +117,15 @@ fn a_study_that_diverges_everywhere_says_so() {
     }
 }
 
+#[test]
+fn held_out_data_have_the_metrics_of_logs_with_equal_columns() {
+    let sandbox = Sandbox::new();
+    sandbox.write("main.sh", "printf 'step,loss\\n1,0.9\\n' > train.csv; printf 'step,loss\\n1,0.7\\n' > val.csv\n");
+    let ended = run(&sandbox, &["--axis", "x=1", "--", "sh", "main.sh", "{x}"]);
+    assert!(ended.stdout.contains("0.700"), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("`train.csv` is left out"), "{}", ended.stderr);
+}
+
 /// A log with more lines than wait for a reader, of which another pattern takes few.
 #[test]
 fn a_long_log_has_the_metrics_of_several_patterns() {

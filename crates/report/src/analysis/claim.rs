@@ -228,7 +228,7 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         scale: source.study.recipe.scale.clone(),
         open: false,
         certain: false,
-        family: family_size(&source.study.recipe),
+        family: family_size(claim, &source.study.recipe),
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
     let result = match &claim.statement {
@@ -281,10 +281,10 @@ pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-/// The number of claims among which a verdict is corrected; 1 without a correction.
-pub(super) fn family_size(recipe: &Recipe) -> usize {
+/// The number of claims among which the verdict on `claim` is corrected; 1 without a correction.
+pub(super) fn family_size(claim: &Claim, recipe: &Recipe) -> usize {
     let claims = || recipe.claims.iter().filter(|claim| !claim.invariant).count();
-    if recipe.family == Family::Holm { claims().max(1) } else { 1 }
+    if claim.invariant || recipe.family != Family::Holm { 1 } else { claims() }
 }
 
 /// Corrects verdicts for their number (Holm). Invariants and claims about other hardware or sizes do not count; claims

@@ -151,7 +151,10 @@ impl Writing {
         state.written.extend(written.iter().cloned());
         state.moment += 1;
         let (job, moment) = (self.job, state.moment);
-        state.changed.push((job, moment, written.difference(made).cloned().collect()));
+        let changed: HashSet<PathBuf> = written.difference(made).cloned().collect();
+        if !changed.is_empty() {
+            state.changed.push((job, moment, changed));
+        }
     }
 }
 

@@ -64,8 +64,8 @@ pub fn components(values: &[Leveled]) -> Option<Components> {
     Some(Components { factors, rest: Some(variance(rest)) })
 }
 
-/// What the mean square of each factor has without a part of the factor's own: the rest, or with more than two factors the
-/// factor's interactions with the others, without the higher ones (Satterthwaite).
+/// The expected mean square of each factor without a variance of its own: that of the rest, or with more than two factors that of its
+/// interactions with the others less the higher ones, with Satterthwaite's degrees of freedom.
 fn errors(values: &[Leveled], squares: &[(MeanSquare, f64)], rest: MeanSquare) -> Vec<MeanSquare> {
     let count = squares.len();
     if count < 3 {

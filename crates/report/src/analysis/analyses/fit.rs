@@ -66,6 +66,10 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
             None => Cell { points: 1, ..Cell::default() },
         });
         push(contents, &format!("{metric}, law"), unit, predicted.collect());
+        let looks = of_metric.iter().find_map(|of| of.sizes.sides().first()?.looks.level(1, false).words());
+        contents
+            .notes
+            .extend(looks.map(|looks| format!("{metric}: intervals allow for looks at the results: {looks}")));
         for ((method, numbers), law) in methods.iter().zip(of_metric).zip(&laws) {
             contents.notes.push(note(request, metric, (method.as_ref(), numbers), law.as_ref()));
         }

@@ -315,8 +315,7 @@ pub(super) fn decide(
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
         // No tie follows while the interval excludes the paper's number.
         let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
-        let tests = if verdict.invariant { 1 } else { verdict.family };
-        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), tests))
+        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), verdict.family))
     } else {
         String::new()
     };

@@ -171,7 +171,7 @@ impl<'a> Finder<'a> {
             form,
             question,
             steps,
-            tests: family_size(&self.source.study.recipe),
+            tests: family_size(claim, &self.source.study.recipe),
             group: self.group,
             unplanned,
         });
@@ -208,7 +208,7 @@ impl<'a> Finder<'a> {
                     claim.rules,
                 ),
                 steps: vec![order.step],
-                tests: family_size(&self.source.study.recipe) * (values.len() - 1),
+                tests: family_size(claim, &self.source.study.recipe) * (values.len() - 1),
                 group: self.group,
                 unplanned: None,
             });

@@ -11,7 +11,7 @@ const MAX_LEGEND = 40;
 const MAX_CHARTS = 6;
 // Milliseconds without a further move after which the curves of a range are read.
 const MOVING = 120;
-// Drawing takes at most one part in so many of the time in which curves arrive.
+// Curves that arrive are drawn if the last drawing ended this many times its own duration before.
 const DRAWING_SHARE = 5;
 const scaleColor = (share) => `hsl(${Math.round(265 - 235 * share)} 70% ${dark.matches ? 66 : 40}%)`;
 // The value of a curve between its points; null outside of them.
