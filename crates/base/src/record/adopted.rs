@@ -1,4 +1,5 @@
-//! The mark of a record that was adopted: earlier code made it, and the present code repeated its first steps bit for bit.
+//! The mark of a record that was adopted: earlier code made it, and the present code repeated its first steps bit for
+//! bit.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +13,11 @@ use crate::format::{count, duration};
 /// The source of a record that was adopted after a change of the code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Adopted {
-    /// Record of the job that ran to its end.
+    /// Key of the record of the job that ran to its end.
     pub from: Key,
     /// Time of the adoption.
     pub at: Timestamp,
-    /// The step of the recipe from which on an equal program was ended.
+    /// The step in the recipe (`adopt: { after }`) up to which the curves had to be equal.
     pub after: u64,
     /// The last step that was compared.
     pub step: u64,
@@ -24,15 +25,15 @@ pub struct Adopted {
     pub end: u64,
     /// Duration of the run that was compared, in seconds.
     pub seconds: f64,
-    /// The numbers of bit-identical values, by the names of their curves.
+    /// Number of bit-identical values of each curve, by its name.
     pub values: BTreeMap<String, usize>,
-    /// The steps whose states were compared, and are bit-identical.
+    /// The steps whose states are bit-identical.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<u64>,
 }
 
 impl Adopted {
-    /// The mark of a record that is adopted from `earlier`, whose first steps took `seconds` to repeat.
+    /// The mark of a record that is adopted from `earlier`. The present code took `seconds` to repeat its first steps.
     pub fn new(earlier: &Record, agreement: &Agreement, after: u64, seconds: f64, at: Timestamp) -> Self {
         let Agreement { step, values, states } = agreement.clone();
         let ends = earlier.outcome.curves.values().filter_map(|curve| curve.at.last().copied());
@@ -40,7 +41,7 @@ impl Adopted {
         Self { from: earlier.origin(), at, after, step, end, seconds, values, states }
     }
 
-    /// Returns sentences without their ends: the source, and what was compared.
+    /// Returns two sentences without periods: the source, and the compared values and states.
     pub fn sentences(&self) -> Vec<String> {
         let Self { from, step, end, seconds, values, states, .. } = self;
         let values: Vec<String> =

@@ -27,14 +27,14 @@ pub struct Conditions {
     /// hypervisor took. Absent for a job that was too short for the kernel's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<f64>,
-    /// Largest number of other jobs of the same engine at the same time.
+    /// Largest number of other jobs that the same engine ran at the same time.
     pub neighbors: usize,
     /// Number of attempts, including the successful one.
     pub attempts: u32,
     /// GPUs that the job had, if it had any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuUse>,
-    /// Seeds that the job's step planned when the job ran.
+    /// Seeds of the job's step in the plan when the job ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seeds: Option<SeedPlan>,
     /// The run that the job belonged to.
@@ -92,14 +92,14 @@ pub struct Exclusivity {
 pub struct GpuUse {
     /// Number of GPUs.
     pub devices: usize,
-    /// Part of each GPU that the job was given, from 0 to 1; 0 if it had a part of the memory only.
+    /// Part of each GPU that the job was given, from 0 to 1; 0 if the job had only a part of the memory.
     pub share: f64,
     /// True if the recipe lets other jobs use the rest of the GPU.
     pub shares: bool,
     /// Bytes of memory that were reserved for the job on each of its GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<u64>,
-    /// Largest use of memory on one of its GPUs that was sampled, in bytes, over all processes of the job.
+    /// Largest sampled memory use on one of its GPUs, in bytes, summed over the processes of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
     /// Bytes that were reserved for an attempt that ran out of memory on a shared GPU, 0 if unknown; the job then ran
@@ -183,7 +183,7 @@ pub struct GitState {
     pub dirty: Option<bool>,
 }
 
-/// Most digits of a commit that are shown where there is little room.
+/// Maximum number of digits of a commit in [`GitState::short`].
 const COMMIT: usize = 10;
 
 impl GitState {
@@ -213,7 +213,7 @@ pub struct Interpreter {
 }
 
 impl Conditions {
-    /// Names and values for people. Texts may contain anything.
+    /// The known conditions as names and values for people. Values may contain control characters.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let Self { machine, exclusive, run, .. } = self;
         let cores = |cores: Option<f64>| cores.map(|cores| format!("{cores:.2}"));

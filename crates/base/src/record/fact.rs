@@ -22,15 +22,15 @@ pub const FILE: &str = "file";
 pub const FOLDER: &str = "folder";
 /// Neither a file nor a folder nor a link.
 const OTHER: &str = "other";
-/// Before the target of a link.
+/// Prefix of the target of a symbolic link.
 const LINK: &str = "link:";
-/// Prefix of the digest of the names in a folder, with the information which of them are folders.
+/// Prefix of the digest of the names in a folder, each with its kind: folder or not.
 const ENTRIES: &str = "entries:";
 /// Prefix of the digest of names without their kinds, in records of earlier versions.
 const NAMES: &str = "names:";
-/// Before the modules that Python looked for in a folder and did not find; see [`Found`].
+/// Prefix of the modules that Python looked for in a folder and did not find; see [`Found`].
 const WITHOUT: &str = "without:";
-/// Before the modules that are there now although Python did not find them.
+/// Prefix of the modules that Python did not find and that are in the folder now.
 const WITH: &str = "with:";
 
 /// The path of the fact that has the place of a program in its project. No file has such a path.
@@ -43,13 +43,13 @@ pub const IGNORE: &str = "//ignore";
 /// Prefix of the patterns, each in a line of its own.
 const PATTERNS: &str = "ignored:";
 
-/// Name of the file with which Vim tests if it may write to a folder.
+/// Name of the file that Vim creates to test if it can write to a folder.
 const PROBE: &str = "4913";
-/// First and last bytes of the names that may be ignored; other names are not matched against the patterns.
+/// First and last bytes of all names that the patterns can match. Other names skip the regular expressions.
 const FIRST: &[u8] = b".#~_Tds4";
 const LAST: &[u8] = b"~pox";
 
-/// True unless a name in a folder belongs to version control, a cache, an editor or a desktop.
+/// True unless `name` is a file of version control, a cache, an editor or a desktop.
 fn counts(name: &OsStr) -> bool {
     static IGNORED: LazyLock<Ignore> = LazyLock::new(|| Ignore::new(&[]).unwrap_or_default());
     let bytes = name.as_bytes();
@@ -70,30 +70,31 @@ pub fn of_place(place: &str) -> Option<(String, String)> {
     (!place.is_empty()).then(|| (PLACE.to_owned(), at(place)))
 }
 
-/// The property of a program that is at a place.
+/// The property of a program at `place` in its project.
 pub fn at(place: &str) -> String {
     format!("{AT}{place}")
 }
 
-/// The property of listings without the names that match patterns.
+/// The property of listings that leave out the names that match `patterns`.
 pub fn of_patterns(patterns: &[String]) -> String {
     format!("{PATTERNS}{}", patterns.join("\n"))
 }
 
-/// Returns the same property for a job with the present patterns: names that no longer match would be missing in the listings.
+/// Returns `fact` if every pattern in it is still in `patterns`, else the property of `patterns`: the old listings lack
+/// names that no longer match.
 pub fn patterns_now(fact: &str, patterns: &[String]) -> String {
     let old_patterns = fact.strip_prefix(PATTERNS).unwrap_or_default();
     let is_covered = old_patterns.lines().all(|pattern| patterns.iter().any(|other| other == pattern));
     if is_covered { fact.to_owned() } else { of_patterns(patterns) }
 }
 
-/// The property of a folder, under a layer, that was listed with these names.
+/// The property of a folder, seen through `layer`, whose listing returned `names`.
 pub fn of_entries<'a>(folder: &Path, layer: &Layer, names: impl Iterator<Item = &'a OsStr>) -> String {
     let kinds = layer.entries(folder).unwrap_or_default();
     listing(names.map(|name| (name, kinds.get(name).copied().unwrap_or(false))), ENTRIES)
 }
 
-/// The property of names, each of which is that of a folder or not, in the form of a prefix.
+/// The property of the names in a folder, each with true for a folder. `form` is its prefix: [`ENTRIES`] or [`NAMES`].
 fn listing<'a>(entries: impl Iterator<Item = (&'a OsStr, bool)>, form: &str) -> String {
     let entries: BTreeMap<&OsStr, bool> = entries.filter(|(name, _)| counts(name)).collect();
     let mut hasher = blake3::Hasher::new();
@@ -109,11 +110,12 @@ fn listing<'a>(entries: impl Iterator<Item = (&'a OsStr, bool)>, form: &str) -> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Found {
     Nothing,
-    /// A folder without `__init__.py`, which counts only if there is nothing else on the whole path: `.`.
+    /// A folder without `__init__.py` (a namespace package), which Python uses only if the whole path has nothing else:
+    /// `.`.
     Portion,
-    /// A file of source: `/`.
+    /// A source file or its bytecode: `/`.
     Source,
-    /// A package or a library.
+    /// A folder with `__init__.py`, or a shared library.
     First,
 }
 
@@ -141,8 +143,8 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for these modules: the missing entries that would take precedence over
-/// existing entries.
+/// The property of a folder in which Python looked for `modules`: those that a new entry would provide or take
+/// precedence over.
 pub fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();
     let names = modules.into_iter().filter_map(|module| match Found::of(folder, layer, &entries, module) {
@@ -159,17 +161,18 @@ pub fn is_names(fact: &str) -> bool {
     fact.starts_with(ENTRIES) || fact.starts_with(NAMES)
 }
 
-/// True for a property that a project's copy on another machine need not have: of names that are not in the copy.
+/// True for a property of missing or listed names. A project's copy on another machine need not have it.
 pub fn is_local(fact: &str) -> bool {
     fact == ABSENT || is_names(fact) || fact.starts_with(WITHOUT)
 }
 
-/// True if a path that the programs of `project` use is ignored: by its place in the project, or, outside of it, in the file system.
+/// True if `ignore` covers a path that the programs of `project` use: relative to the project inside of it, and to `/`
+/// outside.
 pub fn is_ignored(ignore: &Ignore, project: &Path, path: &Path) -> bool {
     ignore.covers(if path.starts_with(project) { project } else { Path::new("/") }, path)
 }
 
-/// Returns the present value of the same property of a path under a layer. `is_made` returns true for the paths in a folder
+/// Returns the present value of the property `fact` of `path`, seen through `layer`. `is_made` returns true for paths
 /// that jobs have made.
 pub fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
     let state = |path: &Path| state(&layer.at(path));
@@ -177,7 +180,7 @@ pub fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path
         let Ok(entries) = layer.entries(path) else { return state(path) };
         let form = if fact.starts_with(ENTRIES) { ENTRIES } else { NAMES };
         let all = || entries.iter().map(|(name, is_folder)| (name.as_os_str(), *is_folder));
-        // A job may list files of another job that has not ended yet.
+        // The recorded listing may contain files of a job that had not ended yet, so all names are compared first.
         let full_listing = listing(all(), form);
         if full_listing == fact {
             return full_listing;
@@ -199,7 +202,7 @@ pub fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path
     state(path)
 }
 
-/// True if a property of a path is another one now, and not only another kind of property.
+/// True if two properties of the same kind differ. Properties of different kinds cannot be compared.
 pub fn is_other(old: &str, new: &str) -> bool {
     let is_of_names = |fact: &str| (fact.starts_with(NAMES), fact.starts_with(ENTRIES));
     let is_of_modules = |fact: &str| fact.starts_with(WITHOUT) || fact.starts_with(WITH);
@@ -221,7 +224,7 @@ pub fn state(path: &Path) -> String {
     }
 }
 
-/// A change of a property for people: of what, from what, to what. Digests follow `content`.
+/// Describes a change of a property of `path` for people, as subject, old and new value. `content` precedes digests.
 pub fn change(path: &str, old: &str, new: &str, content: &str) -> (String, String, String) {
     let place = if path.is_empty() { "the project's folder" } else { path };
     let text = |fact: &str| match fact.split_once(':') {
@@ -245,7 +248,7 @@ pub fn change(path: &str, old: &str, new: &str, content: &str) -> (String, Strin
     (subject, text(old), text(new))
 }
 
-/// A folder without links.
+/// Returns `folder` with symbolic links resolved, or unchanged if it cannot be resolved.
 pub fn real(folder: &Path) -> PathBuf {
     fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }

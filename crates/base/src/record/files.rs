@@ -15,20 +15,20 @@ use serde::{Deserialize, Serialize};
 pub enum Digest {
     /// A file.
     File {
-        /// The file's length.
+        /// The file's length in bytes.
         bytes: u64,
         /// The file's BLAKE3 digest, in hexadecimal.
         blake3: String,
     },
     /// A symbolic link.
     Link {
-        /// Target, relative to the folder that contains it.
+        /// Target, as the link has it: an absolute path, or one relative to the folder of the link.
         to: PathBuf,
     },
 }
 
 impl Digest {
-    /// The entry's length; a link has none.
+    /// The file's length in bytes; 0 for a link.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::File { bytes, .. } => *bytes,
@@ -37,8 +37,12 @@ impl Digest {
     }
 }
 
-/// The files and links below a folder, by their path from it, with `/`. Links are not followed; a folder without files
-/// leaves no trace.
+/// The digests of the files and links below `folder`, by their relative paths, with `/`. Links are not followed, and
+/// empty folders have no entry.
+///
+/// # Errors
+///
+/// An I/O error, a name that is not UTF-8, or an entry that is neither a file, a folder nor a link.
 pub fn of_folder(folder: &Path) -> io::Result<BTreeMap<String, Digest>> {
     let mut digests = BTreeMap::new();
     walk(folder, "", &mut digests)?;

@@ -1,14 +1,15 @@
 //! Finished jobs: the identity that decides a job's result, the key that names it, and its record.
 //!
-//! `key.rs` has identity and key, `needed.rs` lists of keys that identities share, `alike.rs` jobs that compute the same
-//! under different keys, `prefix.rs` the keys of states, and `deferred.rs` values that one job takes from another: until the
-//! job runs, such a value is a text with the other job's key.
+//! `key.rs` has identity and key, `needed.rs` lists of keys that identities share, `alike.rs` jobs that compute the
+//! same under different keys, `prefix.rs` the keys of states, and `deferred.rs` values that one job takes from another:
+//! until the job runs, such a value is a text with the other job's key.
 //!
 //! `record.rs` is the record with its digest, `files.rs` has the digests of its files, `remarks.rs` lists diverged
-//! values, `milestones.rs` has the times of steps, and `conditions.rs` the conditions under which the job ran.
+//! values, `milestones.rs` has the times of steps, `conditions.rs` the conditions under which the job ran, and
+//! `adopted.rs` the mark of an adopted record. `sample.rs` makes a record for tests.
 //!
-//! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and `environment.rs`
-//! the programs and libraries that it used outside of its project.
+//! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and
+//! `environment.rs` the programs and libraries that it used outside of its project.
 
 mod adopted;
 mod alike;

@@ -1,4 +1,4 @@
-//! Keys of states, which several jobs have in common until a step.
+//! Keys of states: jobs that compute the same up to a step have the same state there.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,22 +9,23 @@ use crate::record::{Identity, Key, Needed};
 
 /// Version of the form of [`Prefix`].
 const FORMAT: u32 = 1;
-/// The parameter with the step at which a job ends. A state does not depend on it.
+/// The parameter with the step at which a job ends. Keys of states leave it out, because states do not depend on it.
 const UNTIL: &str = "until";
 
-/// The steps of a job, and from which of them its parameters act.
+/// The end of a job, and the steps from which its parameters act.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prefixes {
     /// The job's end.
     pub reach: Reach,
-    /// The first step whose state depends on a parameter, for parameters that do not act from the first step on.
+    /// Number of steps before a parameter acts, for parameters that do not act from the beginning. A state after at
+    /// most this many steps does not depend on the parameter.
     acts_from: BTreeMap<String, u64>,
     /// The name of the variant of a program's code, which follows from its content.
     variant: Option<String>,
 }
 
-/// Everything that decides the state of a job after some steps. The code of a program is not in it: it is compared when
-/// the state is used.
+/// Everything that decides the state of a job after `step` steps, except the code of a program: a job that continues
+/// from the state compares the code then.
 #[derive(Serialize)]
 struct Prefix<'a> {
     #[serde(rename = "prefix")]
@@ -43,7 +44,8 @@ struct Prefix<'a> {
 }
 
 impl Prefixes {
-    /// Returns the prefixes of a job with the parameters `values`; `None` if the job cannot continue from another job's state.
+    /// Returns the prefixes of a job with the parameters `values`; `None` if the job cannot continue from another job's
+    /// state.
     pub fn of(task: &TaskInfo, values: &Values) -> Option<Self> {
         let folder = values.get("code").and_then(Value::as_text).and_then(|folder| Path::new(folder).file_name());
         let variant = folder.map(|name| name.to_string_lossy().into_owned());
@@ -55,7 +57,7 @@ impl Prefixes {
         step > 0 && self.reach.end.is_none_or(|end| step < end || (step == end && self.reach.may_only_evaluate))
     }
 
-    /// The key of the state after `step` steps: the same for all jobs that do the same until then. `identity` is that of
+    /// The key of the state after `step` steps, which all jobs share that do the same until then. `identity` is that of
     /// the job.
     pub fn key(&self, identity: &Identity, step: u64) -> Result<Key, serde_json::Error> {
         let is_late = |name: &str| self.acts_from.get(name).is_some_and(|from| *from >= step);
@@ -84,13 +86,13 @@ impl Prefixes {
         Key::of_json(&prefix)
     }
 
-    /// The key of the state that the job leaves at its end, and the step of that end.
+    /// The step at which the job ends, and the key of the state that it leaves there; `None` if it leaves no state.
     pub fn left(&self, identity: &Identity) -> Result<Option<(u64, Key)>, serde_json::Error> {
         let end = self.reach.end.filter(|_| self.reach.leaves_state);
         end.map(|end| Ok((end, self.key(identity, end)?))).transpose()
     }
 
-    /// The steps before the job's end from which a parameter acts.
+    /// The steps before the job's end on which a parameter begins to act.
     pub fn breakpoints(&self) -> impl Iterator<Item = u64> {
         let is_before_end = |step: &u64| self.reach.end.is_none_or(|end| *step < end);
         self.acts_from.values().copied().filter(move |step| *step > 0 && *step < NEVER && is_before_end(step))
