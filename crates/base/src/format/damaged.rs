@@ -1,4 +1,4 @@
-//! Readers of libraries that panic on damaged files.
+//! Protection from libraries whose readers panic on damaged files.
 
 use std::{
     cell::Cell,
@@ -11,8 +11,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the reader of a library, and returns `None` if it panics, without the panic's message. Values that `read` has changed are
-/// not to be used then.
+/// Runs `read`, and returns `None` if it panics, without printing the panic's message. The caller must not use values
+/// that `read` was changing when it panicked.
 pub fn unless_it_panics<T>(read: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -45,7 +45,8 @@ impl Message {
     }
 }
 
-/// Adds a record: its length, that one's sum, its content, that one's sum.
+/// Appends a record to `file`: the length of `content`, the checksum of the length, `content`, and the checksum of
+/// `content`.
 pub fn frame(file: &mut Vec<u8>, content: &[u8]) {
     let length = (content.len() as u64).to_le_bytes();
     file.extend(length);
@@ -54,29 +55,29 @@ pub fn frame(file: &mut Vec<u8>, content: &[u8]) {
     file.extend(masked(crc32c(content)).to_le_bytes());
 }
 
-/// Bytes of a record before its content.
+/// Number of bytes of a record before its content.
 pub const HEADER: usize = 12;
-/// Bytes of a record after its content.
+/// Number of bytes of a record after its content.
 pub const FOOTER: usize = 4;
 
-/// The length of the content of a record from its header; `None` if the header is damaged.
+/// The length of a record's content in bytes, from its header; `None` if the header's checksum is wrong.
 pub fn content_length(header: [u8; HEADER]) -> Option<u64> {
     let (length, sum) = header.split_first_chunk::<8>()?;
     let is_whole = masked(crc32c(length)).to_le_bytes() == *sum;
     is_whole.then(|| u64::from_le_bytes(*length))
 }
 
-/// True if the footer is that of this content.
+/// True if `footer` is the checksum of `content`.
 pub fn is_whole(content: &[u8], footer: &[u8]) -> bool {
     masked(crc32c(content)).to_le_bytes() == *footer
 }
 
-/// A number that a record has.
+/// A number of a series in a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scalar<'a> {
     /// Name of the series.
     pub tag: &'a str,
-    /// The value; it may not be finite.
+    /// The value, which can be infinite or NaN.
     pub value: f64,
 }
 
@@ -113,8 +114,8 @@ fn scalar(value: &[u8]) -> Option<Scalar<'_>> {
     Some(Scalar { tag: tag?, value: number? })
 }
 
-/// The only value of a `TensorProto { dtype = 1, shape = 2, content = 4, float_val = 5, double_val = 6 }` of single or
-/// double precision.
+/// The value of a `TensorProto { dtype = 1, shape = 2, content = 4, float_val = 5, double_val = 6 }` of single or
+/// double precision; `None` unless it has exactly one.
 fn tensor_value(tensor: &[u8]) -> Option<f64> {
     const FLOAT: u64 = 1;
     const DOUBLE: u64 = 2;
@@ -135,7 +136,7 @@ fn tensor_value(tensor: &[u8]) -> Option<f64> {
     }
 }
 
-/// The fields of a protocol buffer, up to the first that makes no sense.
+/// The fields of a protocol buffer, each with its number. Ends at the first malformed field.
 pub struct Fields<'a>(pub &'a [u8]);
 
 /// The value of a field.
@@ -190,7 +191,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A sum of data that has sums in it would be weak; so sums are stored turned and shifted.
+/// Masks a checksum as the format requires, because the CRC of data that contains CRCs detects fewer errors.
 fn masked(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -4,7 +4,7 @@ use sweep_job::{Live, Metric, Progress, Unit};
 
 use super::{clean, measured};
 
-/// The number of steps: `3/10`, or `step 3` if there is no known end. Empty if neither is known.
+/// The number of steps: `3/10`, or `step 3` without a known total; empty without either.
 pub fn steps(progress: &Progress) -> String {
     match (progress.done, progress.total) {
         (0, 0) => String::new(),
@@ -13,7 +13,8 @@ pub fn steps(progress: &Progress) -> String {
     }
 }
 
-/// Numbers as a row of blocks, from the lowest at `low` to the highest at `high`.
+/// The finite numbers of `values` as a row of blocks, from the lowest block at `low` to the highest at `high`. Numbers
+/// outside get the nearest block.
 pub fn row_of_blocks(values: &[f64], low: f64, high: f64) -> String {
     let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let span = if high > low { high - low } else { 1.0 };

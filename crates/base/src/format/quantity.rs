@@ -2,17 +2,17 @@
 
 use sweep_job::{Metric, Speeds, Unit};
 
-/// Scale of a unit at a certain size: divide by `factor`, print `suffix`.
+/// A multiple of a unit in which a number is shown: the number divided by `factor`, followed by `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
-    /// Size of the shown unit in base units.
+    /// Size of the shown multiple in the base unit.
     pub factor: f64,
     /// Its symbol; empty for pure numbers.
     pub suffix: &'static str,
 }
 
 impl Scale {
-    /// The scale that shows a number of this size best.
+    /// The largest multiple of `unit` that does not exceed `value`, or the smallest one.
     pub fn of(value: f64, unit: Unit) -> Self {
         let size = value.abs();
         let steps: &[(f64, &str)] = match unit {
@@ -34,8 +34,8 @@ impl Scale {
         Self { factor, suffix }
     }
 
-    /// The scale of numbers of a metric: the one that fits the size if a task declares the metric, else that of the unit in
-    /// which a program reports it.
+    /// The scale of a metric's numbers: if a task declares the metric, the multiple that fits `value`, else the unit in
+    /// which a program reports the metric.
     pub fn of_metric(name: &str, value: f64, unit: Unit) -> Self {
         if unit.is_fitted(name) { Self::of(value, unit) } else { Self::same(unit) }
     }
@@ -46,7 +46,7 @@ impl Scale {
         Self { factor: 1.0, suffix }
     }
 
-    /// A number in this scale, to three significant digits or more.
+    /// A number in this scale, without the suffix, to at least three significant digits.
     pub fn show(self, value: f64) -> String {
         let scaled = value / self.factor;
         number(scaled, decimals(scaled))
@@ -71,29 +71,30 @@ fn in_scale(value: f64, unit: Unit, scale: Scale) -> String {
     format!("{}{separator}{}", scale.show(value), scale.suffix)
 }
 
-/// Sequences a second, of late and since the start: `185 seq/s (mean 152 seq/s)`.
+/// The recent and the mean number of sequences per second: `185 seq/s (mean 152 seq/s)`.
 pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
     let unit = Unit::SequencesPerSecond;
     format!("{} (mean {})", quantity(recent, unit), quantity(mean, unit))
 }
 
-/// Formats `value` with `decimals` decimals.
+/// Formats `value` with `decimals` decimals; below 1e-4 and from 1e9 on, in scientific notation with at most three
+/// digits.
 pub fn number(value: f64, decimals: usize) -> String {
     if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
-        // Uses the number of digits that the decimals justify, at most three.
+        // Only the digits that `decimals` justifies.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=2")]
         let digits = (decimals as f64 + value.abs().log10().floor()).clamp(0.0, 2.0) as usize;
         return format!("{value:.digits$e}");
     }
     let text = format!("{value:.decimals$}");
-    // `-0.00` is a rounded nothing.
+    // A number that is rounded to zero has no sign.
     if text.trim_start_matches('-').chars().all(|char| matches!(char, '0' | '.')) {
         return text.trim_start_matches('-').to_owned();
     }
     text
 }
 
-/// Decimals that leave three significant digits.
+/// Number of decimals that show at least three significant digits of `value`.
 pub fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size >= 99.95 => 0,
