@@ -17,29 +17,29 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::threads::refused;
 
-/// The longest end of standard error that is kept, in bytes.
+/// Maximum length of the kept end of standard error, in bytes.
 const MAX_STDERR_LENGTH: usize = 1 << 16;
 /// Time in which the output of an ended program must arrive.
 const GRACE: Duration = Duration::from_secs(1);
-/// The first and the longest pause between two checks of a program.
+/// Pauses between two checks for the end of a program: the first one, which then doubles, and the maximum.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 
-/// Limits of a program.
+/// Limits of a program's output and time.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes of its standard output that are kept.
     pub most: usize,
     /// Time at which it is killed, with its children.
     pub until: Instant,
-    /// Children that hold its outputs open when it has ended.
+    /// Treatment of children that hold its outputs open when it has ended.
     pub children: Children,
 }
 
 /// Treatment of children that hold the outputs of a program open when it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Children {
-    /// They are part of it: they are waited for, and killed at the limit.
+    /// The children are part of the program: they are waited for, and killed at the time limit.
     Awaited,
     /// The children continue to run: a command may start a service.
     Left,
@@ -48,7 +48,7 @@ pub enum Children {
 /// The exit status of a program, with its output.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its exit status; `None` if it had not ended in time and was killed.
+    /// Its exit status; `None` if it was killed at the time limit.
     pub status: Option<ExitStatus>,
     /// The beginning of its standard output.
     pub text: Vec<u8>,
@@ -61,7 +61,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// True if it has ended with success.
+    /// True if the program ended in time with exit code 0.
     pub fn succeeded(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
@@ -71,29 +71,29 @@ impl Answer {
         self.bytes == self.text.len() as u64
     }
 
-    /// Its standard output as a text.
+    /// The kept standard output as text, with invalid UTF-8 replaced.
     pub fn out(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.text)
     }
 
-    /// The last line of its standard error.
+    /// The last line of its standard error that is not blank.
     pub fn last_words(&self) -> Option<&str> {
         self.complaint.lines().rev().map(str::trim).find(|line| !line.is_empty())
     }
 }
 
-/// Runs a program that reads nothing, and returns its output, of which at most `max_bytes` bytes are kept. `None` if the
-/// program cannot be started, fails, or has not ended at `until`; then it is killed, with its children.
+/// Runs a program without input, and returns its output, of which at most `max_bytes` bytes are kept. `None` if the
+/// program cannot be started, fails, or has not ended at `until`, when it is killed with its children.
 pub fn ask(command: &mut Command, max_bytes: usize, until: Instant) -> Option<Answer> {
     let limits = Limits { most: max_bytes, until, children: Children::Awaited };
     converse(command, None, limits).ok().filter(Answer::succeeded)
 }
 
-/// Runs a program with this input to its end, and returns its output. A program that exceeds the time limit is killed,
-/// with its children; its output up to then is returned.
+/// Runs a program with `input` to its end, and returns its output, whatever its exit status. A program that exceeds the
+/// time limit is killed with its children, and its output up to then is returned.
 ///
 /// # Errors
-/// The program cannot be started.
+/// The program or a thread for its outputs cannot be started.
 pub fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Limits) -> io::Result<Answer> {
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn()?;
@@ -105,8 +105,8 @@ pub fn converse(command: &mut Command, input: Option<Vec<u8>>, limits: Limits) -
         }
     };
     let deadline = limits.until;
-    // Outputs are awaited before the child is reaped: until then, no other process group can get its id, and `end` kills the
-    // right group.
+    // Outputs are awaited before the child is reaped: until then, no other process group can get its id, and `end`
+    // kills the right group.
     let has_closed = limits.children == Children::Left || (stdout.has_ended(deadline) && stderr.has_ended(deadline));
     let status = if has_closed { wait(&mut child, &stdout, deadline) } else { None };
     if status.is_none() {
@@ -155,7 +155,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Serves a program's input and outputs, in threads, because each of them may block.
+/// Writes a program's input and reads its outputs in threads, because each of them can block.
 fn outputs(child: &mut Child, input: Option<Vec<u8>>, max_bytes: usize) -> io::Result<(Output, Output)> {
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
         // A write error is ignored: a program that does not read its input reports the reason on stderr.
@@ -174,7 +174,7 @@ enum Keep {
     End(usize),
 }
 
-/// The part of an output that was read so far.
+/// The output that was read so far, of which `text` is the kept part.
 #[derive(Debug, Default)]
 struct Written {
     text: Vec<u8>,
@@ -200,10 +200,10 @@ impl Written {
     }
 }
 
-/// An output that a thread reads to its end, because a child may keep it open.
+/// An output that a thread reads to its end, because a child can hold it open longer than the caller waits.
 struct Output {
     written: Arc<Mutex<Written>>,
-    /// Disconnected at its end.
+    /// Disconnected when the output ends.
     ended: Receiver<()>,
 }
 
@@ -234,7 +234,7 @@ impl Output {
         self.ended.recv_timeout(remaining_time) != Err(RecvTimeoutError::Timeout)
     }
 
-    /// Takes the output that was read so far.
+    /// Takes the output that was read so far, and leaves it empty.
     fn read(&self) -> Written {
         std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Without the limit, these would take ten minutes.
+    /// Without the time limit, each program would run for ten minutes.
     #[test]
     fn a_program_that_hangs_is_ended_with_its_children_and_what_it_wrote_counts() {
         for children in [Children::Awaited, Children::Left] {

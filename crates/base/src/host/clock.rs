@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-/// The current time: for names and notes, never for measuring. In a debug build `SWEEP_CLOCK=-3600` sets it back an hour,
-/// so that tests can let it jump.
+/// The current time: for names and timestamps, not for durations, because the clock can jump. In a debug build,
+/// `SWEEP_CLOCK=-3600` sets it back an hour for tests.
 pub fn now() -> Timestamp {
     #[cfg(debug_assertions)]
     if let Some(jump) = std::env::var("SWEEP_CLOCK").ok().and_then(|jump| jump.parse().ok()) {

@@ -9,12 +9,13 @@ use object::{
     read::elf::{FileHeader as _, ProgramHeader as _},
 };
 
-/// Before the version in the GNU C library, which its distribution has set: `Debian GLIBC 2.36-9`.
+/// Text before the version in the GNU C library, which the distribution sets: `Debian GLIBC 2.36-9`.
 const LIBC: &[u8] = b"GNU C Library (";
 /// Longest version that is read, in bytes.
 const MAX_VERSION_LENGTH: usize = 100;
 
-/// The build ID of a file, which its linker has computed from its content, in hexadecimal; `None` for a file without one.
+/// The build ID of a 64-bit ELF file, which its linker computed from its content, in hexadecimal; `None` for a file
+/// without one.
 ///
 /// # Errors
 ///
@@ -24,7 +25,7 @@ pub fn build_id(path: &Path) -> io::Result<Option<String>> {
     Ok(noted(&ReadCache::new(file.file())).filter(|id| !id.is_empty()).map(hexadecimal))
 }
 
-/// The version of the GNU C library in the content of its file.
+/// The version of the GNU C library whose file has `content`; `None` if there is none.
 pub fn libc_version(content: &[u8]) -> Option<String> {
     let at = content.windows(LIBC.len()).position(|part| part == LIBC)? + LIBC.len();
     let tail = content.get(at..)?;
@@ -39,7 +40,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// The build ID in the notes of an ELF file; `None` if it has none, or is no such file.
+/// The build ID in the notes of a 64-bit ELF file; `None` for other files and without such a note.
 fn noted<'data>(data: impl ReadRef<'data>) -> Option<&'data [u8]> {
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;

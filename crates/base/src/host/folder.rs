@@ -1,4 +1,4 @@
-//! Checks of a folder for results: it can be written, has room, locks files, and its clock is right.
+//! Checks of a folder for results: write access, free space, quotas, file locks, and the clock of its file system.
 
 use std::{
     fs::{File, TryLockError},
@@ -18,9 +18,9 @@ use crate::format::quantity;
 
 /// Free space below which a finding is doubtful, in bytes.
 const LITTLE: u64 = 1 << 30;
-/// Difference of this machine's clock and that of the file server above which a finding is doubtful.
+/// Difference between the clocks of this machine and of the file server above which a finding is doubtful.
 const SKEW: Duration = Duration::from_secs(2);
-/// Time limit of the question for quotas, which may go to a file server.
+/// Time limit of `quota`, which may query a file server.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A folder to check.
@@ -36,7 +36,7 @@ pub struct Folder<'a> {
     pub little_room: &'a str,
 }
 
-/// Checks a folder, and the quotas of this user. Nothing of the check is left.
+/// Checks a folder, which is created if it is missing, and the quotas of this user. The test file is removed.
 pub fn examine(folder: &Folder<'_>) -> Vec<Finding> {
     let writable = || -> std::io::Result<tempfile::NamedTempFile> {
         fs::create_dir_all(folder.path)?;
@@ -85,7 +85,7 @@ fn of_quota(quota: &Quota, help: &str) -> Finding {
     }
 }
 
-/// A lock that two openings of a file can both have protects nothing.
+/// Checks that a second handle of a locked file cannot lock it: some network file systems grant both locks.
 fn locks(file: &tempfile::NamedTempFile) -> Finding {
     let help =
         "share the store among machines (`sweep cache share`): then its locks are leases, which need no locks of files";
@@ -105,7 +105,7 @@ fn locks(file: &tempfile::NamedTempFile) -> Finding {
     }
 }
 
-/// The clock of the file server, which leases go by.
+/// Compares this machine's clock with that of the file server, whose timestamps decide when leases expire.
 fn skew(file: &tempfile::NamedTempFile) -> Option<Finding> {
     let mtime = file.as_file().metadata().ok()?.modified().ok()?;
     let now = SystemTime::now();

@@ -1,5 +1,4 @@
-//! The memory of NVIDIA GPUs and its use, as `nvidia-smi` reports it. Where `nvidia-smi` is missing or fails, nothing is
-//! known.
+//! The memory of NVIDIA GPUs and its use, as `nvidia-smi` reports them. Without `nvidia-smi`, both are unknown.
 
 use std::{
     process::Command,
@@ -8,19 +7,19 @@ use std::{
 
 use super::ask::ask;
 
-/// Largest time for an answer.
+/// Time limit of `nvidia-smi`.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The most of an answer that is read, in bytes.
+/// Maximum length of the output that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Memory that a process uses on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// The GPU's identifier.
+    /// The GPU's UUID.
     pub gpu: String,
-    /// Bytes.
+    /// Memory in bytes.
     pub bytes: u64,
 }
 
@@ -32,7 +31,8 @@ struct Gpu {
     bytes: u64,
 }
 
-/// Bytes of memory of the GPUs with these names, in this order, as `CUDA_VISIBLE_DEVICES` has them; 0 where it is not known.
+/// Memory of the GPUs in `names`, in bytes and in this order; 0 if it is unknown. A name is an index or a UUID, as in
+/// `CUDA_VISIBLE_DEVICES`.
 pub fn memories(names: &[String]) -> Vec<u64> {
     if names.is_empty() {
         return Vec::new();
@@ -42,7 +42,7 @@ pub fn memories(names: &[String]) -> Vec<u64> {
     memories_of(names, &text.lines().filter_map(gpu).collect::<Vec<_>>(), by_bus)
 }
 
-/// Memory that processes use on GPUs; `None` if there is no answer.
+/// Memory that processes use on GPUs; `None` if `nvidia-smi` is missing or fails.
 pub fn used() -> Option<Vec<ProcessMemory>> {
     Some(smi("--query-compute-apps=pid,gpu_uuid,used_memory")?.lines().filter_map(gpu_use).collect())
 }
@@ -75,9 +75,9 @@ fn mebibytes(text: &str) -> Option<u64> {
     text.parse::<u64>().ok()?.checked_mul(1 << 20)
 }
 
-/// Returns the memory of the GPUs in `names`, in bytes. CUDA numbers GPUs by speed unless the environment sets the bus order
-/// (`by_bus`), and `nvidia-smi` numbers them by bus: without `by_bus`, it is unknown which GPU an index means, and each
-/// index gets the memory of the smallest GPU.
+/// Returns the memory of the GPUs in `names`, in bytes. CUDA numbers GPUs by speed unless the environment sets the bus
+/// order (`by_bus`), and `nvidia-smi` numbers them by bus: without `by_bus`, it is unknown which GPU an index means,
+/// and each index gets the memory of the smallest GPU.
 fn memories_of(names: &[String], gpus: &[Gpu], by_bus: bool) -> Vec<u64> {
     let min_bytes = gpus.iter().map(|gpu| gpu.bytes).min().unwrap_or(0);
     let memory_of = |name: &String| {

@@ -1,12 +1,12 @@
 //! The observation of programs by the kernel on this machine.
 
-/// Variable that switches the kernel's reports off.
+/// Environment variable that switches the kernel's reports off.
 const SWITCH: &str = "SWEEP_OBSERVE";
 
-/// Checks that the kernel reports the calls of programs here.
+/// Checks that the kernel of this machine can report the system calls of programs.
 ///
 /// # Errors
-/// The reason if it does not.
+/// The reason why it cannot, as a phrase.
 pub fn check() -> Result<(), String> {
     if std::env::var(SWITCH).is_ok_and(|switch| switch == "off") {
         return Err(format!("`{SWITCH}` is `off`"));

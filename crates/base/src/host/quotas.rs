@@ -4,7 +4,7 @@ use std::{process::Command, time::Instant};
 
 use super::ask::{Children, Limits, converse};
 
-/// Longest answer that is read, in bytes.
+/// Maximum length of the output that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 16;
 
 /// A limit of the space that this user may use on a disk.
@@ -18,7 +18,7 @@ pub(crate) struct Quota {
     pub limit: u64,
 }
 
-/// The quotas of this user; none where the system has no `quota` or it does not answer in time.
+/// The quotas of this user; empty if the system has no `quota`, or if it has printed nothing by `until`.
 pub(crate) fn ask(until: Instant) -> Vec<Quota> {
     let mut command = Command::new("quota");
     command.arg("-w").env("LC_ALL", "C");
@@ -27,14 +27,15 @@ pub(crate) fn ask(until: Instant) -> Vec<Quota> {
     converse(&mut command, None, limits).map(|answer| parse(&answer.out())).unwrap_or_default()
 }
 
-/// The lines of `quota -w`: the disk; the blocks of 1 KiB in use, with `*` over the limit; the quota; and the limit.
+/// Parses the lines of `quota -w`: the disk; the used blocks of 1 KiB, with `*` over the quota; the quota; and the
+/// limit.
 fn parse(text: &str) -> Vec<Quota> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
         let disk = words.next()?.to_owned();
         let mut kibibytes = || words.next()?.trim_end_matches('*').parse::<u64>().ok()?.checked_mul(1 << 10);
         let (used, quota, limit) = (kibibytes()?, kibibytes()?, kibibytes()?);
-        // The quota may be exceeded for some days, the limit never.
+        // The quota (soft limit) can be exceeded for some days, the limit never.
         let limit = if quota > 0 { quota } else { limit };
         (limit > 0).then_some(Quota { disk, used, limit })
     };

@@ -1,4 +1,5 @@
-//! Files that are replaced at once: a reader sees the old content or the new one, and a process that is killed leaves one of both.
+//! Files that are replaced atomically: readers see either the old or the new content, even if the writer is killed. A
+//! killed writer may leave its temporary file beside the file.
 
 use std::{
     fs::File,
@@ -7,31 +8,31 @@ use std::{
     path::Path,
 };
 
-/// Readers of a file.
+/// Users that can read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
     /// Only its owner.
     Owner,
-    /// Everyone who may read its folder.
+    /// All users that can enter its folder.
     All,
 }
 
-/// Failure that a file outlives.
+/// Failure after which the file is whole, with its old or new content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlives {
     /// A crash of the process.
     Process,
-    /// A crash of the machine: the content is synced to disk before the file gets its name.
+    /// A crash of the machine: the content is synced to disk before the rename. The folder is not synced.
     Machine,
 }
 
-/// Replaces the file at `path` by one with `content`, in a folder that exists.
+/// Replaces the file at `path` by one with `content`. The folder must exist.
 pub fn replace(path: &Path, content: &[u8], readers: Readers, outlives: Outlives) -> io::Result<()> {
     replace_with(path, readers, outlives, |file| file.write_all(content))
 }
 
-/// Replaces the file at `path` like [`replace`], with content that a function writes. If the function fails, the file stays
-/// as it is.
+/// Replaces the file at `path` like [`replace`], with content that `write` writes. If `write` fails, the file keeps its
+/// old content.
 pub fn replace_with<T, E: From<io::Error>>(
     path: &Path,
     readers: Readers,
@@ -45,7 +46,7 @@ pub fn replace_with<T, E: From<io::Error>>(
     writer.flush()?;
     drop(writer);
     if readers == Readers::All {
-        // A temporary file is its owner's only.
+        // Temporary files have mode 0600.
         temporary.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
     }
     if outlives == Outlives::Machine {

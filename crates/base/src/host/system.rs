@@ -1,5 +1,6 @@
-//! Description of the machine and its load, for the conditions of a job: operating system, processor, governors, processor time.
-//! In a container, `/proc` shows most of these for the host. Facts that a system does not expose are `None`.
+//! Description of the machine and its load, for the conditions of a job: operating system, processor, governors,
+//! processor time. In a container, `/proc` shows most of these for the host. Facts that a system does not expose are
+//! `None`.
 
 use std::{collections::BTreeSet, fs, time::Instant};
 
@@ -16,8 +17,8 @@ pub fn kernel() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// Returns the image of the container in which this process runs, if the container's engine exposes it: Podman in a file,
-/// Apptainer in a variable. Other engines do not expose it inside the container.
+/// Returns the image of the container in which this process runs, if the container's engine exposes it: Podman in a
+/// file, Apptainer in a variable. Other engines do not expose it inside the container.
 pub fn container() -> Option<String> {
     let image = |variable| std::env::var(variable).ok().filter(|image| !image.is_empty());
     let image_path = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"].into_iter().find_map(image);
@@ -62,7 +63,7 @@ fn cores_in(text: &str) -> usize {
     text.lines().filter(is_core_line).count()
 }
 
-/// Governors of the processors' frequencies, different ones joined by `+`.
+/// Frequency governors of the processors (`powersave`); different ones are joined by `+`.
 pub fn governor() -> Option<String> {
     let processors = fs::read_dir("/sys/devices/system/cpu").ok()?;
     let governors: BTreeSet<String> = processors
@@ -86,13 +87,15 @@ pub struct Load {
 /// Use of the machine's cores over a span of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
-    /// Mean number of cores that some processes kept busy.
+    /// Mean number of cores that the given processes kept busy.
     pub own: f64,
-    /// Mean number of cores that all others kept busy. `None` if the span is too short for the kernel's clock.
+    /// Mean number of cores that all other processes kept busy. `None` if the span is too short for the kernel's clock,
+    /// or if the kernel's counters are unknown.
     pub foreign: Option<f64>,
 }
 
-/// Shortest span over which the use of cores is determined, in clock ticks: the kernel counts whole ticks on each core.
+/// Shortest span over which the use of cores by other processes is determined, in clock ticks: the kernel counts whole
+/// ticks on each core.
 const MIN_TICKS: f64 = 20.0;
 
 impl Load {
@@ -103,13 +106,14 @@ impl Load {
         Self { at: Instant::now(), average, busy }
     }
 
-    /// The load at most a few milliseconds ago, which is the resolution of the kernel's clock.
+    /// The load, at most 10 ms ago. Saves reads if many jobs start at once.
     pub fn lately() -> Self {
         static LATELY: Lately<Load> = Lately::new();
         LATELY.get(Self::now)
     }
 
-    /// Use of the cores since `earlier`, in which some processes used `own` seconds of processor time.
+    /// Use of the cores since `earlier`, given the processor time in seconds (`own`) of some processes since then.
+    /// `None` if no time has passed.
     pub fn since(self, earlier: Self, own: f64) -> Option<Use> {
         let seconds = (self.at - earlier.at).as_secs_f64();
         if seconds <= 0.0 {
@@ -122,10 +126,10 @@ impl Load {
     }
 }
 
-/// Ticks that all cores have spent neither idle nor waiting for a disk. Ticks that a hypervisor took count: they were not
-/// available to the job.
+/// Number of clock ticks in which cores were neither idle nor waiting for a disk. Stolen ticks, which a hypervisor
+/// took, count, because the job could not use them.
 fn busy(text: &str) -> Option<u64> {
-    // user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is part of user.
+    // user, nice, system, idle, iowait, irq, softirq, steal; user includes the time of guests.
     let fields: Vec<u64> =
         text.strip_prefix("cpu ")?.lines().next()?.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let [user, nice, system, _, _, interrupts @ ..] = fields.as_slice() else { return None };

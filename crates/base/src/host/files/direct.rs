@@ -9,30 +9,30 @@ pub use fs_err::{
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
 pub use tempfile::NamedTempFile;
 
-/// Sets the time of a file's last change to now, by the clock of its file system.
+/// Sets the times of a file's last access and change to now, by the clock of its file system.
 pub fn touch(file: &File) -> io::Result<()> {
-    // The server's time, not this machine's.
+    // `UTIME_NOW` takes the time of the file server, not of this machine.
     let now = || Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     Ok(futimens(file, &Timestamps { last_access: now(), last_modification: now() })?)
 }
 
-/// Waits for the lock of the operating system on a file.
+/// Waits for the operating system's exclusive lock on a file.
 pub fn lock(file: &File) -> io::Result<()> {
     Ok(flock(file, FlockOperation::LockExclusive)?)
 }
 
-/// Brings all data of the file system of `folder` to the disk.
+/// Syncs all data of the file system of `folder` to the disk.
 #[cfg(target_os = "linux")]
 pub fn sync_file_system(folder: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(folder)?)
 }
 
-/// Announces that `path` is about to be read by other functions than those of this module.
+/// Announces that a function outside of this module is about to read `path`. Only the simulation needs it.
 pub fn look(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps.
+/// Sleeps for `time`.
 pub fn pause(time: Duration) {
     thread::sleep(time);
 }

@@ -1,8 +1,8 @@
 //! The file operations of the store.
 //!
-//! `direct.rs` passes them to the operating system. With the feature `simulate`, which no released program has, `simulated.rs`
-//! takes its place: the same functions ask a `World` before each operation, so that a test orders the operations of several
-//! engines, lets them fail, and knows what a power failure may leave of them.
+//! `direct.rs` passes them to the operating system. With the feature `simulate`, which no released program has,
+//! `simulated.rs` takes its place: the same functions pass each operation to a `World` first, so that a test can order
+//! the operations of several engines, make them fail, and compute the files that a power failure can leave.
 
 #[cfg(not(feature = "simulate"))]
 mod direct;
@@ -19,7 +19,8 @@ pub use self::{
     world::{Entered, Operation, Place, Planted, World, begun, keep_alive, local_now, place, planted},
 };
 
-/// True if the `World` of this thread has planted this bug. Without the feature `simulate` it is `false` and names nothing.
+/// True if the `World` of this thread has planted this bug. Without the feature `simulate`, expands to `false`, and
+/// `Planted` does not exist.
 #[macro_export]
 macro_rules! planted {
     ($bug:ident) => {{

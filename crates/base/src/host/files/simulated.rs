@@ -1,5 +1,5 @@
-//! The operations of the operating system, each of which asks the thread's [`World`] first. In a thread without a world they
-//! are those of `direct.rs`.
+//! The functions of `direct.rs`, each of which passes its operation to the [`World`] of the thread first. In a thread
+//! without a world they have the same effects, but sync nothing.
 
 use std::{
     fs::{Metadata, TryLockError},
@@ -16,10 +16,10 @@ use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimen
 
 use super::world::{Operation, world};
 
-/// Texts above this length are written in two operations, so that they can be torn.
+/// Longer writes are split into two operations, so that a failure between them tears the content.
 const TORN_ABOVE: usize = 32;
 
-/// Gives numbers to open files and names to temporary ones.
+/// The next handle of an open file, and the next number in the name of a temporary file.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 fn perform<T>(operation: Operation<'_>, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
@@ -34,7 +34,7 @@ fn perform<T>(operation: Operation<'_>, act: impl FnOnce() -> io::Result<T>) -> 
     value.ok_or_else(|| io::Error::other("the simulated operation has no value"))
 }
 
-/// Like [`perform`], for an operation that a world may leave out.
+/// Like [`perform`], for an operation that a world may skip.
 fn perform_or_skip(operation: Operation<'_>, mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     match world() {
         Some(world) => world.perform(&operation, &mut act),
@@ -51,32 +51,32 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file or a folder to read.
+    /// Opens a file or a folder for reading.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Makes a file, or empties the one that is there.
+    /// Creates a file, or truncates an existing one.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         OpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
-    /// Options of a file to open.
+    /// Options for opening a file.
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
-    /// Brings the file, or the names in the folder, to the disk.
+    /// Syncs the file, or the names in the folder, to the world's disk.
     pub fn sync_all(&self) -> io::Result<()> {
         perform_or_skip(Operation::Sync(self.handle), || Ok(()))
     }
 
-    /// Brings the data of the file to the disk.
+    /// Like [`sync_all`](Self::sync_all).
     pub fn sync_data(&self) -> io::Result<()> {
         self.sync_all()
     }
 
-    /// Cuts the file, or adds zeros.
+    /// Truncates the file, or extends it with zeros, to `length` bytes.
     pub fn set_len(&self, length: u64) -> io::Result<()> {
         perform(Operation::SetLength { handle: self.handle, length }, || self.inner.set_len(length))
     }
@@ -86,7 +86,7 @@ impl File {
         self.inner.metadata()
     }
 
-    /// Tries to take the operating system's lock alone.
+    /// Tries to take the operating system's exclusive lock.
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         let mut held = true;
         perform(Operation::Lock(self.handle), || match self.inner.try_lock() {
@@ -101,13 +101,13 @@ impl File {
         if held { Ok(()) } else { Err(TryLockError::WouldBlock) }
     }
 
-    /// Tries to take the operating system's lock with others.
+    /// Tries to take the operating system's shared lock.
     pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
         look(self.inner.path()).map_err(TryLockError::Error)?;
         self.inner.try_lock_shared()
     }
 
-    /// Gives the operating system's lock back.
+    /// Releases the operating system's lock.
     pub fn unlock(&self) -> io::Result<()> {
         perform(Operation::Lock(self.handle), || self.inner.unlock())
     }
@@ -161,7 +161,7 @@ impl AsFd for File {
     }
 }
 
-/// Options of a file to open.
+/// Options for opening a file.
 #[derive(Debug)]
 pub struct OpenOptions {
     inner: fs_err::OpenOptions,
@@ -171,19 +171,19 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Options that allow nothing.
+    /// Options with all flags off.
     #[expect(clippy::new_without_default, reason = "like that of the standard library")]
     pub fn new() -> Self {
         Self { inner: fs_err::OpenOptions::new(), creates: false, truncates: false, appends: false }
     }
 
-    /// Allows to read.
+    /// Opens the file for reading.
     pub fn read(&mut self, on: bool) -> &mut Self {
         self.inner.read(on);
         self
     }
 
-    /// Allows to write.
+    /// Opens the file for writing.
     pub fn write(&mut self, on: bool) -> &mut Self {
         self.inner.write(on);
         self
@@ -196,21 +196,21 @@ impl OpenOptions {
         self
     }
 
-    /// Makes a missing file.
+    /// Creates a missing file.
     pub fn create(&mut self, on: bool) -> &mut Self {
         self.inner.create(on);
         self.creates = on;
         self
     }
 
-    /// Makes a file that must not be there.
+    /// Creates a file, and fails if it exists.
     pub fn create_new(&mut self, on: bool) -> &mut Self {
         self.inner.create_new(on);
         self.creates = on;
         self
     }
 
-    /// Empties the file.
+    /// Truncates the file.
     pub fn truncate(&mut self, on: bool) -> &mut Self {
         self.inner.truncate(on);
         self.truncates = on;
@@ -231,7 +231,7 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     perform(Operation::Look(path.as_ref()), || fs_err::read(path.as_ref()))
 }
 
-/// Reads a text.
+/// Reads a text file.
 pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     perform(Operation::Look(path.as_ref()), || fs_err::read_to_string(path.as_ref()))
 }
@@ -241,34 +241,34 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<fs_err::ReadDir> {
     perform(Operation::Look(path.as_ref()), || fs_err::read_dir(path.as_ref()))
 }
 
-/// Metadata of what a path leads to.
+/// Metadata of `path`, or of the target of a symbolic link.
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     perform(Operation::Look(path.as_ref()), || fs_err::metadata(path.as_ref()))
 }
 
-/// Metadata of a path itself.
+/// Metadata of `path`, without following a symbolic link.
 pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     perform(Operation::Look(path.as_ref()), || fs_err::symlink_metadata(path.as_ref()))
 }
 
-/// Writes a file.
+/// Writes `content` to a file, which is created or replaced.
 pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()> {
     File::create(path)?.write_all(content.as_ref())
 }
 
-/// Copies the content of a file.
+/// Copies the content of a file, without its permissions, and returns its length in bytes.
 pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     let content = read(from)?;
     write(to, &content)?;
     Ok(content.len() as u64)
 }
 
-/// Makes a folder.
+/// Creates a folder.
 pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     perform(Operation::MakeFolder(path.as_ref()), || fs_err::create_dir(path.as_ref()))
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its missing parents.
 pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     if path.as_os_str().is_empty() || path.is_dir() {
@@ -283,7 +283,7 @@ pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// Removes a name of a file.
+/// Unlinks a file.
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     perform(Operation::Remove(path.as_ref()), || fs_err::remove_file(path.as_ref()))
 }
@@ -303,24 +303,24 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     remove_dir(path)
 }
 
-/// Replaces a name.
+/// Renames `from` to `to`, and replaces a file of that name.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     perform_or_skip(Operation::Rename { from, to }, || fs_err::rename(from, to))
 }
 
-/// Gives a file a further name.
+/// Links the file `from` as `to`.
 pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     perform(Operation::Link { from, to }, || fs_err::hard_link(from, to))
 }
 
-/// Sets the time of a file's last change to now, by the clock of its file system.
+/// Sets the times of a file's last access and change to now: the world's time, else that of its file system.
 pub fn touch(file: &File) -> io::Result<()> {
     perform(Operation::Touch(file.handle), || set_times(file, world().map(|world| world.now())))
 }
 
-/// Sets the time of a file's last change, by default to now.
+/// Sets the times of a file's last access and change to `time`, or to now.
 pub fn set_times(file: &File, time: Option<SystemTime>) -> io::Result<()> {
     let time = || {
         let since = time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -332,7 +332,7 @@ pub fn set_times(file: &File, time: Option<SystemTime>) -> io::Result<()> {
     Ok(futimens(file, &Timestamps { last_access: time(), last_modification: time() })?)
 }
 
-/// Waits for the lock of the operating system on a file.
+/// Waits for the operating system's exclusive lock on a file.
 pub fn lock(file: &File) -> io::Result<()> {
     if world().is_none() {
         return Ok(flock(file, FlockOperation::LockExclusive)?);
@@ -346,18 +346,18 @@ pub fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Brings all data of the file system of `folder` to the disk.
+/// Syncs all data to the world's disk.
 pub fn sync_file_system(folder: &File) -> io::Result<()> {
     let _ = folder;
     perform_or_skip(Operation::SyncAll, || Ok(()))
 }
 
-/// Announces that `path` is about to be read by other functions than those of this module.
+/// Announces that a function outside of this module is about to read `path`.
 pub fn look(path: &Path) -> io::Result<()> {
     perform(Operation::Look(path), || Ok(()))
 }
 
-/// Sleeps.
+/// Sleeps for `time`, by the world's clock if there is a world.
 pub fn pause(time: Duration) {
     match world() {
         Some(world) => world.pause(time),
@@ -365,7 +365,7 @@ pub fn pause(time: Duration) {
     }
 }
 
-/// A file with a temporary name, which is removed unless the file gets another name.
+/// A file with a temporary name. Dropping it removes that name, unless the file was renamed.
 #[derive(Debug)]
 pub struct NamedTempFile {
     path: PathBuf,
@@ -373,7 +373,7 @@ pub struct NamedTempFile {
     is_kept: bool,
 }
 
-/// The reason why a temporary file got no other name.
+/// The failure to rename a temporary file.
 #[derive(Debug)]
 pub struct PersistError {
     /// The reason.
@@ -387,7 +387,7 @@ impl From<PersistError> for io::Error {
 }
 
 impl NamedTempFile {
-    /// A new file in a folder.
+    /// Creates a file in a folder.
     pub fn new_in(folder: impl AsRef<Path>) -> io::Result<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.as_ref().join(format!(".tmp{}-{number}", std::process::id()));
@@ -405,14 +405,14 @@ impl NamedTempFile {
         &self.file
     }
 
-    /// Gives it a name, which another file may have had.
+    /// Renames the file to `to`, and replaces a file of that name.
     pub fn persist(mut self, to: impl AsRef<Path>) -> Result<(), PersistError> {
         rename(&self.path, to).map_err(|error| PersistError { error })?;
         self.is_kept = true;
         Ok(())
     }
 
-    /// Gives it a name that no file has.
+    /// Renames the file to `to`, and fails if that exists.
     pub fn persist_noclobber(self, to: impl AsRef<Path>) -> Result<(), PersistError> {
         hard_link(&self.path, to).map_err(|error| PersistError { error })
     }
