@@ -1,4 +1,4 @@
-//! A program in the worker's process group, as one process or several that work together. It leaves no processes behind.
+//! A program in the worker's process group, as one process or as several ranks. None of its processes outlives it.
 
 use std::{
     borrow::Cow,
@@ -38,11 +38,11 @@ use crate::host::{log, threads};
 pub(super) struct Ended {
     /// Exit status of the program's process; of several processes, the status of the first that failed.
     pub(super) status: ExitStatus,
-    /// The rank of the process that failed, if there are several.
+    /// The rank of the process that failed or ended last, if the program has several processes and the rank is known.
     pub(super) rank: Option<usize>,
-    /// Time from the program's start to its end.
+    /// Seconds from the program's start to its end.
     pub(super) seconds: f64,
-    /// The line of the program's output that names the cause of a failure.
+    /// The line of the program's output that names the cause of a failure; empty if there is none.
     pub(super) complaint: String,
 }
 
@@ -62,31 +62,33 @@ pub(super) enum Output {
 
 /// Events from the threads that follow the program.
 enum Event {
-    /// The program wrote a meaningful line.
+    /// The program wrote a line with progress or a metric.
     Word(Word),
     /// The program wrote other output.
     Output,
     /// An output of the program was closed.
     Closed,
-    /// All of its processes have ended, and so has everything that they started; the end that decides.
+    /// All processes of the program, and all that they started, have ended. Has the first failure, else the last end.
     Ended(End),
 }
 
 /// Shortest interval at which output counts as activity.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
-/// Time to wait for killed processes to end, and for outputs to close after that.
+/// Time limit for killed processes to end, and for outputs to close after that.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Threads of a worker without a job, in addition to those that are kept: the main one, and the one that follows the engine.
+/// Number of threads of a worker without a job, besides idle threads: the main one, and the one that follows the
+/// engine.
 const THREADS: usize = 2;
 
-/// Set once this process follows the engine; true when that asks for the end.
+/// Set once this process follows the engine. The flag becomes true when the engine asks the program to stop (SIGTERM).
 static FOLLOWED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Makes the end of the engine the end of the whole process group. Until now it was the end of the worker alone, and a
-/// program would outlive that. The flag is set when the engine asks for the end: then it is for the program to end.
+/// From now on, the end of the engine kills the whole process group. Before, it kills only the worker, which a program
+/// would outlive. From now on, SIGTERM does not end the worker, but sets the returned flag, so that the program can end
+/// by itself.
 pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
-    // A worker that stays follows already.
+    // A worker that runs a further job follows the engine already.
     if let Some(stop) = FOLLOWED.get() {
         return Ok(Arc::clone(stop));
     }
@@ -108,9 +110,10 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
     Ok(Arc::clone(FOLLOWED.get_or_init(|| stop)))
 }
 
-/// True if nothing of a program is left in this process: no process, no thread that copies its output, no request to end.
+/// True if this process can run a further job: the last program has left no child process, no thread that copies its
+/// output, and no request to stop.
 pub(in crate::worker) fn is_over() -> bool {
-    /// A thread that has sent its last event is about to end, so it is given a moment.
+    /// A thread that has sent its last event may need a moment to end.
     const TRIES: u32 = 50;
     const RETRY_DELAY: Duration = Duration::from_micros(100);
     let is_stopping = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
@@ -131,10 +134,10 @@ fn end_everything() -> ! {
     std::process::exit(1)
 }
 
-/// Standard error of the processes.
+/// Lines of the processes that may name the cause of a failure.
 #[derive(Debug, Default)]
 struct Said {
-    /// The cause in each process's stderr, by rank; the launcher has no rank.
+    /// The cause in the stderr of each process, by rank; that of the launcher by `None`.
     causes: BTreeMap<Option<usize>, Cause>,
     /// The cause in the stdout of the first process, which counts if its stderr is empty.
     stdout: Cause,
@@ -145,8 +148,8 @@ struct Said {
 }
 
 impl Said {
-    /// Returns the failed process, if its launcher reported one, and the last line of its stderr. If no process was
-    /// reported, the rank that last wrote to stderr has probably failed.
+    /// Returns the failed process, if its launcher reported one, and the line of its stderr that names the cause. If
+    /// the launcher reported none, the rank that last wrote to stderr has probably failed.
     fn of_failed(&mut self) -> (Option<Failed>, String) {
         let rank = self.failed.map(|failed| failed.rank);
         let own_line = rank.and_then(|rank| self.causes.remove(&Some(rank))).map(Cause::line);
@@ -171,9 +174,13 @@ enum Writer {
     All(Launcher),
 }
 
-/// Runs a program to its end, as one process, as several ranks, or by a launcher that starts them; `on_word` is also called
-/// with `None` when the program has written other output, and `on_line` with every line of the first rank, without codes for
-/// terminals, and whether the line was cut. An error means that the program could not be started.
+/// Runs a program to its end: one process, several ranks, or a launcher that starts the ranks. Calls `on_word` with
+/// each line of progress or metrics, and with `None` for other output; and `on_line` with every line of the first rank,
+/// without terminal codes, and with true if the line was cut.
+///
+/// # Errors
+///
+/// The program or a thread cannot be started, or its end was missed.
 pub(super) fn run(
     programs: Vec<Command>,
     launcher: Option<&Launcher>,
@@ -216,7 +223,7 @@ pub(super) fn run(
     })?;
     let mut program_end: Option<End> = None;
     while open_outputs > 0 || program_end.is_none() {
-        // Another process may hold an output open, and write to it without end.
+        // A process that survived the kill may hold an output open, and write to it forever.
         let deadline = program_end.as_ref().map(|end| end.at + TIMEOUT);
         let patience = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         match receiver.recv_timeout(patience) {
@@ -224,7 +231,7 @@ pub(super) fn run(
             Ok(Event::Output) => on_word(None),
             Ok(Event::Closed) => open_outputs -= 1,
             Ok(Event::Ended(end)) => program_end = Some(end),
-            // A process that cannot be killed holds an output open; its later output is ignored.
+            // Such a process holds an output open: ignore its later output.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -242,7 +249,8 @@ pub(super) fn run(
     Ok(Ended { status, rank: has_several.then_some(rank), seconds, complaint })
 }
 
-/// Follows the outputs of a process, and returns their number. Only the first rank's lines are interpreted.
+/// Follows the outputs of a process, and returns their number. Only lines of the first rank are passed to `on_line` and
+/// searched for progress and metrics.
 fn follow_outputs(
     mut child: Child,
     writer: &Writer,
@@ -275,7 +283,7 @@ fn follow_outputs(
                 on_line(Output::Err, line, is_cut);
             }
             let text = String::from_utf8_lossy(line);
-            // Lines of `slurmstepd`, which ends a step of Slurm, carry the label of a process, but are not its output.
+            // `slurmstepd`, which ends a Slurm step, writes lines with the label of a process that are not its output.
             if text.trim().is_empty() || (launcher.is_some() && text.starts_with("slurmstepd")) {
                 return;
             }
@@ -283,7 +291,8 @@ fn follow_outputs(
             if let Some(failed) =
                 launcher.as_ref().filter(|_| rank.is_none()).and_then(|launcher| launcher.failed(&text))
             {
-                // The launcher kills the other processes when one has failed, and may report them first.
+                // The launcher kills the other processes when one has failed, and may report those that it killed
+                // first.
                 if guard.failed.is_none_or(|known| known.was_ended() && !failed.was_ended()) {
                     guard.failed = Some(failed);
                 }
@@ -297,9 +306,9 @@ fn follow_outputs(
     Ok(output_count)
 }
 
-/// Ends the program when this worker ends, even if the engine was killed at the same instant. Processes that the
-/// program has started are not covered.
-#[expect(unsafe_code, reason = "between `fork` and `exec` only the new process can say this of itself")]
+/// Makes the kernel kill the program when this worker ends, even if the engine is killed at the same time. Children of
+/// the program are not covered.
+#[expect(unsafe_code, reason = "a process can only request the signal for itself, between `fork` and `exec`")]
 fn follow_worker(program: &mut Command) {
     let worker = getpid();
     let follow = move || {
@@ -307,21 +316,21 @@ fn follow_worker(program: &mut Command) {
         // The worker may have ended before the signal was requested.
         if getppid() == Some(worker) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: the closure makes two system calls and touches nothing that another thread may hold; an `io::Error` from a
-    // number or a kind allocates nothing.
+    // SAFETY: the closure makes two system calls and touches nothing that another thread may hold; an `io::Error` from
+    // a number or a kind allocates nothing.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(program, follow);
     }
 }
 
-/// An output on its way to the log. It is written in whole lines, so that a line of standard output has nothing of standard
-/// error in it: metrics may be taken from the log again.
+/// Writes an output to the log in whole lines, so that lines of standard output and standard error do not mix: later
+/// measurements can read metrics from the log.
 #[derive(Default)]
 struct WholeLines(Vec<u8>);
 
 impl WholeLines {
     fn write(&mut self, bytes: &[u8]) {
-        /// A longer line is written in parts.
+        /// Maximum length of a line in bytes; a longer line is written in parts.
         const MAX_LINE_BYTES: usize = 1 << 16;
         let end = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
         self.0.extend_from_slice(&bytes[..end]);
@@ -332,14 +341,14 @@ impl WholeLines {
     }
 
     fn flush(&mut self) {
-        // A log that is full is no reason to stop the program.
+        // The program continues even if the log cannot be written.
         let _ = io::stderr().write_all(&self.0);
         self.0.clear();
     }
 }
 
-/// Copies an output to the log, as it is, and passes on its lines with the rank that wrote them. Lines of one of several
-/// ranks are written whole, with the rank before them.
+/// Copies an output to the log, and passes its lines to `on_line`, each with the rank that wrote it. The output of a
+/// single process is copied unchanged; lines of several ranks are written whole, each after its rank.
 fn listen(
     mut output: impl Read + Send + 'static,
     writer: Writer,
@@ -387,12 +396,13 @@ fn listen(
     threads::start(follow).map(drop)
 }
 
-/// Waits for the end of all these processes, and reaps any other child that ends meanwhile: this process gets the orphans.
-/// The first failure ends the other processes, which cannot continue. Returns this failure, else the last end.
+/// Waits until all processes have ended, and reaps orphans, which become children of this process. After the first
+/// failure, the other processes get SIGTERM and [`TIMEOUT`] to end, because they cannot continue. Returns this failure,
+/// else the last end.
 fn wait_for(mut processes: HashMap<Pid, usize>) -> End {
     let mut failure: Option<End> = None;
     loop {
-        // Without a limit while all is well.
+        // Blocks unless a failure limits the time.
         let options = if failure.is_some() { WaitOptions::NOHANG } else { WaitOptions::empty() };
         let exit = match rustix::process::wait(options) {
             Ok(Some((pid, status))) => processes.remove(&pid).map(|rank| {
@@ -426,7 +436,8 @@ fn wait_for(mut processes: HashMap<Pid, usize>) -> End {
     }
 }
 
-/// Ends the processes that the program has left running, and returns once they are gone.
+/// Kills the processes that the program has left running, and returns when they have ended, at the latest after
+/// [`TIMEOUT`].
 fn end_rest() {
     let start = Instant::now();
     while start.elapsed() < TIMEOUT {
@@ -435,7 +446,7 @@ fn end_rest() {
             Ok(None) => {}
             Err(_) => return,
         }
-        // A child's number stays its own until it is waited for, which happens only above.
+        // The PID of a child is not reused before the child is reaped, which happens only above.
         for child in children() {
             let _ = kill_process(child, Signal::KILL);
         }
@@ -443,15 +454,17 @@ fn end_rest() {
     }
 }
 
-/// Asks the program to end with SIGTERM, which this process only notes.
+/// Sends SIGTERM to the process group, which includes the program. In this process, the signal only sets the flag of
+/// [`follow_engine`].
 pub(super) fn terminate() {
     let _ = kill_process_group(getpid(), Signal::TERM);
 }
 
-/// Ends the processes of the program that still run.
+/// Kills the processes of the program that still run.
 pub(super) fn kill() {
     for child in children() {
-        // A number may be used again once its process was waited for; a descriptor stays that of its process.
+        // Another thread may reap the child, and the PID may be reused. A descriptor stays that of its process, so it
+        // is checked that the child still exists after the descriptor was opened.
         let process = pidfd_open(child, PidfdFlags::empty());
         if let Some(process) = process.ok().filter(|_| children().contains(&child)) {
             let _ = pidfd_send_signal(process, Signal::KILL);
@@ -467,7 +480,7 @@ fn children() -> Vec<Pid> {
         let pid = Pid::from_raw(name.parse().ok()?)?;
         let stat = std::fs::read(format!("/proc/{name}/stat")).ok()?;
         let stat = String::from_utf8_lossy(&stat);
-        // The program's name is in parentheses and may contain anything; then come the state and the parent.
+        // The program's name is in parentheses and may contain any characters; the state and the parent's PID follow.
         let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
         (parent == own_pid).then_some(pid)
     };

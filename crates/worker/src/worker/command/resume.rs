@@ -1,4 +1,4 @@
-//! The checkpoints of a program: which one an attempt resumes from, and which ones it declares.
+//! The checkpoints of a program: the one from which an attempt resumes, and those that it declares.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,22 +11,22 @@ use sweep_job::{Outcome, tasks::Command};
 use super::report::Checkpoint;
 use crate::run::{Attempts, Scratch};
 
-/// Interval between two writes of the time that an attempt has taken.
+/// Interval at which the duration of the attempt is written to the scratch folder.
 const SAVES: Duration = Duration::from_secs(5);
 
-/// Keeper of an attempt's checkpoints and time.
+/// Records the checkpoints and the duration of an attempt in the scratch folder.
 #[derive(Debug)]
 pub(super) struct Keeper {
     scratch: Scratch,
     attempts: Attempts,
     begun: Instant,
     resume: Option<PathBuf>,
-    /// The last reported step in the state of another job, if the program begins with one.
+    /// The last reported step in the state of another job, if the program begins with that state.
     began_after: Option<u64>,
-    /// The declared checkpoints at the last look.
+    /// The checkpoints that were declared at the last call of [`look`](Self::look).
     declared: Vec<Checkpoint>,
     saved: Instant,
-    /// True if the state is on disk.
+    /// True if the state has been written at least once.
     known: bool,
 }
 
@@ -35,7 +35,8 @@ impl Keeper {
     pub(super) fn begin(scratch: &Path, earlier: &[Checkpoint]) -> Self {
         let scratch = Scratch::new(scratch);
         let mut attempts = scratch.attempts();
-        // The worker may have been killed before it read the report of the last checkpoint.
+        // An earlier worker may have been killed after the program reported a checkpoint, and before the worker
+        // recorded it.
         for checkpoint in earlier {
             if let Some(path) = scratch.inside(&checkpoint.path)
                 && !attempts.knows(&path, checkpoint.step)
@@ -60,13 +61,13 @@ impl Keeper {
         keeper
     }
 
-    /// Returns the last reported step in the state of another job with which the program begins. Later reports of that job
-    /// do not belong to this one.
+    /// Returns the last reported step in the state of another job with which the program begins. Reports of that job
+    /// after this step do not belong to the present job.
     pub(super) fn began_after(&self) -> Option<u64> {
         self.began_after
     }
 
-    /// Sets the variables of the program.
+    /// Sets the environment variables `SWEEP_STOP` and `SWEEP_RESUME` of the program.
     pub(super) fn describe(&self, program: &mut process::Command) {
         program.env("SWEEP_STOP", self.scratch.stop());
         match &self.resume {
@@ -75,8 +76,9 @@ impl Keeper {
         };
     }
 
-    /// Adds the checkpoints that the program has `declared` so far; `is_new` is true if it has reported anything. Returns
-    /// the paths that are not in the scratch folder.
+    /// Records new ones of the checkpoints that the program has `declared` so far; `is_new` is true if the program has
+    /// reported anything. Returns the paths that are refused: outside of the scratch folder, in the folder of `sweep`
+    /// there, or empty.
     pub(super) fn look(&mut self, declared: &[Checkpoint], is_new: bool) -> Vec<String> {
         let mut refused_paths = Vec::new();
         let mut is_added = false;
@@ -99,7 +101,7 @@ impl Keeper {
         refused_paths
     }
 
-    /// Keeps the time of an attempt that has ended without a result.
+    /// Writes the duration of an attempt that has ended without a result.
     pub(super) fn end(&mut self) {
         if self.known {
             self.save();
@@ -111,8 +113,8 @@ impl Keeper {
         self.scratch.is_asked()
     }
 
-    /// Adds the time and the number of attempts to an outcome. A resumed program has the time of the work in its checkpoint,
-    /// too.
+    /// Adds the time and the number of attempts to an outcome. `seconds` is the duration of the last attempt; the time
+    /// of a resumed program includes the work in its checkpoint.
     pub(super) fn add_to(&mut self, outcome: &mut Outcome, seconds: f64) {
         self.attempts.set_time(Duration::try_from_secs_f64(seconds).unwrap_or_default());
         outcome.set(&Command::TIME_RUN, self.attempts.counted());
@@ -125,7 +127,7 @@ impl Keeper {
     fn save(&mut self) {
         self.attempts.set_time(self.begun.elapsed());
         self.saved = Instant::now();
-        // If the state cannot be written, the next attempt begins anew, which is no reason to fail.
+        // A write error is ignored: it only makes a later attempt start from the beginning.
         self.known |= self.scratch.save(&self.attempts).is_ok();
     }
 }

@@ -22,15 +22,15 @@ use crate::record::Record;
 /// The output of a job's attempts.
 pub(super) struct Log {
     path: PathBuf,
-    /// Beginning of the last attempt, and the end, in bytes.
+    /// Offsets of the beginning and the end of the last attempt, in bytes.
     from: u64,
     end: u64,
-    /// True if every line has the rank of the process that wrote it.
+    /// True if every line begins with the rank of the process that wrote it: `[0] `.
     has_ranks: bool,
 }
 
 impl Log {
-    /// The log of a record. The error is a phrase with the reason why the log cannot be used.
+    /// The log of a record, checked with its digest. The error is a phrase with the reason why the log cannot be used.
     pub(super) fn of(record: &Record, path: Option<&Path>) -> Result<Self, String> {
         let no_log = || "the log of its run is gone".to_owned();
         let path = path.ok_or_else(no_log)?.to_owned();
@@ -65,12 +65,12 @@ impl Log {
         }
     }
 
-    /// The parts of earlier attempts and of the last one.
+    /// The byte ranges of the earlier attempts and of the last one, without empty ones.
     pub(super) fn parts(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         [0..self.from, self.from..self.end].into_iter().filter(|part| !part.is_empty())
     }
 
-    /// Passes on the lines of the first process in a part.
+    /// Passes the lines of the first process in a byte range to `on_line`.
     pub(super) fn lines(&self, part: Range<u64>, on_line: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(part.start))?;
@@ -91,10 +91,11 @@ impl Log {
         }
     }
 
-    /// The numbers of lines `name=value` of the last attempt.
+    /// The metrics of lines `name=value` of the last attempt; `None` for a value that is not finite.
     pub(super) fn words(&self) -> BTreeMap<String, Option<Metric>> {
         let mut numbers = BTreeMap::new();
-        // A read error only ends the lines early; the digest was right a moment ago.
+        // A read error only ends the lines early, and is unlikely: `Log::of` has just read the whole log for its
+        // digest.
         let _ = self.lines(self.from..self.end, &mut |line| {
             if let Some(Word::Metric(name, value, unit)) = understand(&plain(line)) {
                 numbers.insert(name, value.is_finite().then(|| metric(value, unit)));

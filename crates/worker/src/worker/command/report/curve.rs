@@ -1,8 +1,9 @@
 //! One series of a program: its curve, of bounded size, and the values that can become its metric.
 //!
-//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. Up to there it has every step, with the newest of
-//! its values. Beyond, steps are divided into ranges of the same width, a power of two, and of each range the smallest and the
-//! largest value are kept, and of the whole the first and the last. The metric is that of all points.
+//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. With at most `MAX_POINTS - 2` steps it has
+//! every step, with the step's newest value. With more, steps are divided into ranges of equal width, a power of two.
+//! The curve keeps the smallest and the largest value of each range, and its own first and last point. Metrics are
+//! computed from all points, also from those that the curve does not keep.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
@@ -14,21 +15,21 @@ pub(super) const MAX_POINTS: usize = 4000;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(in super::super) struct Point {
     pub(in super::super) step: u64,
-    /// Finite.
+    /// The value, which is finite.
     pub(in super::super) value: f64,
 }
 
 /// The points in a range of steps.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Range {
-    /// The range begins at this number times the width.
+    /// The range begins at the step `index << log_width`.
     index: u64,
     low: Point,
     high: Point,
-    /// The newest value of the last step. A state of an earlier version has none.
+    /// The newest value at the largest step of the range. A state of an earlier version has none.
     #[serde(default)]
     newest: Option<Point>,
-    /// Of all points, also of those that are not kept.
+    /// Sum of the values of all points, also of those that are not kept.
     sum: f64,
     count: u64,
 }
@@ -40,21 +41,22 @@ pub(in super::super) struct Points {
     pub(in super::super) unit: Unit,
     /// Base-2 logarithm of the width of a range.
     log_width: u32,
-    /// Ascending.
+    /// The ranges, in ascending order.
     ranges: Vec<Range>,
     /// Number of points in `ranges` that the curve shows.
     kept: usize,
     /// The point that was reported first, and the newest one.
     first: Option<Point>,
     last: Option<Point>,
-    /// The points of the smallest and of the largest step, unless they are those above.
+    /// The points of the smallest and of the largest step. A state of an earlier version has none: there they are
+    /// `first` and `last`.
     #[serde(default)]
     start: Option<Point>,
     #[serde(default)]
     end: Option<Point>,
     /// True if the newest value was not finite.
     broken: bool,
-    /// The first step of the newest values that were not finite.
+    /// The first step of the uninterrupted series of non-finite values at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<u64>,
 }
@@ -69,7 +71,7 @@ impl Range {
         self.points().count()
     }
 
-    /// Adds points that were reported after these.
+    /// Adds the points of another range, which were reported later.
     fn add(&mut self, other: &Self) {
         if other.low.value < self.low.value {
             self.low = other.low;
@@ -88,8 +90,8 @@ impl Range {
         self.newest.unwrap_or(self.low)
     }
 
-    /// The points that the curve shows, in the order of their steps: the extremes, or, if these are of one step, the newest
-    /// value.
+    /// The points that the curve shows, in the order of their steps: the extremes, or, if these are of one step, the
+    /// newest value.
     fn points(&self) -> impl Iterator<Item = Point> {
         let (low, high, newest) = (self.low, self.high, self.newest());
         let (first, second) = if low.step < high.step {
@@ -111,7 +113,9 @@ impl Points {
         Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first, last, start, end, broken: false, since: None }
     }
 
-    /// Adds a point unless `value` is not finite. Returns false if the curve no longer shows the step's previous value.
+    /// Adds a point; a value that is not finite only marks the series as diverged. Returns false if the point is not
+    /// beyond the largest step, and falls into an existing range: the curve may then no longer show the step's previous
+    /// value.
     pub(super) fn push(&mut self, step: u64, value: f64) -> bool {
         if !value.is_finite() {
             self.since = self.since.filter(|_| self.broken).or(Some(step));
@@ -161,7 +165,7 @@ impl Points {
         self.end.or(self.last)
     }
 
-    /// Widens the ranges until the curve is short enough. The first and the last point may have to be added.
+    /// Widens the ranges until the curve is short enough, with room for its first and last point.
     fn fit(&mut self) {
         while self.kept > MAX_POINTS - 2 {
             self.widen();
@@ -183,7 +187,7 @@ impl Points {
         self.ranges = wide_ranges;
     }
 
-    /// Removes everything from a step on.
+    /// Removes all points from `step` on.
     pub(super) fn cut(&mut self, step: u64) {
         if self.end().is_none_or(|end| end.step < step) {
             return;
@@ -195,7 +199,8 @@ impl Points {
                 break;
             }
             self.kept -= range.kept();
-            // Only the kept points of a range that began earlier are known.
+            // Of a range across `step`, only the kept points can be divided; its sum and count are those of these
+            // points now.
             let mut kept_points = range.points().filter(|point| point.step < step);
             let Some(first_point) = kept_points.next() else { continue };
             let mut remaining_range = Range::new(range.index, first_point);
@@ -215,7 +220,7 @@ impl Points {
         (self.broken, self.since) = (false, None);
     }
 
-    /// Adds the points of a later attempt, all of whose steps come after these.
+    /// Adds the points of a later attempt. All of their steps are larger than those of this series.
     pub(super) fn add(&mut self, mut later: Self) {
         while self.log_width < later.log_width {
             self.widen();
@@ -246,13 +251,13 @@ impl Points {
         self.broken
     }
 
-    /// The first step of the newest values that were not finite.
+    /// The first step of the uninterrupted series of non-finite values at the end.
     pub(super) fn since(&self) -> Option<u64> {
         self.since
     }
 
-    /// The value that becomes the metric, with its step. A series whose newest value is not finite has diverged, and has no
-    /// such value unless `how` ignores divergence.
+    /// The value that becomes the metric, with its step. `None` for a series whose newest value is not finite (it has
+    /// diverged), unless `how` ignores divergence.
     pub(in super::super) fn collect(&self, how: Collect) -> Option<Point> {
         if self.broken && !how.ignores_divergence() {
             return None;
@@ -304,7 +309,7 @@ mod tests {
         points
     }
 
-    /// A value without pattern, from 0 to 1.
+    /// A pseudo-random value from 0 to 1.
     fn noise(step: u64) -> f64 {
         (step.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 11) as f64
             / (1_u64 << 53) as f64

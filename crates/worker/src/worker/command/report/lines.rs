@@ -1,4 +1,4 @@
-//! The report file of a program: JSON lines that it appends.
+//! The report file of a program, to which it appends JSON lines.
 
 use std::{
     fs::File,
@@ -11,35 +11,37 @@ use serde_json::{Map, Value};
 
 use super::{Follower, Series, number, parse_object};
 
-/// A longer line is skipped.
+/// Maximum length of a line, in bytes. A longer line is skipped.
 const MAX_LINE_LENGTH: usize = 1 << 20;
-/// Bytes at the beginning of a file by which one that was written anew is recognized.
+/// Number of bytes at the beginning of a file that are compared to recognize a rewritten file.
 const HEAD: usize = 512;
-/// Bytes that one look reads at most, so that other followers have their turn.
+/// Maximum number of bytes that one call reads, so that a fast writer does not delay the other sources.
 const MAX_AT_ONCE: u64 = 16 << 20;
 
-/// The lines that are appended to a file. The file may be made late, and one that shrinks or is replaced is read anew.
+/// Follows the lines that are appended to a file. The file need not exist yet; if it shrinks or is replaced, it is read
+/// from its beginning again.
 pub(in super::super) struct Appended {
     path: PathBuf,
     /// The file and its inode.
     file: Option<(File, u64)>,
-    /// Bytes that were read, and the first of them.
+    /// Number of bytes that were read.
     offset: u64,
+    /// The first [`HEAD`] of them.
     head: Vec<u8>,
-    /// The beginning of a line whose end is missing.
+    /// The beginning of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// True if that line is too long.
+    /// True if that line exceeds [`MAX_LINE_LENGTH`].
     too_long: bool,
     buffer: Vec<u8>,
 }
 
 /// A line, a notice that a line was too long, or a notice that the file begins anew.
 pub(in super::super) enum Line<'a> {
-    /// The lines before it do not count any more.
+    /// The file is read from its beginning again: the lines before it no longer count.
     Anew,
-    /// A complete line, without its end.
+    /// A complete line, without its newline.
     Whole(&'a [u8]),
-    /// Longer than a mebibyte.
+    /// A line that is longer than a mebibyte.
     TooLong,
 }
 
@@ -48,7 +50,7 @@ impl Appended {
         Self { path, file: None, offset: 0, head: Vec::new(), begun: Vec::new(), too_long: false, buffer: Vec::new() }
     }
 
-    /// Passes the new lines to `on_line`. Returns true if there may be more already.
+    /// Passes the new lines to `on_line`. Returns true if it stopped at [`MAX_AT_ONCE`] and the file may have more.
     pub(in super::super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
         let Some((length, inode)) = self.state()? else { return Ok(false) };
         let is_other = self.file.as_ref().is_none_or(|(_, known_inode)| *known_inode != inode);
@@ -84,7 +86,7 @@ impl Appended {
         Ok(true)
     }
 
-    /// Passes on a last line without an end.
+    /// Passes a last line without a newline to `on_line`.
     pub(in super::super) fn rest(&mut self, on_line: &mut dyn FnMut(Line<'_>)) {
         if self.too_long {
             on_line(Line::TooLong);
@@ -100,7 +102,7 @@ impl Appended {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Reason for no line, as a phrase about the file.
+    /// The reason why the file gave no values, as a phrase about the file.
     pub(in super::super) fn absence(&self) -> &'static str {
         match self.path.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => "was not written",
@@ -111,8 +113,8 @@ impl Appended {
         }
     }
 
-    /// True if a file of this length has grown, but does not begin as it did: some programs write a log anew when its
-    /// header changes.
+    /// True if the file has grown to `length`, but begins with other bytes than before: some programs rewrite a log
+    /// when its header changes.
     fn is_rewritten(&self, length: u64) -> bool {
         let Some((file, _)) = self.file.as_ref().filter(|_| length > self.offset) else { return false };
         let mut head = vec![0; self.head.len()];
@@ -122,7 +124,7 @@ impl Appended {
     /// Length and inode of the file, if there is one.
     fn state(&self) -> io::Result<Option<(u64, u64)>> {
         match std::fs::metadata(&self.path) {
-            // Opening a pipe would wait for its writer.
+            // A pipe is not opened: that would block until a writer opens it.
             Ok(metadata) => Ok(metadata.is_file().then(|| (metadata.len(), metadata.ino()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -148,7 +150,7 @@ fn split(mut bytes: &[u8], partial_line: &mut Vec<u8>, is_too_long: &mut bool, o
     if *is_too_long || partial_line.len() + bytes.len() > MAX_LINE_LENGTH {
         *is_too_long = true;
         partial_line.clear();
-        // A long line is no reason to keep its memory.
+        // Frees the memory that the beginning of the line has taken.
         partial_line.shrink_to(0);
     } else {
         partial_line.extend_from_slice(bytes);
@@ -172,7 +174,7 @@ impl Follower for ReportFile {
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
         while self.0.read(&mut |line| report(&line, sink))? {}
         self.0.rest(&mut |line| {
-            // An incomplete last line is ignored.
+            // A killed program can leave an incomplete last line, which gives no note.
             if let Line::Whole(line) = &line
                 && parse_object(line).is_none()
             {
@@ -183,13 +185,13 @@ impl Follower for ReportFile {
         Ok(())
     }
 
-    /// A program need not report.
+    /// No notices: a program need not report.
     fn silence(&self, _series: &Series) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Names that are no metrics.
+/// Keys of a line that are not metrics.
 const RESERVED: [&str; 6] = ["step", "total", "checkpoint", "note", "rank", "stopped"];
 
 fn report(line: &Line<'_>, sink: &mut Series) {
@@ -209,7 +211,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
         return sink
             .once("line", || format!("the report has a line that is no JSON object, which is skipped: {excerpt}"));
     };
-    // The first one of several processes that report counts.
+    // Of several processes that report, only rank 0 counts.
     if entries.get("rank").and_then(Value::as_f64).is_some_and(|rank| rank != 0.0) {
         return;
     }
@@ -249,7 +251,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
     }
 }
 
-/// A number without a fraction, from 0.
+/// The value as an integer from 0 on; `None` for a fraction, a negative number, or a float from 2^53 on.
 pub(in super::super) fn whole(value: &Value) -> Option<u64> {
     const END: f64 = 9_007_199_254_740_992.0;
     let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..END).contains(float));
@@ -257,7 +259,8 @@ pub(in super::super) fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| float().map(|float| float as u64))
 }
 
-/// Adds the numbers of an object, those of inner ones by their paths, without the outer ones with `reserved` names.
+/// Adds the numbers of an object to `sink`. Numbers of inner objects have names with dots (`outer.inner`); keys of the
+/// outer object in `reserved` are skipped.
 pub(in super::super) fn values(
     prefix: &str,
     entries: &Map<String, Value>,
@@ -301,7 +304,7 @@ pub(in super::super) fn values(
     }
 }
 
-/// `{"value": 0.1, "unit": "s"}`.
+/// The value and the unit of an object such as `{"value": 0.1, "unit": "s"}`; `None` for other objects.
 fn measured(entries: &Map<String, Value>) -> Option<(f64, Option<&str>)> {
     let value = number(entries.get("value")?)?;
     match (entries.len(), entries.get("unit")) {
