@@ -1,4 +1,4 @@
-//! Uploads of results to a remote, in parallel to a run.
+//! Uploads of records to a remote during a run.
 
 use std::{
     io,
@@ -17,32 +17,36 @@ use crate::{
     store::Store,
 };
 
-/// A thread that pushes the record of each job that gets one.
+/// A thread that pushes the record of each job that the run finishes.
 #[derive(Debug)]
 pub struct Pusher {
     keys: Sender<Key>,
     thread: JoinHandle<Pushed>,
 }
 
-/// Results of a push.
+/// The outcome of all uploads of a run.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// Number of records that the remote has now.
+    /// Number of records that were pushed.
     pub pushed: usize,
-    /// Records that are not.
+    /// Number of records that were not pushed.
     pub left: usize,
     /// Error that made the remote unusable.
     pub broken: Option<RemoteError>,
 }
 
 impl Pusher {
-    /// Starts it.
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
     pub fn new(remote: Arc<Remote>, store: Store) -> io::Result<Self> {
         let (keys, key_receiver) = channel();
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
             let mut summary = Pushed::default();
             for key in key_receiver {
-                // If this upload fails, the next will, too, and waiting for each of them is pointless.
+                // After a failed upload, later ones would wait for the same failure.
                 let is_working = summary.broken.is_none() && !remote.is_given_up();
                 match is_working.then(|| remote.push(&store, key)) {
                     Some(Ok(())) => summary.pushed += 1,
@@ -58,7 +62,7 @@ impl Pusher {
         Ok(Self { keys, thread })
     }
 
-    /// Waits until every record is uploaded or given up.
+    /// Waits until all records are pushed or given up.
     pub fn finish(self) -> Pushed {
         drop(self.keys);
         self.thread.join().unwrap_or_default()
@@ -67,7 +71,7 @@ impl Pusher {
 
 impl Observer for Pusher {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
-        // Only jobs of this run are pushed; another sweep pushes its own results if it is configured to.
+        // A job without `seconds` was done by another process, which pushes its record itself if it has a remote.
         if let RunEvent::Done { job, seconds: Some(_), .. } = event {
             let _ = self.keys.send(plan.job(JobId::new(*job)).key);
         }

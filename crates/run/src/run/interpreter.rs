@@ -1,7 +1,7 @@
 //! The program that a `command` job starts, and for Python its version and its installed packages.
 //!
-//! No package of an environment is imported: the packages are the names in its folders. Python itself is started once
-//! per path to print its version and its folders, unless the environment's `pyvenv.cfg` has them.
+//! No package is imported: the installed packages are read from the names in the environment's folders. Python is
+//! started once per path to print its version and its folders, unless `pyvenv.cfg` has them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -26,24 +26,25 @@ use crate::{
 /// Timeout for Python to print its version.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Most packages that are listed.
+/// Maximum number of packages in a list.
 const MAX_PACKAGES: usize = 100_000;
 
-/// Script that prints the version of Python, its path, which a wrapper hides, and the folders of the environment and of
-/// the installation.
+/// Script that prints the version of Python, its real path, which a wrapper hides, and the prefixes of the environment
+/// and of the installation. Before Python 3.14, both are those of the installation, because `-S` leaves out the module
+/// that finds the environment.
 const QUESTION: &str =
     "import sys\nprint(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
 
-/// Programs that have been looked at, by their paths.
+/// The programs that were examined, by their paths.
 #[derive(Debug, Default)]
 pub(super) struct Interpreters(Mutex<HashMap<PathBuf, Interpreter>>);
 
 impl Interpreters {
-    /// The program of a job with these parameters, which runs in `dir`. A new list of packages is written to `folder`. `None` for
-    /// a task without a program, and if the program is not found.
+    /// The program of a job with the parameters `values`, which runs in `dir`. A new list of packages is written to
+    /// `folder`. `None` if the task has no program, or if the program is not found.
     pub(super) fn of(&self, values: &Values, dir: &Path, folder: &Path) -> Option<Interpreter> {
         let path = started::program(values, dir)?;
-        // Another job with the same interpreter waits here, so that each one is examined once.
+        // The lock is held during the examination, so that each interpreter is examined once.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry(path).or_insert_with_key(|path| look(path, dir, folder)).clone())
     }
@@ -64,7 +65,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         list.push('\n');
         let digest = blake3::hash(list.as_bytes()).to_hex().to_string();
         let file = folder.join(format!("packages-{}.txt", &digest[..12]));
-        // Without the list, its digest still distinguishes two environments.
+        // A write error is ignored: without the list, its digest still distinguishes environments.
         if folder.is_dir() && !file.exists() {
             let _ = replace(&file, list.as_bytes(), Readers::All, Outlives::Process);
         }
@@ -78,15 +79,15 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
 struct Environment {
     /// Version of Python.
     version: String,
-    /// Path of the interpreter, if the interpreter printed it.
+    /// Real path of the interpreter, if it was started to print it.
     executable: Option<PathBuf>,
-    /// The folders below which packages are installed.
+    /// Prefixes: the folders below which packages are installed.
     prefixes: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// The virtual environment of an interpreter, as its `pyvenv.cfg` declares it. `None` if the environment also uses
-    /// the packages of the installation, because `pyvenv.cfg` does not list those.
+    /// The virtual environment of the interpreter at `path`, from its `pyvenv.cfg`. `None` without such a file, and if
+    /// the environment also uses the packages of the installation, whose prefix is not in `pyvenv.cfg`.
     fn declared(path: &Path) -> Option<Self> {
         let prefix = path.parent()?.parent()?;
         let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
@@ -101,7 +102,8 @@ impl Environment {
         (!shared).then(|| Self { version, executable: None, prefixes: vec![prefix.to_owned()] })
     }
 
-    /// Returns the environment that the interpreter prints about itself when it is started without packages.
+    /// Starts the interpreter at `path` without packages, and returns the environment that it prints. `None` if it
+    /// fails or exceeds [`TIMEOUT`].
     fn asked(path: &Path, dir: &Path) -> Option<Self> {
         let mut python = Command::new(path);
         python.args(["-I", "-S", "-c", QUESTION]);
@@ -118,13 +120,13 @@ impl Environment {
         Some(Self { version, executable, prefixes })
     }
 
-    /// Names and versions of the installed packages, as their folders are called: `numpy-2.1.0`.
+    /// Names and versions of the installed packages, from the names of their metadata folders: `numpy-2.1.0`.
     fn packages(&self) -> BTreeSet<String> {
         let mut packages_found = BTreeSet::new();
         let minor = self.version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
         for prefix in &self.prefixes {
             let mut roots = vec![prefix.clone()];
-            // Debian installs packages of its own Python here, too.
+            // On Debian, the Python in `/usr` also uses packages in `/usr/local`.
             if prefix == Path::new("/usr") {
                 roots.push(PathBuf::from("/usr/local"));
             }
@@ -145,7 +147,7 @@ impl Environment {
     }
 }
 
-/// Adds the names in a folder that have one of these endings, without it.
+/// Adds the names in `folder` that end with one of `ends`, without this ending.
 fn names(folder: &Path, ends: &[&str], packages: &mut BTreeSet<String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.filter_map(Result::ok).take(MAX_PACKAGES.saturating_sub(packages.len())) {

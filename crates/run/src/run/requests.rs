@@ -1,6 +1,7 @@
-//! Requests of other processes to a live run: each is a file in the run's folder, named by the key of a job that is to stop.
+//! Requests to a live run to stop a job: each is a file in the run's folder, named by the job's key.
 //!
-//! The engine looks at the folder regularly. A file works on shared file systems, too, where a signal or a socket does not.
+//! The engine reads the folder regularly. Unlike a signal or a socket, a file also reaches an engine on another machine
+//! that shares the file system.
 
 use std::{collections::BTreeSet, io, path::Path};
 
@@ -11,10 +12,10 @@ use super::{
     watch::{Snapshot, State},
 };
 
-/// The folder of the requests in a run's folder.
+/// Name of the folder of requests in a run's folder.
 const FOLDER: &str = "stop";
 
-/// Reason for refusing to stop a job.
+/// Reason why a job is not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The run has ended.
@@ -25,7 +26,7 @@ pub enum StopError {
     NotOpen {
         /// The job.
         job: String,
-        /// The job's state as a word.
+        /// The job's state in a word or a phrase.
         state: &'static str,
     },
     /// The job's result is being stored.
@@ -47,7 +48,7 @@ pub enum StopError {
     /// The job is in a batch system.
     #[error("the run is in {system}, whose jobs are stopped there: `sweep status` has their numbers")]
     InBatchSystem {
-        /// The batch system's word.
+        /// The batch system's name in recipes.
         system: String,
     },
     /// The request cannot be written.
@@ -55,8 +56,8 @@ pub enum StopError {
     Io(#[from] io::Error),
 }
 
-/// Requests the end of the job with this index in a run's plan. The engine asks its program to stop as at Ctrl-C; a job that has
-/// not begun does not begin. The run continues with its other jobs.
+/// Requests the end of the job at `index` in a run's plan. The engine asks the job's program to stop, as after Ctrl-C;
+/// a job that has not begun does not start. The run continues with its other jobs.
 ///
 /// # Errors
 /// The job cannot be stopped, or the request cannot be written.
@@ -86,13 +87,14 @@ pub fn request_stop(folder: &RunFolder, snapshot: &Snapshot, index: usize) -> Re
     Ok(())
 }
 
-/// Names of the requests in a run's folder: keys of jobs. Other names are ignored, because no job has them.
+/// Names of the requests in a run's folder: keys of jobs. Callers compare them with keys, so other names have no
+/// effect.
 pub(super) fn stops(folder: &Path) -> BTreeSet<String> {
     let Ok(entries) = std::fs::read_dir(folder.join(FOLDER)) else { return BTreeSet::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// The open jobs of a run whose end was requested, by their indices in its plan.
+/// The unfinished jobs of a run whose end was requested, by their indices in its plan.
 pub fn requested_stops(folder: &RunFolder, snapshot: &Snapshot) -> BTreeSet<usize> {
     let keys = stops(folder.path());
     if keys.is_empty() {

@@ -1,5 +1,5 @@
-//! The jobs of a plan that are done, verified: a record is compared with its digest, and an artifact that a job uses
-//! with the digests in its record.
+//! Verification of the finished jobs of a plan: a record is compared with its digest, and an artifact that an
+//! unfinished job uses with the digests in its record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use crate::{
 /// The finished jobs of a plan.
 #[derive(Debug)]
 pub struct Standing {
-    /// For every job, in the plan's order, whether it is.
+    /// True for each job, in the plan's order, that is finished.
     pub cached: Vec<bool>,
-    /// For every job, the stamp of its record; `None` if it has none.
+    /// The stamp of each job's record; `None` for a job without a record.
     pub stamps: Vec<Option<Stamp>>,
-    /// Records that cannot be relied on, each as a sentence.
+    /// A sentence for each damaged record or artifact.
     pub warnings: Vec<String>,
     /// Damaged artifacts that a job uses.
     damaged: Vec<Artifact>,
-    /// Whole records of measurements that are to be taken again.
+    /// Undamaged records of measurements that will be made again.
     disturbed: Vec<(Key, Stamp)>,
 }
 
-/// Numbers of measurements that are to be taken again.
+/// Numbers of measurements that will be made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remeasured {
     /// Number of measurements that other processes disturbed.
@@ -35,7 +35,7 @@ pub struct Remeasured {
 }
 
 impl Standing {
-    /// Checks all jobs of a plan, and artifacts that a selected unfinished job uses.
+    /// Checks the records of all jobs of a plan, and the artifacts that selected unfinished jobs use.
     pub fn of(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> Result<Self, StoreError> {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
         let records = store.look(&keys)?;
@@ -53,10 +53,10 @@ impl Standing {
         Ok(standing)
     }
 
-    /// Counts the measurements that are to be taken again as not done: those that other processes disturbed, and whole rounds
-    /// with such a measurement, or in which jobs took no turns.
+    /// Marks as unfinished the measurements that must be made again, and counts them: measurements that other processes
+    /// disturbed, and all measurements of a round that has such a one or in which jobs did not take turns.
     ///
-    /// A job measures if it has the machine for itself or takes turns with others.
+    /// A job measures if it is exclusive or takes turns with others.
     pub fn measure_again(
         &mut self,
         plan: &Plan,
@@ -100,7 +100,8 @@ impl Standing {
         let places: HashMap<Key, JobId> = plan.jobs().map(|(id, job)| (job.key, id)).collect();
         let mut digests = Digests::open(store.digests());
         let mut seen = HashSet::new();
-        // A job comes behind the jobs that it needs, so the reverse order also covers the needed jobs of jobs that run again.
+        // Needed jobs come first in a plan. In the reverse order, a job that must run again is known before the
+        // artifacts that it takes are checked.
         let mut jobs: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| selected.contains(id)).collect();
         jobs.reverse();
         for id in jobs {
@@ -126,17 +127,21 @@ impl Standing {
         digests.keep();
     }
 
-    /// Takes back the records whose artifacts are damaged and those of disturbed measurements, so that every process sees that
-    /// their jobs are to run. The store must be held.
+    /// Renames the records with damaged artifacts and of disturbed measurements, so that all processes run their jobs
+    /// again. The caller must hold the store (`Store::hold`).
+    ///
+    /// # Errors
+    ///
+    /// A record cannot be locked or renamed.
     pub fn take_back(&self, store: &Store) -> std::io::Result<()> {
         for artifact in &self.damaged {
-            // Another sweep may have made it again since it was checked.
+            // Another process may have made the artifact again since it was checked.
             let now = |key| Artifact::new(store, key, artifact.name().to_owned());
             let damaged = || now(artifact.key()).is_some_and(|now| now.check(&mut Digests::default()).is_err());
             store.condemn(artifact.key(), damaged)?;
         }
         for (key, stamp) in &self.disturbed {
-            // Another sweep may have measured it again meanwhile.
+            // Another process may have made the measurement again since it was checked.
             store.condemn(*key, || store.stamp(*key) == Some(*stamp))?;
         }
         Ok(())

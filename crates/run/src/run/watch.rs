@@ -39,7 +39,7 @@ pub struct Snapshot {
 pub enum State {
     /// The job was not selected.
     NotSelected,
-    /// A additional seed, which runs if something is undecided without it.
+    /// An additional seed, which runs if something is undecided without it.
     Reserve,
     /// The job was done before.
     Cached,
