@@ -2,11 +2,11 @@
 
 use super::{Draws, Estimate, sample::percentile, student::LEVEL};
 
-/// Draws of a bootstrap.
+/// Number of bootstrap draws.
 const DRAWS: usize = 2_000;
 
-/// Mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. `None` if there are
-/// none.
+/// Mean of the middle half of the values: a quarter of their number, rounded down, is left out at each end. `None`
+/// without values.
 pub fn interquartile_mean(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     trimmed_mean(&mut sorted)
@@ -24,14 +24,14 @@ fn trimmed_mean(values: &mut [f64]) -> Option<f64> {
 pub struct Tasks(Vec<Vec<f64>>);
 
 impl Tasks {
-    /// The runs of each task; `None` if there is no task, or a task without a run.
+    /// Scores of the runs of each task; `None` without tasks, or if a task has no run.
     pub fn new(tasks: Vec<Vec<f64>>) -> Option<Self> {
         (!tasks.is_empty() && tasks.iter().all(|runs| !runs.is_empty())).then_some(Self(tasks))
     }
 
     /// The interquartile mean of all runs of all tasks, with the 95 % percentile interval of a stratified bootstrap:
-    /// runs are drawn with replacement within each task. No interval if a task has a single run, because its spread is
-    /// unknown.
+    /// runs are drawn with replacement within each task. There is no interval if a task has a single run, because the
+    /// spread of its runs is unknown.
     pub fn interquartile_mean(&self) -> Estimate {
         self.interquartile_mean_with(1, DRAWS)
     }
@@ -77,7 +77,8 @@ impl Tasks {
     }
 }
 
-/// Comparisons of each run of one method with each run of another one on one task: 1, ½ or 0.
+/// Comparisons of each run of one method with each run of another method on one task: 1 for a win, ½ for a tie, 0 for a
+/// loss.
 struct Wins(Vec<Vec<f64>>);
 
 impl Wins {
@@ -108,7 +109,7 @@ impl Wins {
     }
 }
 
-/// A value with the percentile interval of its bootstrap.
+/// `value` with the percentile interval of `draws` resampled values; without an interval unless `replicated`.
 fn interval(value: f64, replicated: bool, draws: usize, mut resampled: impl FnMut() -> f64) -> Estimate {
     let without = Estimate { value, low: None, high: None, p: None };
     if !replicated || draws == 0 || value.is_nan() {

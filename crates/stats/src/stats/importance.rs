@@ -1,11 +1,11 @@
 //! Importance of factors: the functional analysis of variance of a response over their values.
 //!
 //! The variance of a function of several factors is the sum of the variances of its main effects and interactions. A
-//! factor's share alone is that of its main effect; its share with interactions is all variance that disappears if the
-//! function is averaged over the factor (the total index of Sobol and Homma and Saltelli 1996). For a full factorial
-//! both are sums over its cells. For other designs a random forest estimates the function, and the shares are those of
-//! its trees (Hutter, Hoos and Leyton-Brown 2014); `fit` then says how well it predicts configurations that it has not
-//! seen.
+//! factor's share alone is that of its main effect. Its share with interactions is all variance that disappears if the
+//! function is averaged over the factor (the total index of Sobol; Homma and Saltelli, 1996). For a full factorial,
+//! both are sums over its cells. For other designs, a random forest estimates the function, and the shares are those of
+//! its trees (Hutter, Hoos and Leyton-Brown, 2014); `fit` rates the out-of-bag predictions: of each configuration, by
+//! the trees that were not trained on it.
 
 mod forest;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use self::forest::Forest;
 /// A factor: its value in each configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Factor {
-    /// Numbers; of a factor on a logarithmic scale, the logarithms.
+    /// Numbers; for a factor on a logarithmic scale, their logarithms.
     Numbers(Vec<f64>),
     /// Categories, numbered from 0.
     Categories(Vec<usize>),
@@ -29,10 +29,10 @@ pub enum Factor {
 pub struct Importance {
     /// The shares of the factors, in their order.
     pub shares: Vec<Share>,
-    /// The share of the variance that is not in main effects.
+    /// The share of the variance that main effects do not explain, from 0 to 1.
     pub interactions: f64,
-    /// The coefficient of determination (R²) of the forest's predictions of configurations that a tree has not seen; at
-    /// most 1, negative if the mean predicts better. `None` for a full factorial, whose shares are exact.
+    /// The coefficient of determination (R²) of out-of-bag predictions: at most 1, and negative if the mean predicts
+    /// better. `None` for a full factorial, whose shares are exact.
     pub fit: Option<f64>,
 }
 
@@ -45,12 +45,12 @@ pub struct Share {
     pub whole: f64,
 }
 
-/// A forest of fewer configurations says nothing.
+/// Minimum number of configurations for a forest.
 pub const MIN_CONFIGURATIONS: usize = 8;
 
-/// The importance of factors for a response, which has a value for each configuration. `None` if all values are equal or
-/// one is not finite, if the factors have other numbers of values, or if there are fewer than [`MIN_CONFIGURATIONS`] configurations
-/// that are not a full factorial.
+/// The importance of `factors` for a response, which has a value for each configuration. `None` without factors, if the
+/// values are equal (up to rounding), if a number is not finite, if a factor has another number of values than the
+/// response, or if fewer than [`MIN_CONFIGURATIONS`] configurations are not a full factorial.
 pub fn importance(factors: &[Factor], values: &[f64]) -> Option<Importance> {
     let finite = |factor: &Factor| match factor {
         Factor::Numbers(numbers) => numbers.len() == values.len() && numbers.iter().all(|number| number.is_finite()),
@@ -59,7 +59,7 @@ pub fn importance(factors: &[Factor], values: &[f64]) -> Option<Importance> {
     if factors.is_empty() || !factors.iter().all(finite) || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
-    // The shares do not depend on the unit; in this one, squares are finite.
+    // Shares do not depend on the unit. Values from -1 to 1 have finite squares.
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let largest = values.iter().fold(0.0, |largest: f64, value| largest.max((value - mean).abs()));
     if !largest.is_finite() || !mean.is_finite() || largest <= 1e-12 * mean.abs() {
@@ -83,7 +83,7 @@ pub fn importance(factors: &[Factor], values: &[f64]) -> Option<Importance> {
 struct Levels {
     /// Their number.
     count: usize,
-    /// The level of each configuration; those of numbers are in ascending order.
+    /// The level of each configuration. Levels of numbers are in ascending order.
     of: Vec<usize>,
 }
 
@@ -105,7 +105,7 @@ impl Levels {
     }
 }
 
-/// True if every combination of levels is there exactly once.
+/// True if every combination of levels occurs exactly once.
 fn is_full(levels: &[Levels], configurations: usize) -> bool {
     let cells = levels.iter().try_fold(1_usize, |cells, levels| cells.checked_mul(levels.count));
     if cells != Some(configurations) {
@@ -126,7 +126,7 @@ fn exact(levels: &[Levels], values: &[f64]) -> Importance {
             let (sum, count) = sums.entry(groups(row)).or_default();
             (*sum, *count) = (*sum + value, *count + 1.0);
         }
-        // The groups are equally large, and the mean is 0.
+        // In a full factorial, all groups have the same size; the mean of the values is 0.
         sums.values().map(|(sum, count)| (sum / count).powi(2)).sum::<f64>() / sums.len() as f64
     };
     let total = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
@@ -146,7 +146,7 @@ fn share(part: f64, total: f64) -> f64 {
     (part / total).clamp(0.0, 1.0)
 }
 
-/// The part of the variance that main effects leave.
+/// The share of the variance that main effects do not explain.
 fn rest(shares: &[Share]) -> f64 {
     (1.0 - shares.iter().map(|share| share.alone).sum::<f64>()).clamp(0.0, 1.0)
 }

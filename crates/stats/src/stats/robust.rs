@@ -1,26 +1,29 @@
-//! Centers of samples that single values do not carry: quantiles with the interval of the sign test, and the mean of the
-//! middle half with Yuen's interval.
+//! Robust estimates of the center of a sample: quantiles with the interval of the sign test, and the mean of the middle
+//! half with Yuen's error. Also tests for outliers.
 
 use statrs::distribution::{Binomial, DiscreteCDF as _};
 
 use super::{ErrorOfMean, Estimate, sample::percentile};
 
-/// Dixon's critical ratios of gap to range for 5 to 10 values at 1 %; that of 10 is used for more.
+/// Critical values of Dixon's Q, the ratio of gap to range, at 1 % for 5 to 10 values. The last one is used for more
+/// values.
 const DIXON: [f64; 6] = [0.821, 0.740, 0.680, 0.634, 0.598, 0.568];
-/// Fewer values do not show it: two of three are often near each other.
+/// Minimum number of values for a test for outliers: of three values, two are often close to each other by chance.
 const MIN_VALUES: usize = 5;
 
-/// A quantile with the interval of the sign test: from the k-th smallest to the l-th largest value, where each end leaves at most
-/// half of the error beyond it by the binomial distribution of the number of values below the quantile. No distribution of the
-/// values is assumed. An end is missing if no value is far enough: a median has no interval at 95 % with fewer than six values, and the
-/// quantile at 0.9 none with fewer than 36. `None` without values, or unless 0 < q < 1.
+/// The quantile `q` with the interval of the sign test, from the k-th smallest to the l-th largest value. By the
+/// binomial distribution of the number of values below the quantile, each end leaves at most half of the error beyond
+/// it. No distribution of the values is assumed. Both ends are `None` if either does not exist: at 95 %, a median needs
+/// six values, and the quantile at 0.9 needs 36. The p-value is that of the hypothesis that the quantile is 0. `None`
+/// without values, or unless 0 < q < 1.
 pub fn quantile_of(values: &[f64], q: f64, level: f64) -> Option<Estimate> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let value = percentile(&sorted, q)?;
     let below = Binomial::new(q, sorted.len() as u64).ok().filter(|_| 0.0 < q && q < 1.0)?;
     let side = (1.0 - level) / 2.0;
-    // The number of the smallest, and of the largest, values that lie beyond the ends.
+    // The ranks of the ends, from 1: that of `low` among the smallest, that of `high` among the largest values. 0 for
+    // no end.
     let low = (0..sorted.len()).take_while(|count| below.cdf(*count as u64) <= side).count();
     let high = (1..=sorted.len()).rev().take_while(|count| below.sf(*count as u64 - 1) <= side).count();
     let ends =
@@ -28,9 +31,9 @@ pub fn quantile_of(values: &[f64], q: f64, level: f64) -> Option<Estimate> {
     Some(Estimate { value, low: ends.map(|ends| ends.0), high: ends.map(|ends| ends.1), p: sign_test(values, q, 0.0) })
 }
 
-/// The two-sided p-value of the hypothesis that the quantile is `bound` (sign test, twice the smaller tail); `None` if all values are
-/// equal to it. Values that are equal to the bound count on the side that contradicts the hypothesis less; at the median, they do not
-/// count.
+/// The two-sided p-value of the hypothesis that the quantile `q` is `bound` (sign test, twice the smaller tail). `None`
+/// if all values equal `bound`. For each tail, values that equal `bound` count on the side that makes the tail larger;
+/// for the median they do not count.
 pub fn sign_test(values: &[f64], q: f64, bound: f64) -> Option<f64> {
     let below = values.iter().filter(|value| **value < bound).count() as u64;
     let above = values.iter().filter(|value| **value > bound).count() as u64;
@@ -44,8 +47,9 @@ pub fn sign_test(values: &[f64], q: f64, bound: f64) -> Option<f64> {
     Some((2.0 * few.min(many)).min(1.0))
 }
 
-/// The mean of the middle half, without a quarter of the values at each end, rounded down, and its error (Yuen); `None`
-/// without values. The error is `None` with a single one. With fewer than four values it is the mean.
+/// The mean of the middle half of the values (a quarter of their number, rounded down, is cut off at each end), and its
+/// standard error (Yuen). Fewer than four values are not cut. `None` without values; the error is `None` for a single
+/// value.
 pub fn middle_mean(values: &[f64]) -> Option<(f64, Option<ErrorOfMean>)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -60,13 +64,13 @@ pub fn middle_mean(values: &[f64]) -> Option<(f64, Option<ErrorOfMean>)> {
     Some((mean, error))
 }
 
-/// The values without outliers: those that are farther from the median than three times the median absolute deviation, in units
-/// of a standard deviation of normal values (Leys et al., 2013). All values if there are fewer than five, or if more than half
-/// are equal.
+/// The values without outliers. An outlier is farther from the median than three times the median absolute deviation,
+/// scaled to the standard deviation of a normal distribution (Leys et al., 2013). Returns all values if there are fewer
+/// than five, or if more than half are equal.
 pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     /// Standard deviation of normal values in units of their median absolute deviation.
     const SD_OF_MAD: f64 = 1.482_602_218_505_602;
-    /// The largest distance in standard deviations.
+    /// Maximum distance from the median, in standard deviations.
     const MAX_DISTANCE: f64 = 3.0;
     let median_of = |values: &[f64]| {
         let mut sorted = values.to_vec();
@@ -79,7 +83,8 @@ pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     values.iter().copied().filter(|value| max_distance == 0.0 || (value - median).abs() <= max_distance).collect()
 }
 
-/// True if one value is so far from the others that it carries their mean (Dixon's Q at 1 %, from five values on).
+/// True if the smallest or the largest of at least five values is an outlier by Dixon's Q test at 1 %, so that it
+/// dominates the mean.
 pub fn is_carried_by_one(values: &[f64]) -> bool {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Simulated error rates, and what must not count as certain.
+//! Simulated error rates, levels of repeated looks, and intervals that must not exist.
 
 use crate::stats::{self, *};
 
@@ -38,13 +38,13 @@ fn levels_of_looks_are_between_one_look_and_bonferroni() {
         let looks: Vec<(usize, f64)> = sizes.iter().map(|size| (*size, level)).collect();
         assert!((error_rate(&looks) - 0.05).abs() < 1e-6, "{sizes:?}: {}", error_rate(&looks));
     }
-    // The audit's figure.
+    // A fixed reference value.
     let sizes: Vec<usize> = (2..=10).collect();
     assert!((constant_level(&sizes) - (1.0 - 0.0098)).abs() < 1e-4);
     // Order, repetition and sizes without a look do not matter.
     assert_eq!(constant_level(&[5, 3, 3, 1, 0]), constant_level(&[3, 5]));
     assert_eq!((constant_level(&[7]), constant_level(&[]), constant_level(&[1])), (LEVEL, LEVEL, LEVEL));
-    // Too long for the recursion: Bonferroni.
+    // Beyond the longest sequence of the recursion, the level is Bonferroni's.
     let long: Vec<usize> = (2..=5_001).collect();
     assert!((constant_level(&long) - (1.0 - 0.05 / 5_000.0)).abs() < 1e-12);
 }
@@ -69,12 +69,12 @@ fn an_extension_adds_what_it_may() {
     let level = extension_level(&made, &[5], 0.025);
     let both = error_rate(&[(3, LEVEL), (5, level)]);
     assert!((both - 0.075).abs() < 1e-6, "{both}");
-    // More looks need a higher level, and so does a smaller share.
+    // More looks and a smaller share of the error need a higher level.
     assert!(extension_level(&made, &[5, 10], 0.025) > level);
     assert!(extension_level(&made, &[5], 0.01) > level);
     assert_eq!(extension_level(&made, &[5], 0.0), 1.0);
     assert_eq!(extension_level(&made, &[5], f64::NAN), 1.0);
-    // A look at a size that was looked at already adds only what its lower level adds; never below 95 %.
+    // A second look at the same size adds only the error of its lower level. The level is never below 95 %.
     assert_eq!(extension_level(&made, &[3], 0.05), LEVEL);
     assert_eq!(extension_level(&made, &[], 0.05), LEVEL);
 }
