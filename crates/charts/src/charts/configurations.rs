@@ -15,7 +15,7 @@ use crate::{
     stats::{Better, Sample},
 };
 
-/// The value of a configuration on an axis that it does not have.
+/// Text in place of the value on an axis that a configuration does not have.
 const NONE: &str = "–";
 
 /// The configurations of a chart.
@@ -26,9 +26,9 @@ pub(super) struct Configurations<'a> {
     pub(super) rows: Vec<Row>,
     /// The unit of the metric.
     pub(super) unit: Unit,
-    /// Its better direction, if it is known.
+    /// The better direction of the metric, if it is known.
     pub(super) better: Option<Better>,
-    /// The configurations without a finite number.
+    /// Number of configurations without a finite value.
     pub(super) left_out: usize,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Row {
 }
 
 impl<'a> Configurations<'a> {
-    /// The configurations of the chart's jobs, with the numbers of a metric.
+    /// Groups the chart's jobs into configurations, with the finite values of `metric` over their seeds.
     pub(super) fn new(chart: &'a Chart<'_>, metric: &str) -> Self {
         let names: Vec<&str> = {
             let mut names: Vec<&str> = Vec::new();
@@ -79,7 +79,7 @@ impl<'a> Configurations<'a> {
         let rows: Vec<Row> = groups
             .into_iter()
             .filter_map(|(values, color, numbers)| Some(Row { values, color, sample: Sample::new(&numbers)? }))
-            // The sum of large numbers may not be a number.
+            // The sum of large values can overflow.
             .filter(|row| row.sample.mean.is_finite())
             .collect();
         let axes = names.iter().enumerate().map(|(index, name)| {
@@ -89,7 +89,7 @@ impl<'a> Configurations<'a> {
         });
         let axes: Vec<(&str, Option<AxisScale>)> = axes.collect();
         let left_out = number - rows.len();
-        // Without the axes that do not vary.
+        // Axes with a single value do not distinguish configurations.
         let varies: Vec<bool> = axes.iter().map(|(_, span)| span.is_some()).collect();
         let rows = rows.into_iter().map(|row| {
             let values = row.values.into_iter().zip(&varies).filter(|(_, varies)| **varies);
@@ -100,14 +100,15 @@ impl<'a> Configurations<'a> {
         Self { axes, rows, unit, better: chart.better, left_out }
     }
 
-    /// The smallest and the largest mean; `None` if there are none or they cannot be drawn.
+    /// The smallest and the largest mean; `None` without configurations, or if the difference overflows.
     pub(super) fn ends(&self) -> Option<(f64, f64)> {
         let means = self.rows.iter().map(|row| row.sample.mean);
         let ends = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), mean| (low.min(mean), high.max(mean)));
         (ends.1 - ends.0).is_finite().then_some(ends)
     }
 
-    /// The rows, the best last, so that it is drawn on top.
+    /// The rows in ascending order of quality, so that the best one is drawn on top. Without a better direction,
+    /// smaller is better.
     pub(super) fn best_last(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         rows.sort_by(|a, b| match self.better {
@@ -117,7 +118,7 @@ impl<'a> Configurations<'a> {
         rows
     }
 
-    /// Draws a remark below the drawing about omitted data.
+    /// Draws a line below the drawing with `more` and the number of configurations that were left out.
     pub(super) fn remark<B: Canvas>(
         &self,
         root: &Area<B>,

@@ -5,31 +5,31 @@ use super::{Chart, data::Data};
 /// The declaration of a kind of chart.
 #[derive(Debug)]
 pub struct Declaration {
-    /// The word in recipes.
+    /// The name of the kind in recipes.
     pub word: &'static str,
-    /// A sentence for readers.
+    /// Its description in documentation and schema.
     pub doc: &'static str,
     /// The role of the quantity on the x-axis, if the author chooses it.
     pub x: Option<Role>,
     /// The role of the quantity on the y-axis, if the author chooses it.
     pub y: Option<Role>,
-    /// The role of the quantity at each position, if it is not that on the y-axis.
+    /// The role of the quantity at each position, for a kind with values besides those on the y-axis.
     pub value: Option<Role>,
     /// True if the kind needs the better direction of metrics.
     pub best: bool,
     /// True if the kind needs the peak rates of the device.
     pub roofs: bool,
-    /// The content of the kind.
+    /// The data that the kind shows.
     pub(super) shows: Shows,
     /// The symbol in the legend.
     pub(super) mark: Mark,
-    /// True for the axes, x and y, whose scale and ends the author can choose.
+    /// For the x- and the y-axis, true if the author can choose the scale and the limits.
     pub scales: [bool; 2],
-    /// True for the axes, x and y, whose label the author can choose.
+    /// For the x- and the y-axis, true if the author can choose the label.
     pub labels: [bool; 2],
     /// True if the chart fits into a column of a paper.
     pub(super) narrow: bool,
-    /// The numbers for the page, of a kind that is interactive there.
+    /// Computes the numbers for the page, if the kind is interactive there.
     pub(super) data: Option<fn(&Chart<'_>) -> Option<Data>>,
 }
 
@@ -59,9 +59,10 @@ pub(super) enum Mark {
     Nothing,
 }
 
-/// The content of a kind of chart.
+/// The data that a kind of chart shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
+    /// Jobs.
     Jobs,
     /// Effects of factors.
     Effects,
@@ -99,7 +100,7 @@ impl Declaration {
 }
 
 impl Role {
-    /// Its name in the documentation.
+    /// Its text in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Along => "`iteration` or an axis",

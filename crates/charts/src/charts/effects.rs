@@ -24,9 +24,9 @@ pub(super) const EFFECTS: Declaration = Declaration {
     ..Declaration::NOTHING
 };
 
-/// Number of effects that have room.
+/// Maximum number of effects that are drawn.
 const MAX_ROWS: usize = 22;
-/// The longest label in characters; it leaves room for the plot.
+/// Maximum length of a label in characters, so that the plot has room.
 const MAX_LABEL_LENGTH: usize = 36;
 
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
@@ -57,7 +57,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     builder.margin(14).margin_right(28).x_label_area_size(48).y_label_area_size(left);
     builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
     let mut plot = builder.build_cartesian_2d(low..high, 0.0..rows.len() as f64)?;
-    // The library adds the distances of the ticks up, so the tick at zero has a rounding error.
+    // Plotters computes ticks by repeated addition, so the tick at zero has a rounding error.
     let x_text = |value: &f64| tick(if value.abs() < 1e-9 * (high - low) { 0.0 } else { *value }, scale);
     let mut mesh = plot.configure_mesh();
     mesh.disable_y_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);

@@ -33,7 +33,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let all_values = || groups.iter().flat_map(|(_, values)| values.iter().copied());
     let count = all_values().count();
     let Some((left, right)) = range(all_values(), false) else { return Ok(Err(Empty::NoValues)) };
-    // The square root rule for the number of bins.
+    // The square-root rule for the number of bins.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 40")]
     let bins = (count as f64).sqrt().ceil().clamp(1.0, 40.0) as usize;
     let width = (right - left) / bins as f64;
@@ -49,7 +49,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         heights.push(bars);
         series.push(Series { name, points: Vec::new(), bars: BTreeMap::new() });
     }
-    // Bars at the same position are stacked, so that none is hidden.
+    // Bars of all colors in a bin are stacked, so that none is hidden.
     let top = (0..bins).map(|bin| heights.iter().map(|bars| bars[bin]).sum::<u32>()).max().unwrap_or(1);
     let scale = Scale::of_metric(&spec.x, right.abs().max(left.abs()), unit);
     let mut plot = builder(root, chart, &series).build_cartesian_2d(left..right, 0.0..f64::from(top) * 1.06)?;

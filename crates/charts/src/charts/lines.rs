@@ -34,8 +34,8 @@ pub(super) const LINE: Declaration = Declaration {
     ..Declaration::NOTHING
 };
 
-/// The values of several curves by iteration. Where only some curves have a value, the values of the others are interpolated
-/// between their neighbors: curves of programs can have different iterations, and thinned long curves do.
+/// The values of several curves by iteration. At an iteration that only some curves have, the values of the others are
+/// interpolated linearly: curves of programs can have different iterations, and thinned curves do.
 fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     let points: Vec<Vec<(u64, f64)>> = curves
         .iter()
@@ -45,8 +45,8 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
         .collect();
     let steps: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
     let longest = points.iter().map(Vec::len).max().unwrap_or(0);
-    // Keeps at most about the number of points of the longest curve, so that a chart of many curves is not larger than one
-    // curve.
+    // Keeps about as many iterations as the longest curve has, so that a chart of many curves is not larger than one of
+    // a single curve.
     let every = steps.len().div_ceil(longest.max(1)).max(1);
     let kept_steps = steps.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == steps.len());
     let mut at = BTreeMap::new();
@@ -57,7 +57,7 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     at
 }
 
-/// The value of a curve at an iteration between its first and its last.
+/// The value of a curve at iteration `x`, interpolated linearly; `None` before its first and after its last iteration.
 fn value_at(points: &[(u64, f64)], x: u64) -> Option<f64> {
     let next = points.partition_point(|(at, _)| *at < x);
     let (right, high) = *points.get(next)?;
@@ -94,7 +94,7 @@ pub(super) fn measured(chart: &Chart<'_>) -> Curves {
     let mut series = Vec::new();
     let mut ended: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
     for (index, (name, group)) in chart.by_color().into_iter().enumerate() {
-        // A mean would change where some of its curves end.
+        // Stopped curves are not part of the mean, which would jump where they end.
         let (stopped_dots, other_dots): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = group.into_iter().partition(|dot| dot.stopped);
         for curve in stopped_dots.into_iter().filter_map(|dot| curve_of(dot, &spec.y)) {
             unit = curve.unit;
@@ -154,7 +154,7 @@ fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     Ok(Ok(()))
 }
 
-/// The axis of iterations, which begins at zero and ends with the last one.
+/// The axis of iterations: from zero, or on a logarithmic scale from the first positive iteration, to the last one.
 fn x_span(iterations: impl Iterator<Item = f64> + Clone, side: &Side) -> Result<Span, Empty> {
     let last = iterations.clone().fold(1.0, f64::max);
     let first = match side.log {
@@ -165,7 +165,7 @@ fn x_span(iterations: impl Iterator<Item = f64> + Clone, side: &Side) -> Result<
     Span::new([first, last].into_iter(), true, &Side { limits: [Some(low), Some(high)], ..side.clone() })
 }
 
-/// Draws the lines of series with their bands, which lie below all lines.
+/// Draws the lines of `series` above all of their bands.
 pub(super) fn lines<B: Canvas>(
     plot: &mut Plot<'_, B, Span, Span>,
     chart: &Chart<'_>,
