@@ -1,4 +1,4 @@
-//! Plans and flags that an executor cannot run.
+//! Checks of plans and flags that an executor does not support.
 
 use sweep_job::tasks::{Launch, launched};
 
@@ -12,7 +12,8 @@ use crate::{
     },
 };
 
-/// Rejects flags that apply to batch systems only, and to those whose queue outlives this process.
+/// Rejects `--detach` and `--pilot` without a batch system, and for one whose queue ends with this process. Rejects
+/// `--pilot` for one without a shared folder.
 pub(super) fn flags(request: &Request, batch: Option<&BatchSystem>) -> Result<(), SessionError> {
     let (flag, reason) = match (request.detach, request.pilots) {
         (true, _) => ("--detach", "its jobs wait in this process, and would not start without it"),
@@ -29,8 +30,8 @@ pub(super) fn flags(request: &Request, batch: Option<&BatchSystem>) -> Result<()
     if cluster.starts_jobs_itself() { Err(SessionError::NoQueue { flag, system, reason }) } else { Ok(()) }
 }
 
-/// Fails if a job takes an unset variable from the environment. In a batch system, a job has the environment of the submitting
-/// process.
+/// Fails if a job that will run takes an unset variable from the environment. This check is right for batch systems,
+/// too: their jobs get the environment of the submitting process.
 pub(super) fn environment(plan: &Plan, states: &[Disposition]) -> Result<(), SessionError> {
     for (id, job) in plan.jobs().filter(|(id, _)| may_run(states, *id)) {
         let (names, place) = plan.inherited(id);
@@ -42,7 +43,7 @@ pub(super) fn environment(plan: &Plan, states: &[Disposition]) -> Result<(), Ses
     Ok(())
 }
 
-/// Fails if a job needs several nodes, or processes by `srun`, which the executor does not provide.
+/// Fails if a job that will run needs several nodes or `launch: srun`, and the executor supports neither.
 pub(super) fn nodes(
     request: &Request,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Points of a step with `search`: their configurations, and the points that only decisions release.
+//! Points of a step with `search`: their configurations, and the points that run only after a decision of the search.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -11,8 +11,8 @@ use sweep_job::Value;
 use super::{JobId, Point, build::Builder, join::Group};
 use crate::recipe::{Problem, Recipe, Step};
 
-/// The configuration that a point of a step with `search` belongs to: its values on all axes except the axis of rungs and
-/// the averaged axes, or except the seed in a race.
+/// The configuration of a point of a step with `search`: its values on all axes except the axis of rungs and the
+/// averaged axes, or, in a race, except the seed.
 pub fn configuration(step: &Step, point: &Point) -> Point {
     let mut but: Vec<&str> = Vec::new();
     if let Some(search) = &step.search {
@@ -28,7 +28,8 @@ pub fn configuration(step: &Step, point: &Point) -> Point {
     Point { values: values.cloned().collect() }
 }
 
-/// The number of seeds of a race before a job's; `None` for a step without a race.
+/// The seed of a point in a race, which is also the number of seeds before it, and the number of seeds at the first
+/// look (`least`). `None` for a step without a race, or if the seed is not an integer from 0 and below a million.
 fn seed(step: &Step, point: &Point) -> Option<(usize, usize)> {
     let racing = step.search.as_ref()?.racing.as_ref()?;
     let seed = point.get(SEED)?.as_f64().filter(|seed| seed.fract() == 0.0 && (0.0..1e6).contains(seed))?;
@@ -36,7 +37,7 @@ fn seed(step: &Step, point: &Point) -> Option<(usize, usize)> {
     Some((seed as usize, racing.least))
 }
 
-/// True if a job is beyond the first rung, or beyond the first look of a race.
+/// True if a job is beyond the first rung, or beyond the seeds of the first look of a race.
 pub(super) fn is_later(step: &Step, point: &Point) -> bool {
     let rungs = step.search.as_ref().and_then(|search| search.rungs.as_ref());
     let rung = rungs.is_some_and(|rungs| match point.get(&rungs.axis) {
@@ -46,7 +47,7 @@ pub(super) fn is_later(step: &Step, point: &Point) -> bool {
     rung || seed(step, point).is_some_and(|(seed, least)| seed >= least)
 }
 
-/// The jobs of races beyond the first look, each with the number of looks before it.
+/// The jobs of races beyond the seeds of the first look, each with the number of looks before it.
 pub(super) fn looks(recipe: &Recipe, steps: &[Vec<(Point, JobId)>]) -> BTreeMap<JobId, usize> {
     let mut looks = BTreeMap::new();
     for (step, points) in recipe.steps.iter().zip(steps) {
@@ -60,8 +61,8 @@ pub(super) fn looks(recipe: &Recipe, steps: &[Vec<(Point, JobId)>]) -> BTreeMap<
 }
 
 impl Builder<'_> {
-    /// True if a job only runs if a decision of a search releases it: not every configuration has its rung or its seed, or
-    /// it needs such a job.
+    /// True if a job runs only after a decision of a search: its rung or its seed is not reached by all configurations,
+    /// or it needs such a job.
     pub(super) fn held(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> bool {
         let mut is_held = is_later(step, point);
         for (need, group) in step.needs.iter().zip(needs).filter(|(_, group)| group.held.0) {

@@ -1,17 +1,19 @@
 //! Analysis of records: the cells of tables, means, the uncertainty of differences, and the verdicts on claims.
 //!
-//! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit, `evidence.rs` decides what is missing,
-//! which units are independent and what their error is, `items.rs` reads scores of single items, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
-//! measurements, `looks.rs` has the level of each look, and `absence.rs` the reasons for empty cells.
+//! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit. `evidence.rs` finds missing
+//! measurements and the errors of independent units, which are in `units.rs`, by the kinds of replication in
+//! `kinds.rs`. `items.rs` reads scores of single items, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
+//! measurements, `question.rs` has the questions about them, `exact.rs` intervals and tests without a standard error,
+//! `looks.rs` the level of each look, and `absence.rs` the reasons for empty cells.
 //!
-//! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs`, `analyses/` (curves, laws over sizes, sources of
-//! variance) and `summary.rs` (claims) make tables of cells (`cell.rs`), `marks.rs` ranks their rows, and `claim.rs` gives
-//! verdicts. `curves.rs` reads curves, `further_seeds.rs` finds seeds that only the store has. `best.rs` ranks configurations,
-//! `search.rs` decides searches, `decisions.rs` tells people about it, `adaptive_seeds.rs` adds seeds, and `design.rs` computes
-//! power.
+//! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs`, `analyses/` (curves, laws over sizes,
+//! sources of variance) and `summary.rs` (claims) make tables of cells (`cell.rs`), `marks.rs` ranks their rows, and
+//! `claim.rs` gives verdicts. `curves.rs` reads curves, `further_seeds.rs` finds seeds that only the store has.
+//! `best.rs` ranks configurations, `search.rs` decides searches, `decisions.rs` describes the decisions,
+//! `adaptive_seeds.rs` adds seeds, and `design.rs` computes power.
 //!
-//! Notes: `conditions.rs` decides whether times were measured under like conditions, `environments.rs` names environments
-//! that differ, and `origins.rs` records that were made elsewhere.
+//! Notes: `conditions.rs` decides whether times were measured under like conditions, `environments.rs` names
+//! environments that differ, `adopted.rs` adopted records, and `origins.rs` records that were made elsewhere.
 
 mod absence;
 pub mod adaptive_seeds;
@@ -73,7 +75,7 @@ pub fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> 
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
     let items = items::load(study, measured, store);
-    // A store whose index cannot be read has been reported by the reading of its results.
+    // An error is ignored: it was reported when the results were read from the same index.
     let further = FurtherSeeds::find(plan, study, results, store).ok().flatten();
     let source = Source { study, measured, absences: &absences, items: &items, further: further.as_ref() };
     let mut verdicts: Vec<Verdict> = claim::judge_all(source);
@@ -106,8 +108,8 @@ pub fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> 
     (tables, verdicts)
 }
 
-/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points to add seeds. `lost`
-/// are the jobs that failed or were skipped.
+/// Undecided results of a study that more seeds may decide: for each, the reason, and the jobs whose points get the
+/// seeds. `lost` has the jobs that failed or were skipped.
 pub fn undecided(
     study: &Study,
     measured: &BTreeMap<JobId, Measured>,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::plan::{JobId, Point, resolved, selected};
 use crate::recipe::{Analysis, AnalysisKind, Collector, ComparedValues, Recipe, Selection, Spanned, TableKind};
 
-/// An axis by whose values something is shown.
+/// An axis by whose values a figure or a table shows points.
 struct Shown<'r> {
     /// `figure` or `table`.
     kind: &'static str,
@@ -15,7 +15,7 @@ struct Shown<'r> {
     axis: &'r str,
 }
 
-/// Warns about points without an axis by which a figure or a table shows them.
+/// Warns about points that a figure or a table leaves out because they have no value on its axis.
 pub(in crate::plan) fn absent(recipe: &Recipe, steps: &[Vec<(Point, JobId)>], problems: &mut Collector) {
     let figures = recipe.figures.iter().flat_map(|figure| {
         let axes: BTreeSet<&str> = [figure.chart.x.as_str(), figure.chart.y.as_str()].into();
@@ -29,7 +29,7 @@ pub(in crate::plan) fn absent(recipe: &Recipe, steps: &[Vec<(Point, JobId)>], pr
             }
             TableKind::Aggregate(aggregate) => (&aggregate.of, &aggregate.axis),
             TableKind::Analysis(Analysis { of, kind: AnalysisKind::Curve(curve) }) => (of, &curve.axis),
-            // These kinds show points without an axis, name the values, or fail without a level.
+            // The other kinds show points without an axis, name their values, or fail without a level.
             _ => return None,
         };
         Some(Shown { kind: "table", name: &table.name, step: of.step, only: &of.only, axis: &axis.value })
@@ -39,7 +39,7 @@ pub(in crate::plan) fn absent(recipe: &Recipe, steps: &[Vec<(Point, JobId)>], pr
         let points: Vec<&Point> =
             steps[step].iter().map(|(point, _)| point).filter(|point| selected(point, &only)).collect();
         let lacking = points.iter().filter(|point| point.get(axis).is_none()).count();
-        // Otherwise it is not an axis of the step, or the step shows no points.
+        // A name that all points lack is not an axis of the step, but a metric or `iteration`.
         if lacking > 0 && lacking < points.len() {
             let message = format!(
                 "{kind} `{}` leaves out {lacking} of {} points of `{}`, which have no axis `{axis}`",

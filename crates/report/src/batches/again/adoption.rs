@@ -1,4 +1,4 @@
-//! Records of the same job with earlier code, which a program may adopt if it repeats their first steps.
+//! Records of a job with earlier code, which the job can adopt if its program repeats their first steps.
 
 use std::{cmp::Reverse, collections::HashMap, path::Path, rc::Rc};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Recall<'_> {
-    /// The latest record of a job with earlier code. `code` is the code that its program finds now.
+    /// The latest record of the same job with earlier code. `code` is the present code of its program.
     pub(super) fn adoptable(&mut self, job: &Job, code: &Code) -> Result<Option<Adoptable>, StoreError> {
         let label = job.label.to_string();
         let by_label = match self.by_label.take() {
@@ -37,7 +37,7 @@ impl Recall<'_> {
         Ok(None)
     }
 
-    /// True if a job and a record have the same parameters, inputs and needed jobs, but for code.
+    /// True if a job and a record have the same parameters, inputs and needed jobs, scripts among the inputs excepted.
     fn differ_in_code(&self, job: &Job, entry: &Rc<Entry>) -> Result<bool, StoreError> {
         let computation = |identity: &Identity| {
             let identity = without_scripts(identity, job);
@@ -57,7 +57,7 @@ impl Recall<'_> {
     }
 }
 
-/// The records of programs by their labels.
+/// The records of `command` jobs, by their labels.
 fn by_label(entries: Vec<Rc<Entry>>) -> HashMap<String, Vec<Rc<Entry>>> {
     let mut by_label: HashMap<String, Vec<Rc<Entry>>> = HashMap::new();
     for entry in entries.into_iter().filter(|entry| entry.identity.task == Command::NAME) {
@@ -66,7 +66,7 @@ fn by_label(entries: Vec<Rc<Entry>>) -> HashMap<String, Vec<Rc<Entry>>> {
     by_label
 }
 
-/// An identity without the digests of the scripts among the inputs of a job.
+/// `identity` without the digests of the scripts among the inputs of `job`.
 fn without_scripts(identity: &Identity, job: &Job) -> Identity {
     let mut identity = identity.clone();
     if let Some(Value::List(inputs)) = job.values.get("inputs") {
