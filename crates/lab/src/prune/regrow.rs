@@ -1,5 +1,5 @@
-//! Masks that are random at first, and of which a part is replaced at intervals (RigL): the kept weights with the smallest
-//! magnitudes go, and as many others with the largest gradients come.
+//! Masks that are random at first and change at intervals (RigL): a share of the kept weights, those with the smallest
+//! magnitudes, is pruned, and the same number of weights with the largest gradients is grown.
 
 use burn::{
     module::Module,
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl<B: Selects> Pruner<B> {
-    /// Takes random masks, each of which prunes the part `sparsity` of its layer. Returns the part of all weights.
+    /// Draws random masks, each of which prunes the fraction `sparsity` of its layer. Returns the pruned fraction of
+    /// all weights.
     pub fn draw(&mut self, sparsity: f64, device: &B::Device) -> f64 {
         let (mut all, mut total) = (0, 0);
         for (&index, (name, size)) in self.layers.iter().zip(&self.names) {
@@ -32,8 +33,13 @@ impl<B: Selects> Pruner<B> {
         all as f64 / total.max(1) as f64
     }
 
-    /// Replaces the part `share` of the kept weights of each layer of `network`, whose `gradients` are those of all weights.
-    /// Weights that go and weights that come are 0 afterwards, as are their moments. Waits for the device.
+    /// Replaces the fraction `share` of the kept weights of each layer of `network`; `gradients` are those of all
+    /// weights, also of pruned ones. Pruned and grown weights are 0 afterwards, as are their moments. Waits for the
+    /// device.
+    ///
+    /// # Errors
+    ///
+    /// A layer has no gradient, a weight or gradient is NaN, or a tensor cannot be read from the device.
     pub fn replace<AB, M>(
         &mut self,
         network: M,
@@ -60,7 +66,8 @@ impl<B: Selects> Pruner<B> {
             self.masks[index] = Some(remaining);
             grown.push((index, new));
         }
-        // A weight that goes may come back at once: as a new one.
+        // Masks without the grown weights are applied first, so that a weight that is pruned and grown at once starts
+        // at 0.
         let network = self.apply::<AB, M>(network, optimizer);
         for (index, mask) in grown {
             self.masks[index] = Some(mask);
@@ -70,8 +77,9 @@ impl<B: Selects> Pruner<B> {
     }
 }
 
-/// `mask` without the part `share` of its kept weights, those with the smallest magnitudes, and then with as many of those that
-/// are not kept, those with the largest magnitudes of the gradient. Of equal ones, the first. `None` if a number is NaN.
+/// Returns two masks: `mask` without the fraction `share` of its kept weights with the smallest magnitudes, and that
+/// mask with the same number of weights that have the largest magnitudes of the gradient. Of equal magnitudes, the
+/// first count. `None` if a number is NaN.
 fn replaced(mask: &[f32], weights: &[f32], gradient: &[f32], share: f64) -> Option<[Vec<f32>; 2]> {
     if weights.iter().chain(gradient).any(|number| number.is_nan()) {
         return None;
@@ -99,7 +107,7 @@ fn replaced(mask: &[f32], weights: &[f32], gradient: &[f32], share: f64) -> Opti
     Some([remaining, grown])
 }
 
-/// The places of the numbers that are `wanted`.
+/// The indices of the numbers in `mask` for which `wanted` returns true.
 fn places(mask: &[f32], wanted: impl Fn(f32) -> bool) -> Vec<usize> {
     mask.iter().enumerate().filter(|(_, keep)| wanted(**keep)).map(|(place, _)| place).collect()
 }

@@ -1,4 +1,4 @@
-//! A language model as a subject.
+//! A language model as a subject of pruning.
 
 use std::time::Instant;
 
@@ -29,21 +29,29 @@ use crate::{
 pub struct GptSubject<B: Compute> {
     /// The network.
     pub network: Gpt<Autodiff<B>>,
+    /// The prunable parameters.
     tensors: Vec<Prunable>,
     calibration: Vec<Batch>,
     held_out: Vec<Batch>,
     computing: Computing,
     device: B::Device,
+    /// Largest device memory in use after a pass, in bytes; `None` if the device does not report it.
     device_peak: Option<u64>,
-    /// Passes of a calibration batch.
+    /// Number of passes over a calibration batch, each of a part of its sequences.
     parts: usize,
-    /// The factor of the loss, where the format needs one.
+    /// The loss scale, for number formats that need one.
     scale: Option<LossScale>,
     spans: Vec<Span>,
 }
 
 impl<B: Compute> GptSubject<B> {
-    /// `network` on `data`.
+    /// A subject with the weights of `network`, calibration batches from the training part of `data`, and held-out
+    /// batches from its validation part.
+    ///
+    /// # Errors
+    ///
+    /// A segment of checkpointing is longer than the network, the device does not support the precision, or the data do
+    /// not give the batches.
     pub fn new(
         network: Gpt<Autodiff<B>>,
         data: &Dataset,
@@ -86,13 +94,13 @@ impl<B: Compute> GptSubject<B> {
         })
     }
 
-    /// This subject with another way to compute gradients.
+    /// This subject with other checkpointing of activations.
     pub fn with_checkpointing(mut self, checkpointing: Checkpointing) -> Self {
         self.computing.checkpointing = checkpointing;
         self
     }
 
-    /// Does `work`, and looks at the device's memory after it.
+    /// Runs `work`, waits for the device, and records the span and the device memory in use.
     fn look<T>(&mut self, name: &'static str, work: impl FnOnce(&Self) -> T) -> Result<T, LabError> {
         let start = Instant::now();
         let result = work(self);
@@ -105,7 +113,7 @@ impl<B: Compute> GptSubject<B> {
         Ok(result)
     }
 
-    /// The gradients of the loss on `batch` times `factor`, by parameter.
+    /// The gradients of the loss on `batch` times `factor`, by parameter, without dropout.
     fn pass(&mut self, batch: &Batch, requested: Requested<'_>, factor: f64) -> Result<Gradients<B>, LabError> {
         let forward = self.look("forward", |subject| {
             let (tokens, targets) = batch.to_tensors::<B>(&subject.device);
@@ -204,7 +212,7 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
     }
 }
 
-/// Replaces the parameter at `place` in the order of `module`.
+/// Replaces the parameter at index `place`, in the order of `module`.
 pub(super) fn set<B, M>(module: &mut M, place: usize, weights: &Tensor<B, 1>)
 where
     B: Compute,

@@ -1,4 +1,4 @@
-//! The optimizer's step for all nodes or some of them.
+//! The optimizer's step for all or some nodes of a tree.
 
 use burn::{
     backend::Autodiff,
@@ -16,8 +16,8 @@ use crate::{
     optim::{AdamW, Gradients, StepContext},
 };
 
-/// AdamW for the shared parameters, and one for each node, so that the moments of a skipped node do not count skipped
-/// steps.
+/// An AdamW for the shared parameters and one for each node, so that each counts its own steps: the bias correction of
+/// a frozen node's moments does not include the steps that it skipped.
 #[derive(Debug)]
 pub struct Optimizers<B: Compute> {
     lr: f64,
@@ -27,7 +27,7 @@ pub struct Optimizers<B: Compute> {
 }
 
 impl<B: Compute> Optimizers<B> {
-    /// For networks of `dims`.
+    /// Optimizers for a network with the dimensions `dims`. `unchosen` is the treatment of nodes with the factor 0.
     pub fn new(settings: &K1Optimizer, unchosen: Unchosen, dims: &TreeDims) -> Self {
         let lr = settings.lr;
         let settings = settings.settings();
@@ -36,8 +36,10 @@ impl<B: Compute> Optimizers<B> {
         Self { lr, unchosen, shared, nodes: (0..dims.nodes()).map(node).collect() }
     }
 
-    /// A step with `gradients` times `clip` `[1]`, those of the nodes also times their factors. A constant factor changes
-    /// little, because AdamW divides by the gradients' own size; 0 leaves what the moments still hold.
+    /// Makes a step with `gradients` times `clip` (shape `[1]`), and those of each node also times its factor in
+    /// `factors`. A constant factor changes little, because AdamW divides by the root mean square of the gradients.
+    /// With the factor 0, a node is skipped if unchosen nodes are frozen; else the moments of earlier steps still move
+    /// it.
     pub fn step(
         &mut self,
         network: TreeNetwork<Autodiff<B>>,

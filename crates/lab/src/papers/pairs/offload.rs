@@ -1,7 +1,7 @@
-//! A training whose parameters and moments are not kept on the device: only one layer at a time is there.
+//! A training whose weights and moments are not kept on the device: only one layer at a time is there.
 //!
-//! They are in the memory of the host. Where the device is the host, they are in a file without a name in the system's
-//! folder for temporary files, so that its memory has room for the computation.
+//! The others are in the memory of the host. If the device is the host, they are in an unlinked file in the system's
+//! folder for temporary files, so that memory has room for the computation.
 
 use std::{
     fs::File,
@@ -19,12 +19,12 @@ use super::{
 };
 use crate::{LabError, backend::Compute, device::read::host, measure::Part};
 
-/// Numbers that are read or written at once.
+/// Count of numbers that are read or written at once.
 const PIECE: usize = 1 << 14;
-/// State of a layer: weights, and both moments.
+/// Number of arrays of a layer: weights and both moments.
 const KEPT: usize = 3;
 
-/// The place of the numbers that are not on the device.
+/// Storage of the numbers that are not on the device.
 enum Away {
     Host(Vec<Vec<f32>>),
     File(File),
@@ -33,9 +33,9 @@ enum Away {
 /// Weights and moments of all layers.
 struct Store {
     away: Away,
-    /// Numbers of one of them.
+    /// Length of an array: the number of weights of a layer.
     count: usize,
-    /// Time of copies so far.
+    /// Duration of the copies in the current step.
     spent: Duration,
 }
 
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    /// Copies numbers to the device.
+    /// Copies an array to the device, and waits for the copy.
     fn up<B: Compute>(&mut self, index: usize, device: &B::Device) -> Result<Tensor<B, 1>, LabError> {
         let start = Instant::now();
         let numbers = self.take(index)?;
@@ -86,7 +86,7 @@ impl Store {
         Ok(tensor)
     }
 
-    /// Copies numbers from the device back to the host's memory or file.
+    /// Copies an array from the device to the storage.
     fn down<B: Compute>(&mut self, index: usize, tensor: Tensor<B, 1>) -> Result<(), LabError> {
         let start = Instant::now();
         self.put(index, host(tensor)?)?;
@@ -95,7 +95,7 @@ impl Store {
     }
 }
 
-/// A file that is gone when it is closed.
+/// A file without a name, which the system removes when it is closed.
 fn unnamed() -> Result<File, LabError> {
     static FILES: AtomicU64 = AtomicU64::new(0);
     let name = format!("sweep-parameters-{}-{}", std::process::id(), FILES.fetch_add(1, Relaxed));
@@ -161,7 +161,8 @@ impl<B: Compute> Training<B> {
         Ok(self.store.up::<B>(KEPT * layer, device)?.reshape([width, width]))
     }
 
-    /// A step. A layer's weights change as soon as its gradient is known: no layer before it needs them any more.
+    /// Makes a step. A layer's weights change as soon as its gradients are known, because the layers before it no
+    /// longer need them.
     fn step(&mut self, meter: &mut Meter, device: &B::Device) -> Result<(), LabError> {
         self.steps += 1;
         self.store.spent = Duration::ZERO;
@@ -209,7 +210,7 @@ pub(super) fn ready<'a, B: Compute>(
         training.step(meter, device)?;
         meter.tell(&Sharding::TIME_COPIES, training.store.spent.as_secs_f64());
         let is_first = training.steps == 1;
-        // The output is compared once.
+        // Only the output of the first step is compared with that of other ways.
         let layers = if is_first { 0..training.n_layer } else { 0..0 };
         let mut weights = Vec::new();
         for layer in layers {
@@ -219,7 +220,7 @@ pub(super) fn ready<'a, B: Compute>(
     }))
 }
 
-/// The memory of such a training.
+/// Measures the memory of this training.
 pub(super) fn memory<B: Compute>(pair: &Sharding, seed: u64, device: &B::Device) -> Result<Memory, LabError> {
     measured_memory::<B, _>(
         device,
