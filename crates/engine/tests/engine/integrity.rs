@@ -1,4 +1,4 @@
-//! Jobs get the content in their keys, and records and artifacts are unchanged.
+//! Jobs read the content that their keys name, and changed records and artifacts are not used.
 
 use std::{
     os::unix::fs::{FileExt as _, MetadataExt as _},
@@ -13,7 +13,7 @@ use crate::{
     tracking::is_observed,
 };
 
-/// Options of a program whose reads and writes nobody observes.
+/// Parameter of a program whose reads and writes are not observed.
 const UNOBSERVED: &str = ", tracks: declared";
 
 /// The folder of a job's record.
@@ -28,7 +28,7 @@ fn done(sandbox: &Sandbox, args: &[&str]) -> Ended {
     ended
 }
 
-/// The number of jobs of the plan that are cached, and of those that are to run.
+/// The numbers of cached jobs and of jobs to run in the plan.
 fn plan(sandbox: &Sandbox, args: &[&str]) -> (usize, usize) {
     sandbox.plan_tally(&[&["recipe.yaml"], args].concat())
 }
@@ -43,7 +43,7 @@ fn flip(path: PathBuf) {
 
 #[test]
 fn an_input_that_changes_while_its_job_waits_fails_the_job() {
-    // By what is edited, and how the waiting job reads it.
+    // The edited file, and the job that waits for the edit and reads the file.
     let cases = [
         ("data.txt", "{ uses: command, with: { run: 'cat data.txt; echo n=1', inputs: [data.txt] } }"),
         ("tool.sh", "{ uses: command, with: { argv: [sh, tool.sh], inputs: [tool.sh] } }"),
@@ -70,7 +70,8 @@ fn an_input_that_changes_while_its_job_waits_fails_the_job() {
     assert_message!(said);
 }
 
-/// Where nobody observes who changes an input. Of an observed program it is known that it was not somebody else.
+/// Without observation, the engine cannot know who changed an input, and rejects the result. An observed program is
+/// known to have made the change itself, so its result is kept with a note.
 #[test]
 fn a_program_that_changes_its_own_input_has_no_result() {
     for write in ["echo more >> data.txt", "echo else > data.txt.new; mv data.txt.new $(readlink data.txt)"] {
@@ -98,7 +99,8 @@ fn a_program_that_changes_its_own_input_has_no_result() {
     }
 }
 
-/// Commands that stand in for Slurm's: a job is handed over and waits, and what would run it is kept.
+/// A `PATH` with replacements for Slurm's commands: `sbatch` saves the script of the batch job, which stays in the
+/// queue.
 fn waiting_slurm(sandbox: &Sandbox) -> std::ffi::OsString {
     for (name, script) in [("sbatch", "[ \"$1\" = --version ] || cat > handed-over.sh; echo 7"), ("squeue", "exit 0")] {
         sandbox.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"));
@@ -166,7 +168,8 @@ fn a_record_in_which_anything_was_changed_is_not_used() {
         let path = format!("{}/record.json", folder(&sandbox, "a"));
         let whole = sandbox.read(&path);
         assert!(whole.contains(from), "{whole}");
-        // As somebody would who hides it: a file of the same length, with the same time of its last change.
+        // The modification time is restored, and most changes keep the length, so that metadata do not reveal the
+        // change.
         let time = fs_err::metadata(sandbox.path(&path)).unwrap().modified().unwrap();
         sandbox.write(&path, &whole.replace(from, to));
         let file = std::fs::File::options().write(true).open(sandbox.path(&path)).unwrap();
@@ -225,7 +228,7 @@ fn the_plan_and_the_run_agree_on_what_is_damaged() {
         let path = format!("{}/record.json", folder(&sandbox, "a"));
         let whole = sandbox.read(&path);
         damage(&sandbox.path(&path), &whole);
-        // The second is read by a job that is still to run.
+        // With `other=7`, job `b` is to run, and reads the record of `a`.
         assert_eq!(plan(&sandbox, &[]), (1, 1), "{what}");
         assert_eq!(plan(&sandbox, &["--set", "other=7"]), (0, 2), "{what}");
         done(&sandbox, &[]);
@@ -316,7 +319,7 @@ fn an_output_that_has_another_name_outside_is_the_stores_own() {
     assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
 }
 
-/// The command with a fault, which only a build for tests can have.
+/// `sweep run` with an injected fault, which only debug builds support.
 fn broken(sandbox: &Sandbox, fault: &str) -> std::process::Command {
     let mut command = sandbox.command(&["run", "recipe.yaml"]);
     command.env("SWEEP_FAILPOINTS", fault);

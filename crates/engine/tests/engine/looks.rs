@@ -17,7 +17,7 @@ steps:
   turn: { uses: mock, matrix: { value: [7, 8] }, resources: { cpus: 1 }, needs: first }
 ";
 
-/// Cores that are free, which depends on the machine.
+/// Pattern of the number of free cores, which depends on the machine.
 const CORES: &str = r"(waits for) \d+ cores?, \d+ of \d+ free";
 
 /// The state of each job.
@@ -34,7 +34,7 @@ fn a_live_run_says_what_everything_waits_for() {
     let status = sandbox.sweep(&["status"]);
     assert_eq!(status.code, Some(0), "{}", status.stderr);
     assert_message!(status.stdout, CORES => "$1 [cores]");
-    // What is done is listed only here.
+    // Finished jobs are listed only with `--all`.
     assert_message!(sandbox.sweep(&["status", "--all"]).stdout, CORES => "$1 [cores]");
     let json = sandbox.status();
     assert_eq!(json["live"], true);
@@ -101,7 +101,7 @@ steps:
     drop(engine);
 }
 
-/// A run with a job in each of several states.
+/// A recipe whose jobs reach different states.
 const STATES: &str = r#"
 name: states
 steps:

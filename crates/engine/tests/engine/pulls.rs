@@ -1,4 +1,4 @@
-//! Pulls from remotes that are slow, redirect, or are interrupted: HTTP on loopback.
+//! Pulls from remotes that are slow or redirect, and interrupted pulls: HTTP on the loopback interface.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use crate::sandbox::{Ended, Running, Sandbox, list, until};
 
-/// One job whose object is the slow one, one that has nothing to do with it, one that needs the first.
+/// Job `slow`, whose object the server has; `other`, which is independent of it; and `after`, which needs it.
 const RECIPE: &str = "
 steps:
   slow: { uses: command, with: { run: 'head -c 300000 /dev/zero > big; echo x=1', outputs: [big] }, resources: { cpus: 1 } }
@@ -24,16 +24,16 @@ steps:
   after: { uses: mock, needs: slow, with: { value: 3 }, resources: { cpus: 1 } }
 ";
 
-/// Behavior of the server for an object.
+/// Answer of the server to a request for its object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// The number of bytes that are sent at once, until it is told to go on; then the rest.
+    /// The object, in parts of this number of bytes every 200 ms; the whole rest at once when `go_on` is set.
     InParts(usize),
-    /// With the address of another server.
+    /// A redirection to another server, at this port.
     Elsewhere(u16),
 }
 
-/// An S3 server that has one object.
+/// An S3 server with one object.
 struct Server {
     port: u16,
     go_on: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// Answers the requests of one connection, until it is closed.
+/// Answers the requests of a connection until the client closes it.
 fn serve(client: &TcpStream, key: &str, object: &[u8], manner: Manner, go_on: &AtomicBool, asked: &AtomicUsize) {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let mut client = client;
@@ -117,7 +117,7 @@ fn serve(client: &TcpStream, key: &str, object: &[u8], manner: Manner, go_on: &A
     }
 }
 
-/// Result of `sweep run` in a remote for the job `slow`: its key and its object.
+/// The key of the job `slow`, and the object that `sweep run --remote` writes for it.
 fn object() -> (String, Vec<u8>) {
     let (sandbox, folder) = (Sandbox::with(RECIPE), tempfile::tempdir().unwrap());
     let remote = format!("file://{}", folder.path().display());
@@ -128,7 +128,7 @@ fn object() -> (String, Vec<u8>) {
     (key, object)
 }
 
-/// Position of the first event of a kind about a job in the journal.
+/// Position in the journal of the first event of `kind` about the job `label`.
 fn at(sandbox: &Sandbox, label: &str, kind: &str) -> Option<usize> {
     sandbox.events().iter().position(|(name, event)| name == label && event == kind)
 }
@@ -193,7 +193,7 @@ fn what_trickles_is_given_up_long_before_its_time_is_over() {
 fn an_interrupted_pull_leaves_nothing() {
     let (key, object) = object();
     let server = Server::start(key, object, Manner::InParts(1000));
-    // By a signal that a run hears while the pull goes on beside it, and by one that nobody can hear.
+    // SIGINT, which a run handles while it pulls in the background, and SIGKILL, which no process can handle.
     for (args, signal) in
         [(&["run", "recipe.yaml"][..], Signal::INT), (&["cache", "pull", "recipe.yaml"], Signal::KILL)]
     {
@@ -215,7 +215,7 @@ fn an_interrupted_pull_leaves_nothing() {
     }
 }
 
-/// Long after the run has gone on without it, the remote turns out not to be there; that is said once.
+/// The client reports the missing server only after its retries, when other jobs have run. The run warns once.
 #[test]
 fn a_server_that_does_not_answer_is_one_warning() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,15 +1,19 @@
-//! Programs in many languages, each with two jobs that read different files: an edit of what one reads runs exactly that one
-//! again, and with the result that the program has by hand. An edit of anything else runs nothing.
+//! Programs in many languages, each with two jobs that read different files. After an edit of a file that a job reads,
+//! exactly this job runs again, and its result is that of the program when it is started by hand. After other edits, no
+//! job runs.
 //!
-//! The programs are in `reads/*.txt`, in the form of lines with signs:
+//! The programs are in `reads/*.txt`, whose lines begin with signs:
 //!
-//! - `@ NAME | LANGUAGE | WHAT IT READS` begins a program, which has a folder of its own, with a file `README` that it does not read.
-//! - `? PROGRAM …` are needed; `$PY`, `$NP` and `$TORCH` are Pythons, the latter two with packages.
-//! - `$ COMMAND` is what the jobs run in the folder; the variable `X` is `a` in one and `b` in the other.
-//! - `% FILE`: the command runs in a job's own folder, too, from which it enters the project, with this file as its input.
+//! - `@ NAME | LANGUAGE | READS` begins a program in a folder of its own, which also has a file `README` that no
+//!   program reads. READS describes the way in which the program reads files.
+//! - `? PROGRAM …` names required programs; `$PY`, `$NP` and `$TORCH` are Pythons, the latter two with packages.
+//! - `$ COMMAND` is the command that both jobs run in the folder; the variable `X` is `a` in one job and `b` in the
+//!   other.
+//! - `% FILE` adds two jobs that run the command from a job's own folder after `cd` to the program's folder, with FILE
+//!   as their input.
 //! - `-- FILE` begins a file, which ends at the next sign.
 //! - `+ COMMAND` prepares the folder.
-//! - `> JOBS: COMMAND` is an edit after which these jobs run again, and no others: `a`, `b` or `ab`.
+//! - `> JOBS: COMMAND` is an edit after which exactly these jobs run again: `a`, `b` or `ab`.
 //! - `= COMMAND` is an edit after which no job runs again.
 
 use std::{
@@ -29,7 +33,7 @@ use crate::{
 
 /// The file that no program reads.
 const UNREAD: &str = "README";
-/// What editors, caches and `touch` do: no job runs again.
+/// Edits after which no job runs again: files of editors and caches, and `touch`.
 const COMMON: &str = "echo > .prog.swp; echo > 'README~'; echo changed > README; mkdir -p __pycache__; echo > __pycache__/prog.x.pyc; \
                       find . -path ./.git -prune -o -type f -exec touch {} +";
 
@@ -43,12 +47,12 @@ struct Program<'a> {
     script: Option<&'a str>,
     files: Vec<(&'a str, String)>,
     setup: Vec<&'a str>,
-    /// The jobs that run again, and the edit.
+    /// Pairs of the jobs that run again (`a`, `b` or `ab`) and the edit.
     edits: Vec<(&'a str, &'a str)>,
     idle: Vec<&'a str>,
 }
 
-/// The programs of a text.
+/// Parses the programs in `text`.
 fn programs(text: &str) -> Vec<Program<'_>> {
     let mut programs: Vec<Program<'_>> = Vec::new();
     let mut is_file = false;
@@ -82,11 +86,11 @@ fn programs(text: &str) -> Vec<Program<'_>> {
     programs
 }
 
-/// The Pythons that programs name.
+/// The Pythons that programs require, by the names of their variables.
 fn pythons() -> [(&'static str, PathBuf); 3] {
     let kept = |name: &str| std::env::home_dir().unwrap_or_default().join(".cache/sweep").join(name);
     let folder = |variable: &str, name: &str| std::env::var_os(variable).map_or_else(|| kept(name), PathBuf::from);
-    // A wrapper that chooses a version takes longer than Python itself.
+    // The path of the interpreter itself: a wrapper that chooses a version is slower.
     let found = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
     [
         ("PY", PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())),
@@ -100,7 +104,7 @@ type Job<'a> = (usize, &'a str, &'a str);
 
 struct World<'a> {
     sandbox: Sandbox,
-    /// The folders as they were in the beginning.
+    /// Copies of the programs' folders before any edit.
     kept: tempfile::TempDir,
     variables: [(&'static str, PathBuf); 3],
     programs: Vec<Program<'a>>,
@@ -112,7 +116,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// The programs of a text that can run here; says which cannot.
+    /// The programs in `text` whose requirements are installed. Prints the others.
     fn new(text: &'a str) -> Self {
         let variables = pythons();
         let has = |need: &&str| {
@@ -186,14 +190,14 @@ impl<'a> World<'a> {
         self.shell(&all.collect::<String>());
     }
 
-    /// Makes the folders of programs what they were.
+    /// Restores the folders of programs.
     fn undo(&self, names: &[&str]) {
         self.shell(&format!("rm -rf {}", names.join(" ")));
         let kept = names.iter().map(|name| format!("'{}/{name}'", self.kept.path().display()));
         self.shell(&format!("cp -a {} .", kept.collect::<Vec<_>>().join(" ")));
     }
 
-    /// Compares the jobs that would run with those that shall.
+    /// Compares the jobs that would run with the `expected` ones. `edit` describes the edit of a program.
     fn check(&mut self, expected: &[Job<'_>], edit: &dyn Fn(usize) -> String) {
         let planned: BTreeSet<String> = open(&self.sandbox).into_iter().collect();
         let label = |(_, step, x): &Job<'_>| format!("{step}/x={x}");
@@ -210,13 +214,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Compares the results of jobs with those that the programs have by hand.
+    /// Compares the results of jobs with those of the programs when they are started by hand.
     fn compare(&mut self, jobs: &[Job<'_>]) {
         let ended = self.sandbox.sweep(&["query", "recipe.yaml", "--select", "label,v", "--format", "csv"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         let values: BTreeMap<&str, &str> = ended.stdout.lines().filter_map(|line| line.split_once(',')).collect();
         let open = Mutex::new(jobs.iter());
-        // The lock is free again while a program runs.
+        // A function of its own, so that the lock is released before a program runs.
         let next = || open.lock().unwrap().next();
         let wrong = Mutex::new(Vec::new());
         let work = || {
@@ -236,7 +240,7 @@ impl<'a> World<'a> {
         self.wrong.extend(wrong.into_inner().unwrap());
     }
 
-    /// The result of a program that is started by hand, in a copy of its folder.
+    /// Runs a program without `sweep`, in a copy of its folder, and returns its result, or its output if it has none.
     fn by_hand(&self, program: usize, x: &str) -> String {
         let Program { name, command: text, .. } = self.programs[program];
         let copy = tempfile::tempdir().unwrap();
@@ -248,7 +252,8 @@ impl<'a> World<'a> {
         value.map_or_else(|| format!("{stdout}{}", String::from_utf8_lossy(&stderr)), str::to_owned)
     }
 
-    /// Makes the first edit of each program, runs what it concerns, and takes it back; then the second, and so on.
+    /// Makes the first edit of each program, runs the affected jobs, and reverts the edit; then the second edit, and so
+    /// on.
     fn edit_each(&mut self) {
         let rounds = self.programs.iter().map(|program| program.edits.len()).max().unwrap_or(0);
         let steps = self.steps.clone();
@@ -278,12 +283,12 @@ impl<'a> World<'a> {
             let said = run(&self.sandbox);
             assert!(!said.contains("not observed"), "{said}");
             self.compare(&jobs);
-            // The next plan shows that what was taken back has its records again.
+            // The check of the next round fails if a job does not find its record after the revert.
             self.undo(&names);
         }
     }
 
-    /// Makes edits of what the programs do not read.
+    /// Makes edits that affect no job.
     fn edit_others(&mut self) {
         let rounds = self.programs.iter().map(|program| program.idle.len()).max().unwrap_or(0);
         for round in 0..=rounds {
@@ -322,7 +327,7 @@ fn steps(program: &Program<'_>) -> Vec<String> {
     [program.name.to_owned()].into_iter().chain(own).collect()
 }
 
-/// A script of the shell, which ends with the first command that fails.
+/// A shell script, which ends at the first command that fails.
 fn command(script: &str, folder: &Path, variables: &[(&'static str, PathBuf)]) -> Command {
     let mut command = Command::new("sh");
     command
@@ -338,7 +343,7 @@ fn is_command(name: &str) -> bool {
     Command::new("sh").args(["-c", &format!("command -v {name}")]).output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs the programs of a text, and all of their edits.
+/// Tests the programs in `text` with all of their edits.
 fn check(text: &str) {
     if !has_views() {
         return;
