@@ -84,9 +84,13 @@ const THREADS: usize = 2;
 /// Set once this process follows the engine. The flag becomes true when the engine asks the program to stop (SIGTERM).
 static FOLLOWED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on, the end of the engine kills the whole process group. Before, it kills only the worker, which a program
-/// would outlive. From now on, SIGTERM does not end the worker, but sets the returned flag, so that the program can end
-/// by itself.
+/// Makes the end of the engine kill the whole process group. Without this call it kills only the worker, and a program
+/// would outlive it. SIGTERM then sets the returned flag instead of ending the worker, so that the program can end by
+/// itself.
+///
+/// # Errors
+///
+/// A signal handler or the thread that follows the engine cannot be set up.
 pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
     // A worker that runs a further job follows the engine already.
     if let Some(stop) = FOLLOWED.get() {
