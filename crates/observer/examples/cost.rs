@@ -28,6 +28,8 @@ fn main() -> io::Result<()> {
             own: Vec::new(),
             layer: sweep_observer::Layer::default(),
             started: None,
+            report: None,
+            private: None,
             digest: |path: &Path| std::fs::read(path).map(|content| content.len().to_string()),
         };
         let begun = Instant::now();

@@ -17,6 +17,7 @@ mod layer;
 mod places;
 mod process;
 mod seen;
+mod shared;
 mod supervisor;
 #[expect(unsafe_code, reason = "mounts between `fork` and `exec`")]
 mod view;

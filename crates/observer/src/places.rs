@@ -124,6 +124,12 @@ impl Places {
     }
 }
 
+/// True if `path` is that of a temporary file that is not hidden.
+pub(crate) fn is_temporary(path: &Path) -> bool {
+    let inner = TEMPORARY.iter().find_map(|folder| path.strip_prefix(folder).ok());
+    inner.is_some_and(|inner| !inner.iter().any(|name| name.as_encoded_bytes().starts_with(b".")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

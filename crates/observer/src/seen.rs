@@ -10,7 +10,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::{Layer, filter::Blind, places::Places, walk::State};
+use super::{
+    Layer,
+    filter::Blind,
+    places::{Places, is_temporary},
+    shared::SharedFiles,
+    walk::State,
+};
 
 /// Names of folders that belong to version control, and of Python's cache, whose sources count instead.
 pub const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
@@ -42,6 +48,11 @@ pub struct Options {
     /// A path that an interpreter opens once it has started: folders that its process listed since it was executed are no
     /// reads of the program.
     pub started: Option<PathBuf>,
+    /// The file to which is reported, while the programs run, which files that others may change they change and read back: those
+    /// outside of `private`, `own` and `skipped`, other than installed, cached and hidden ones.
+    pub report: Option<PathBuf>,
+    /// A folder whose changes no other program sees.
+    pub private: Option<PathBuf>,
     /// The digest of a file's content.
     pub digest: fn(&Path) -> io::Result<String>,
 }
@@ -157,6 +168,7 @@ pub(crate) struct Collector {
     options: Options,
     places: Places,
     pub(crate) seen: Seen,
+    pub(crate) shared: SharedFiles,
     before: BTreeMap<PathBuf, Before>,
     /// Folders, with whether they are environments.
     environments: HashMap<PathBuf, bool>,
@@ -202,9 +214,11 @@ impl Before {
 impl Collector {
     pub(crate) fn new(options: Options) -> Self {
         let places = Places::around(&options.project);
+        let shared = SharedFiles::new(options.report.as_deref(), options.digest);
         Self {
             options,
             places,
+            shared,
             seen: Seen::default(),
             before: BTreeMap::new(),
             environments: HashMap::new(),
@@ -235,6 +249,13 @@ impl Collector {
             return Interest::Nothing;
         }
         Interest::All
+    }
+
+    /// True if other programs may change a path, which has this interest.
+    pub(crate) fn is_shared(&self, path: &Path, interest: Interest) -> bool {
+        let Options { private, skipped, own, .. } = &self.options;
+        let is_closed = private.iter().chain(skipped).chain(own).any(|folder| path.starts_with(folder));
+        !is_closed && (interest == Interest::All || is_temporary(path))
     }
 
     /// True if a path is in the project.
@@ -479,6 +500,6 @@ impl Collector {
     }
 }
 
-fn since_1970(time: SystemTime) -> i64 {
+pub(crate) fn since_1970(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).ok().and_then(|duration| i64::try_from(duration.as_nanos()).ok()).unwrap_or(0)
 }

@@ -63,6 +63,7 @@ struct Access {
     writes: bool,
     creates: bool,
     truncates: bool,
+    appends: bool,
     exclusive: bool,
     follows: bool,
     only_path: bool,
@@ -79,6 +80,7 @@ impl Access {
             writes: is(libc::O_WRONLY) || is(libc::O_RDWR) || has(libc::O_TRUNC),
             creates: has(libc::O_CREAT),
             truncates: has(libc::O_TRUNC),
+            appends: has(libc::O_APPEND),
             exclusive,
             follows: !has(libc::O_NOFOLLOW) && !exclusive,
             only_path: has(libc::O_PATH),
@@ -214,6 +216,7 @@ impl Supervisor {
                 let (source, target) = folders.map_or((None, None), |(source, target)| (Some(source), Some(target)));
                 if let (Some(source), Some(target)) = (path(source, paths.0)?, path(target, paths.1)?) {
                     self.take(report.pid, &source, moves);
+                    self.replace(report.pid, &target);
                     self.write(report.pid, &target, Effect::Removes);
                 }
             }
@@ -271,6 +274,10 @@ impl Supervisor {
         let Some((place, interest)) = self.place(process, path, access.follows) else { return };
         let is_fleeting = place.is_fleeting();
         let Place { path: real_path, state, .. } = place;
+        let is_shared = self.collector.is_shared(&real_path, interest);
+        if is_shared && !access.only_path {
+            self.share(&real_path, &state, access);
+        }
         if let State::File(metadata) = &state
             && access.reads
             && !access.only_path
@@ -285,10 +292,10 @@ impl Supervisor {
         }
         if interest == Interest::Nothing {
             if !access.writes {
-                if !is_fleeting {
+                if !is_fleeting && !(is_shared && self.collector.shared.is_own(&real_path)) {
                     self.passed.insert(key);
                 }
-            } else if matches!(state, State::Absent) {
+            } else if is_shared || matches!(state, State::Absent) {
                 self.forget(path, false);
             }
             return;
@@ -321,6 +328,27 @@ impl Supervisor {
         if access.writes && changes && !access.only_path {
             self.forget(path, false);
             self.collector.write(&real_path);
+        }
+    }
+
+    /// A file is opened that other programs may change.
+    fn share(&mut self, path: &Path, state: &State, access: Access) {
+        let metadata = match state {
+            State::File(metadata) => Some(metadata),
+            State::Absent if access.creates => None,
+            _ => return,
+        };
+        let shared = &mut self.collector.shared;
+        if !access.writes {
+            if let Some(metadata) = metadata {
+                shared.reads(path, metadata);
+            }
+        } else if access.truncates || metadata.is_none() {
+            shared.replaces(path, metadata, access.reads);
+        } else if access.appends {
+            shared.appends(path, metadata);
+        } else {
+            shared.writes(path);
         }
     }
 
@@ -397,6 +425,15 @@ impl Supervisor {
         }
     }
 
+    /// A path gets the content of another one.
+    fn replace(&mut self, process: u32, path: &Path) {
+        let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, path, false) else { return };
+        if self.collector.is_shared(&real_path, interest) {
+            let earlier = if let State::File(metadata) = &state { Some(metadata) } else { None };
+            self.collector.shared.replaces(&real_path, earlier, false);
+        }
+    }
+
     /// A path is created, changed or removed.
     fn write(&mut self, process: u32, path: &Path, effect: Effect) {
         let Some((Place { path: real_path, state, .. }, interest)) =
@@ -406,6 +443,10 @@ impl Supervisor {
         };
         self.forget(path, effect == Effect::Creates || matches!(state, State::Folder | State::Link(_)));
         self.walker.forget(&real_path);
+        if effect == Effect::Creates && matches!(state, State::Absent) && self.collector.is_shared(&real_path, interest)
+        {
+            self.collector.shared.writes(&real_path);
+        }
         if interest != Interest::Nothing && !matches!(state, State::Incomplete(_)) {
             self.collector.write(&real_path);
         }

@@ -4,7 +4,7 @@
 //! it gets a user namespace, too, with the same user and group. All of it ends with the last process that is in it.
 
 use std::{
-    ffi::{CStr, CString, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     fs::{self, DirBuilder, File, FileTimes},
     io,
     os::{
@@ -102,6 +102,11 @@ impl View {
             user_map: format!("{user} {user} 1").into_bytes(),
             group_map: format!("{group} {group} 1").into_bytes(),
         })
+    }
+
+    /// The folder that the view covers.
+    pub fn folder(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.folder.as_bytes()))
     }
 
     /// The folder that has what programs have written below the folder of the view, by the same relative paths.

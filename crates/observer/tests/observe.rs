@@ -20,6 +20,8 @@ fn seen(folder: &Path, script: &str) -> Seen {
         own: vec![folder.join("project/results/own")],
         layer: sweep_observer::Layer::default(),
         started: Some(folder.join("inputs/started")),
+        report: None,
+        private: None,
         digest: |path| fs::read_to_string(path),
     };
     let (hook, supervisor) = observe(options).unwrap();

@@ -88,6 +88,11 @@ pub enum Language {
 }
 
 impl Script {
+    /// True if an argument has `{NAME}`, a place for the value of an axis or for the seed.
+    fn has_place(&self, name: &str) -> bool {
+        self.arguments.iter().any(|argument| argument.contains(&format!("{{{name}}}")))
+    }
+
     /// The program and the script.
     fn argv(&self) -> Vec<String> {
         let file = self.path.to_string_lossy().into_owned();

@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use serde_json::Value as Json;
+use sweep_base::SEED;
 
 use super::{
     Found, InitError, Language, Parameter, Script, Source, Style, Wish, axis_values,
@@ -44,7 +45,8 @@ pub fn text(
     let parameters = named(found);
     let seeds = found.parameters.iter().filter(|parameter| is_seed(parameter));
     let seed = seeds.min_by_key(|seed| forms::seed_rank(&seed.name)).map(|seed| seed.name.clone());
-    if wish.seeds.is_some() && seed.is_none() {
+    let has_seed = seed.is_some() || script.has_place(SEED);
+    if wish.seeds.is_some() && !has_seed {
         return Err(InitError::NoSeed(script.path.clone()));
     }
     let axes = if wish.axes.is_empty() { suggest::axes(&parameters) } else { wished(script, found, wish)? };
@@ -68,12 +70,12 @@ pub fn text(
     }
     let (lines, mut missing_names) = lines(found.source, &parameters, &axes, seed.as_deref());
     let mut out = head(script, found, name, file, wish);
-    step(&mut out, &axes, seed.as_ref().map(|_| wish.seeds.unwrap_or(1)));
+    step(&mut out, &axes, has_seed.then(|| wish.seeds.unwrap_or(1)));
     if script.language == Language::Notebook {
         out.push_str("    # Kernels that start at the same time may choose the same port.\n    retries: 1\n");
     }
     out.push_str("    with:\n");
-    let used = Used { axes: &axes, seed: seed.as_deref(), lines: &lines };
+    let used = Used { axes: &axes, seed: seed.as_deref(), has_seed, lines: &lines };
     missing_names.extend(argv(&mut out, script, found, &used));
     project(&mut out, script, file);
     if used.has_params() && forms::uses_flags(found.source) {
@@ -109,7 +111,13 @@ fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, Init
                 ),
             },
         };
-        let parameter = parameter.ok_or_else(unknown_parameter)?;
+        let Some(parameter) = parameter else {
+            if script.has_place(name) {
+                let (parameter, value) = (name.clone(), values.clone());
+                return Ok(Axis { parameter, name: forms::axis_name(name), value, more: String::new() });
+            }
+            return Err(unknown_parameter());
+        };
         let name = forms::axis_name(&parameter.name);
         // `"${{ flags }}"` writes booleans as flags, and nothing for null.
         let takes_text =
@@ -230,6 +238,8 @@ fn step(out: &mut String, axes: &[Axis], seeds: Option<u32>) {
 struct Used<'a> {
     axes: &'a [Axis],
     seed: Option<&'a str>,
+    /// True if the step has seeds.
+    has_seed: bool,
     lines: &'a [Line],
 }
 
@@ -241,6 +251,15 @@ impl Used<'_> {
             .map(|name| format!("${{{{ matrix.{name} }}}}"))
     }
 
+    /// An argument that the user has given, with the values of a job in place of `{lr}` and `{seed}`.
+    fn filled(&self, argument: &str) -> String {
+        let axes = self.axes.iter().map(|axis| (axis.parameter.as_str(), axis.name.as_str()));
+        axes.chain([(SEED, SEED)].into_iter().filter(|_| self.has_seed))
+            .fold(argument.to_owned(), |text, (place, axis)| {
+                text.replace(&format!("{{{place}}}"), &format!("${{{{ matrix.{axis} }}}}"))
+            })
+    }
+
     fn has_params(&self) -> bool {
         self.lines.iter().any(|line| line.value.is_some() && line.place == Place::Params)
     }
@@ -249,7 +268,7 @@ impl Used<'_> {
 /// The command line; returns the names of arguments that must be given.
 fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Vec<String> {
     let mut argv = script.argv();
-    argv.extend(script.arguments.iter().cloned());
+    argv.extend(script.arguments.iter().map(|argument| used.filled(argument)));
     let mut missing_names = Vec::new();
     // Arguments that the user has given may be these already.
     let is_given = !script.arguments.is_empty();

@@ -209,3 +209,42 @@ while not os.path.exists(data + '/go'):
     // The content that the program has read is not known.
     assert_eq!((ran(&sandbox), ran(&sandbox)), (1, 0));
 }
+
+#[test]
+fn a_job_that_reads_back_what_another_job_wrote_in_the_meantime_runs_again() {
+    // Files below a hidden folder do not count: the programs wait for each other there.
+    let body = "\
+import time
+seed, go = sys.argv[1], os.path.abspath('../.go')
+os.makedirs(go, exist_ok=True)
+os.makedirs('../out', exist_ok=True)
+def wait(name):
+    end = time.time() + 60
+    while not os.path.exists(go + '/' + name) and time.time() < end:
+        time.sleep(0.02)
+turns = not os.path.exists(go + '/2')
+if turns and seed == '2':
+    wait('1')
+open('../out/best.pt', 'w').write(WRITTEN)
+open(go + '/' + seed, 'w').close()
+if turns and seed == '1':
+    wait('2')
+print('loss=' + open('../out/best.pt').read())
+";
+    for (written, wrong_jobs) in [("seed", 1), ("'7'", 0)] {
+        let sandbox = project(&body.replace("WRITTEN", written));
+        let ended = {
+            let output = command(&sandbox).args(["--jobs", "2"]).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        let records = sandbox.records();
+        let notices = records["train/seed=1"]["provenance"]["notices"].to_string();
+        let is_said = notices.contains("best.pt") && notices.contains("changed by another job");
+        assert_eq!(is_said, wrong_jobs > 0, "{notices}\n{ended}");
+        assert!(!records["train/seed=2"]["provenance"]["notices"].to_string().contains("best.pt"), "the last writer");
+        assert_eq!((ran(&sandbox), ran(&sandbox)), (wrong_jobs, 0), "the other job has the content that it wrote");
+        let last = if wrong_jobs > 0 { 1.0 } else { 7.0 };
+        assert_eq!(sandbox.records()["train/seed=1"]["outcome"]["metrics"]["loss"]["value"], json!(last));
+    }
+}

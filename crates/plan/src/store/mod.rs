@@ -69,7 +69,7 @@ use sweep_base::planted;
 use tracing::{field, info_span};
 
 pub use self::lease::Presence;
-pub use self::pending::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, TRACKING};
+pub use self::pending::{CONTRACT, OBSERVER, PARAMS, READS, REPORT, SHARED_FILES, TRACKING};
 pub use self::turns::{out_of_turn, overlapping, turns};
 pub use self::verify::wrong_key;
 pub use self::{

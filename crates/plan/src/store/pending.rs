@@ -29,6 +29,8 @@ pub const TRACKING: &str = "tracking";
 pub const OBSERVER: &str = "sitecustomize.py";
 /// The list that it writes.
 pub const READS: &str = "reads";
+/// Name of the file to which the kernel's observer reports, while a program runs, the files that other programs may change, too.
+pub const SHARED_FILES: &str = "shared";
 
 /// The right to write one record.
 #[derive(Debug)]
@@ -88,6 +90,11 @@ impl Pending {
     /// The file in which the program reports its reads and writes.
     pub fn report_of_reads(&self) -> PathBuf {
         self.tracking().join(READS)
+    }
+
+    /// The file in which the files are reported that other programs may change, too.
+    pub fn report_of_shared_files(&self) -> PathBuf {
+        self.tracking().join(SHARED_FILES)
     }
 
     /// Marks the record as made elsewhere.

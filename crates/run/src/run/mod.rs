@@ -18,7 +18,8 @@
 //! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` describe the conditions under which a job ran,
 //! `journal.rs`, `folder.rs` and `watch.rs` are the run for other processes, `standing.rs` has the disposition of each
 //! job, `arriving.rs` the records that may arrive from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs`
-//! groups failures, `requests.rs` has the requests to stop single jobs, and `writes.rs` the paths that jobs write.
+//! groups failures, `requests.rs` has the requests to stop single jobs, `writes.rs` the paths that jobs write, and `shared.rs` the files that they
+//! change for each other.
 //!
 //! Elsewhere: `cluster/` runs a plan through a batch system, `allocation.rs` is the engine inside of an allocation with the
 //! job specifications of `job_specs.rs`, and `exchange.rs` is the store through which jobs go to machines without a shared
@@ -52,6 +53,7 @@ mod requests;
 mod savings;
 pub mod scheduler;
 mod scratch;
+mod shared;
 mod signals;
 pub mod slots;
 mod standing;

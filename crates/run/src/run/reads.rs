@@ -307,6 +307,19 @@ impl Reads {
         Ok((ReadSet::new(files, packages).with_facts(facts, own), notes))
     }
 
+    /// Returns `set` with files whose content counts as unknown, so that the next run repeats the job.
+    pub(crate) fn without_content(&self, mut set: ReadSet, files: &BTreeSet<PathBuf>) -> ReadSet {
+        for path in files {
+            let project = self.code.as_ref().map(|code| code.project.as_path());
+            let name = path_text(project.and_then(|project| path.strip_prefix(project).ok()).unwrap_or(path));
+            set.own.left.remove(&name);
+            set.own.made.remove(&name);
+            set.facts.remove(&name);
+            set.files.insert(name, ReadFile { digest: UNKNOWN.to_owned(), by: None });
+        }
+        set
+    }
+
     /// The digest of what a job has read of a file, if it is the planned one. Of a file that jobs change, other jobs
     /// may have changed the content before; not on a host, whose records are those of the files that were sent.
     fn digest(

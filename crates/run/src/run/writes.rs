@@ -2,7 +2,7 @@
 //! not count as foreign changes for the jobs that read the same folder.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     ffi::OsString,
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
@@ -11,6 +11,9 @@ use std::{
 };
 
 use fs_err as fs;
+
+use super::shared::Changes;
+use crate::store::Pending;
 
 /// Interval at which a waiting job polls the reports of the others.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -33,6 +36,8 @@ struct State {
     begun: HashMap<usize, (u64, SystemTime)>,
     /// The files that ended jobs have changed or removed, each with the job and its end.
     changed: Vec<(usize, u64, HashSet<PathBuf>)>,
+    /// The changes of shared files by ended jobs.
+    shared: Changes,
 }
 
 /// A job that runs.
@@ -42,6 +47,8 @@ struct Running {
     folders: Vec<PathBuf>,
     /// The file in which the program reports its file accesses.
     report: PathBuf,
+    /// The file with the program's changes and reads of shared files.
+    shared: PathBuf,
 }
 
 /// A job that runs; when this is dropped, it has ended.
@@ -53,12 +60,13 @@ pub(crate) struct Writing {
 
 impl Writes {
     /// A job begins to run.
-    pub(crate) fn begin(self: &Arc<Self>, job: usize, folders: Vec<PathBuf>, report: PathBuf) -> Writing {
+    pub(crate) fn begin(self: &Arc<Self>, job: usize, folders: Vec<PathBuf>, pending: &Pending) -> Writing {
         let mut state = self.state();
         state.moment += 1;
         let begun = (state.moment, SystemTime::now());
         state.begun.insert(job, begun);
-        state.running.insert(job, Running { folders, report });
+        let (report, shared) = (pending.report_of_reads(), pending.report_of_shared_files());
+        state.running.insert(job, Running { folders, report, shared });
         drop(state);
         Writing { writes: Arc::clone(self), job }
     }
@@ -81,6 +89,23 @@ impl Writes {
     pub(crate) fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         self.state().is_read_by_another(job, &folder)
+    }
+
+    /// The shared files that a running job has written and read back, and that another job had changed in between.
+    pub(crate) fn conflicts(&self, job: usize) -> BTreeSet<PathBuf> {
+        let state = self.state();
+        let Some(own) = state.running.get(&job).map(|running| running.shared.clone()) else { return BTreeSet::new() };
+        if fs::metadata(&own).map_or(0, |report| report.len()) == 0 {
+            return BTreeSet::new();
+        }
+        let mut changes = state.shared.clone();
+        let others: Vec<(usize, PathBuf)> =
+            state.running.iter().map(|(other, running)| (*other, running.shared.clone())).collect();
+        drop(state);
+        for (other, report) in others {
+            changes.add(other, &report);
+        }
+        changes.conflicts(job, &own)
     }
 
     /// The time at which a job began.
@@ -132,6 +157,12 @@ impl Writes {
 }
 
 impl State {
+    /// Forgets the changes of shared files that no running job can conflict with.
+    fn forget_changes(&mut self) {
+        let begun = self.running.keys().filter_map(|job| self.begun.get(job)).map(|(_, time)| *time).min();
+        self.shared.forget_before(begun.map_or(i64::MAX, nanoseconds));
+    }
+
     fn is_read_by_another(&self, job: usize, folder: &Path) -> bool {
         self.running.iter().any(|(other, running)| *other != job && running.reads(folder))
     }
@@ -164,10 +195,18 @@ impl Drop for Writing {
         if let Some(running) = state.running.remove(&self.job) {
             // A failed attempt has only its own report of written paths.
             state.written.extend(reported(&running.report));
+            state.shared.add(self.job, &running.shared);
+            state.forget_changes();
         }
         drop(state);
         self.writes.ended.notify_all();
     }
+}
+
+/// Nanoseconds since 1970.
+fn nanoseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// The paths that a program has reported to have written.

@@ -137,7 +137,7 @@ fn attempt(
         None => channel.alive(),
     };
     let memory = OutOfMemory::lately();
-    let tracking = Tracking::of(command, job, launcher.as_ref(), place.layer(), &mut programs)?;
+    let tracking = Tracking::of(command, job, launcher.as_ref(), place, &mut programs)?;
     if let Some(launcher) = &launcher {
         programs = programs.iter().map(|program| launcher.wrap(program)).collect();
         launcher.clear();

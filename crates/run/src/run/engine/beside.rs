@@ -267,6 +267,7 @@ impl LocalExecutor<'_, '_> {
             (self.state.sender.clone(), Arc::clone(&self.digests), Arc::clone(&self.writes));
         let store = move || {
             let (paths, made) = observed.as_ref().map(written).unwrap_or_default();
+            let conflicts = writes.conflicts(job);
             // First, so that no two jobs wait for each other.
             writing.end(&paths, &made);
             let mut notes = Vec::new();
@@ -283,7 +284,13 @@ impl LocalExecutor<'_, '_> {
             }
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
-                notes.extend(keep(observed, (&reads, agreed.as_deref()), &mut record, &pending, digests)?);
+                notes.extend(keep(
+                    (observed, &conflicts),
+                    (&reads, agreed.as_deref()),
+                    &mut record,
+                    &pending,
+                    digests,
+                )?);
             }
             // The state is kept before the record, because the commit of the record removes the scratch folder.
             if let Some(stateful) = stateful {
@@ -377,7 +384,7 @@ impl LocalExecutor<'_, '_> {
 /// Stores what a program was observed to read, and its environment, before its record, which names both. Returns notes on
 /// files that have changed.
 fn keep(
-    observed: Observed,
+    (observed, conflicts): (Observed, &BTreeSet<PathBuf>),
     (reads, agreed): (&Reads, Option<&Comparing>),
     record: &mut Record,
     pending: &Pending,
@@ -388,7 +395,16 @@ fn keep(
     let environment = environment.map(|environment| pending.add_environment(&environment)).transpose();
     let environment = environment.map_err(|error| NotStored::Store(error.into()))?;
     let tool = observed.tool;
-    let (set, notes) = reads.observed(observed, digests).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
+    let (set, mut notes) =
+        reads.observed(observed, digests).map_err(|change| NotStored::Changed(change.while_it_ran()))?;
+    let set = reads.without_content(set, conflicts);
+    notes.extend(conflicts.iter().map(|path| {
+        format!(
+            "`{}`, which the job wrote and read again, was changed by another job in between, so the next run repeats the job; let \
+             each job write to a path of its own",
+            path.display()
+        )
+    }));
     let set = set.with_environment(environment.clone());
     // What the program reads after its first steps is known from the earlier run only.
     let set = match agreed {

@@ -214,7 +214,7 @@ impl LocalExecutor<'_, '_> {
             self.warn_of_settings();
         }
         self.has_unseen_writer |= self.may_write_unseen(job, &values);
-        let writing = self.writes.begin(job, reads.folders(), pending.report_of_reads());
+        let writing = self.writes.begin(job, reads.folders(), &pending);
         let worker = self.idle.start(&start, &self.state.sender)?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);

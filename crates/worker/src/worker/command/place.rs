@@ -125,6 +125,11 @@ impl Place {
         View::new(root, working, &shared.collect::<Vec<_>>(), folder, layer)
     }
 
+    /// The folder whose changes no other program sees.
+    pub(super) fn private(&self) -> Option<&Path> {
+        self.view.as_ref().map(View::folder)
+    }
+
     /// The files that the program finds in place of those of the project.
     pub(super) fn layer(&self) -> &Layer {
         &self.layer

@@ -21,7 +21,7 @@ use sweep_job::{
 use sweep_observer::{Hook, Layer, Options, Seen};
 
 use self::{audit::Audit, kernel::Kernel};
-use super::{launcher::Launcher, results_of};
+use super::{launcher::Launcher, place::Place, results_of};
 use crate::{
     format::count,
     plan::content_digest,
@@ -87,10 +87,10 @@ impl<'a> Tracking<'a> {
         command: &'a Command,
         job: &Job,
         launcher: Option<&Launcher>,
-        layer: &Layer,
+        place: &Place,
         programs: &mut [process::Command],
     ) -> Result<Option<Self>, Failure> {
-        let tracking = Self::begin(command, job, launcher, layer).map_err(|error| Failure {
+        let tracking = Self::begin(command, job, launcher, place).map_err(|error| Failure {
             kind: FailureKind::Io,
             message: format!("the files that the program reads cannot be observed: {error}"),
         })?;
@@ -110,7 +110,7 @@ impl<'a> Tracking<'a> {
         Ok(Some(tracking))
     }
 
-    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>, layer: &Layer) -> io::Result<Option<Self>> {
+    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>, place: &Place) -> io::Result<Option<Self>> {
         let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
         // Another machine need not have it.
         let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
@@ -133,8 +133,10 @@ impl<'a> Tracking<'a> {
                 inputs: inputs.iter().cloned().chain(store).collect(),
                 skipped: skipped.clone(),
                 own: own_folders,
-                layer: layer.clone(),
+                layer: place.layer().clone(),
                 started: Some(audit.started()),
+                report: Some(audit.shared()),
+                private: place.private().map(Path::to_owned),
                 digest: content_digest,
             })
         };
@@ -142,7 +144,7 @@ impl<'a> Tracking<'a> {
         Ok(Some(Self {
             command,
             project,
-            layer: layer.clone(),
+            layer: place.layer().clone(),
             skipped,
             inputs,
             audit,

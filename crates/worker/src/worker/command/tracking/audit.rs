@@ -16,7 +16,7 @@ use crate::{
     host::packages::{installed, named, normalized},
     record::path_text,
     run::unescaped,
-    store::{OBSERVER, READS, TRACKING},
+    store::{OBSERVER, READS, SHARED_FILES, TRACKING},
 };
 
 /// Source of the Python module `sitecustomize`.
@@ -80,6 +80,7 @@ impl Audit {
         fs::create_dir_all(&audit.folder)?;
         fs::write(audit.folder.join(OBSERVER), MODULE)?;
         fs::write(audit.reads(), "")?;
+        fs::write(audit.shared(), "")?;
         Ok(audit)
     }
 
@@ -90,6 +91,11 @@ impl Audit {
     /// The path that the module opens once the interpreter has started.
     pub(super) fn started(&self) -> PathBuf {
         self.folder.join(format!("{READS}.started"))
+    }
+
+    /// The file to which the kernel's observer reports files that other programs may change, too.
+    pub(super) fn shared(&self) -> PathBuf {
+        self.folder.join(SHARED_FILES)
     }
 
     /// Adds the variables that make Python import the module. `is_aid` is true if the kernel reports the files, and Python
