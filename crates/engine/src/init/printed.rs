@@ -1,17 +1,23 @@
 //! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
+//!
+//! `names.rs` names the numbers, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout names their numbers, and
+//! `columns.rs` tables without bars.
 
+mod columns;
 mod layouts;
+mod names;
+mod patterns;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use regex::{Captures, Regex};
-
+use regex::Captures;
 use sweep_job::tasks::{Pattern, Reading};
 
-use self::layouts::Layouts;
+use self::{
+    layouts::Layouts,
+    names::{NUMBER, Named, OTHER_RANK, SECTION, SPLIT_WORD, Tag, joined, named, separated, signature, tag_of},
+    patterns::{Lead, pattern},
+};
 use super::languages::regex;
 use crate::stats::Better;
 
@@ -30,57 +36,10 @@ pub struct Printed {
 const MAX_LINES: usize = 5_000;
 /// Maximum length of a line that is searched, in bytes.
 const MAX_LENGTH: usize = 1_000;
-/// Units that follow numbers, and that the ends of metrics' names stand for.
-const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
+/// Maximum number of forms of lines on which patterns are tried.
+const MAX_FORMS: usize = 200;
 /// Words before numbers that are the steps of lines.
 const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
-
-/// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
-static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?['\x22]?[ \t]*(?:[-=]>|→|[:=|])?[ \t]*(?:(?:np\.)?[a-z]+\d*\()?(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|/\])}±]|$)",
-    )
-});
-/// The step of a line.
-static STEP: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)(?:^|[^A-Za-z0-9_])(?<word>step|global_step|iteration|iter|epoch)(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d+)(?:[^.\d]|$)",
-    )
-});
-
-/// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
-static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"^\W*(?:(?i:the|our|final|overall)[ \t]+)*(?<subject>[A-Za-z][A-Za-z0-9_@-]*)[ \t]+(?:of|on|for)[ \t]")
-});
-
-/// The beginning of a part of a line about a split of the data, such as `Val: loss 0.5` or `[train] loss 0.5`.
-static SPLIT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)(?:^|[^A-Za-z])(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)\.?(?:[ \t]*[:|>\]]|[ \t]+[-–][ \t])",
-    )
-});
-/// The name of a split of the data before a word, or in parentheses: `train loss`, `(val)`.
-static SPLIT_WORD: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)(?:^|[^A-Za-z_])(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)(?:[ \t)]|$)",
-    )
-});
-/// A line that has only the name of a split of the data, which the lines below it are about.
-static SECTION: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)^[\s=*#-]*(?<tag>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)\b[^\d.]{0,20}[:=*#-]*\s*$",
-    )
-});
-/// A line of a process of several other than the first, as `torchrun` marks it.
-static OTHER_RANK: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[rank[1-9][0-9]*\]"));
-/// The mark of the first process.
-const FIRST_RANK: &str = "[rank0]";
-/// A word in brackets at the beginning of a line.
-static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-z][A-Za-z0-9_-]*)\]"));
-/// A word at the beginning of a line of cells with tabs.
-static FIRST_CELL: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(?<tag>final|best)\t"));
-/// Words in brackets that say nothing about numbers.
-const LEVELS: [&str; 9] = ["critical", "debug", "error", "info", "main", "rank", "trace", "warn", "warning"];
 
 /// The numbers in the outputs of several jobs whose names say which direction is better, in the order of their first lines.
 pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> Vec<Printed> {
@@ -95,10 +54,15 @@ pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTre
 /// The last value of a number in an output.
 pub fn last_value(number: &Printed, output: &str) -> Option<f64> {
     let pattern = Pattern::new(&number.pattern).ok()?;
-    output.lines().rev().take(MAX_LINES).find_map(|line| match pattern.find(line)?.parts.pop()? {
+    output.lines().rev().take(MAX_LINES).find_map(|line| value(&pattern, line))
+}
+
+/// The number that a pattern reads in a line.
+fn value(pattern: &Pattern, line: &str) -> Option<f64> {
+    match pattern.find(line)?.parts.pop()? {
         (_, Reading::Number(number)) => Some(number.value),
         _ => None,
-    })
+    }
 }
 
 /// The numbers that are looked for.
@@ -123,7 +87,7 @@ impl Wanted<'_> {
     fn has(self, name: &str) -> bool {
         match self {
             Self::Results => Better::of_name(name.rsplit('.').next().unwrap_or(name)).is_some(),
-            Self::Numbers(params) => !is_setting(name, params),
+            Self::Numbers(params) => !names::is_setting(name, params),
         }
     }
 }
@@ -131,7 +95,10 @@ impl Wanted<'_> {
 fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> Vec<Printed> {
     let mut numbers: Vec<Printed> = Vec::new();
     for output in outputs {
-        let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
+        let mut lines: Vec<&str> =
+            output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
+        lines.reverse();
+        lines.retain(|line| !OTHER_RANK.is_match(line));
         let found = collect(&lines, wanted);
         let is_new = |number: &Printed| numbers.iter().all(|known| known.name != number.name);
         let new: Vec<Printed> = found.into_iter().filter(is_new).collect();
@@ -140,202 +107,245 @@ fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> Vec
     numbers
 }
 
-/// The name of a number, and the words before it.
-type Named<'t> = Option<(String, Vec<&'t str>)>;
+/// A number of a line.
+struct Occurrence<'t> {
+    /// The index of the line.
+    at: usize,
+    captures: Captures<'t>,
+    /// The name, without that of the tag.
+    base: String,
+    /// All words before the number.
+    longer: String,
+    tag: Option<Tag>,
+    /// The words that may tell its line from others with the same name.
+    signature: BTreeMap<String, (usize, String)>,
+    section: String,
+}
+
+impl Occurrence<'_> {
+    fn name_of(&self, base: &str) -> String {
+        match &self.tag {
+            Some(tag) if !base.starts_with(&tag.name) => format!("{}_{base}", tag.name),
+            _ => base.to_owned(),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.name_of(&self.base)
+    }
+
+    /// The pattern that reads it under a name.
+    fn pattern(&self, line: &str, name: &str) -> String {
+        pattern(line, &self.captures, name, self.tag.as_ref().and_then(Lead::of))
+    }
+
+    /// Patterns that read it under a name, and fewer other lines.
+    fn narrow(&self, line: &str, name: &str) -> Vec<String> {
+        let leads = [Lead::first_word(line, &self.captures), Lead::whole(line, &self.captures)];
+        let leads = leads.into_iter().filter(|_| self.tag.is_none());
+        leads.map(|lead| pattern(line, &self.captures, name, Some(lead))).collect()
+    }
+}
 
 /// Numbers in the order of their first lines.
 #[derive(Default)]
 struct Numbers {
-    all: Vec<Printed>,
-    places: BTreeMap<String, usize>,
+    all: Vec<Taken>,
     /// The sections in which each name is.
     sections: BTreeMap<String, BTreeSet<String>>,
+    /// True for each pattern that reads the number of its line.
+    known: BTreeMap<String, bool>,
+}
+
+struct Taken {
+    printed: Printed,
+    /// Patterns that read fewer lines.
+    narrow: Vec<String>,
+    /// The indices of its lines.
+    lines: BTreeSet<usize>,
 }
 
 impl Numbers {
+    fn of_name(&self, name: &str) -> Option<&Taken> {
+        self.all.iter().find(|taken| taken.printed.name == name)
+    }
+
     /// Takes a number of a line. Returns false if its name is that of a number with another pattern.
-    fn take(&mut self, name: &str, pattern: String, line: &str) -> bool {
-        let number = Printed { name: name.to_owned(), pattern, line: line.trim().to_owned() };
-        match self.places.get(name) {
-            Some(place) if self.all[*place].pattern == number.pattern => self.all[*place] = number,
-            Some(_) => return false,
-            None => {
-                self.places.insert(name.to_owned(), self.all.len());
-                self.all.push(number);
+    fn take(
+        &mut self,
+        name: &str,
+        pattern: String,
+        (at, line): (usize, &str),
+        narrow: impl FnOnce() -> Vec<String>,
+    ) -> bool {
+        let printed = Printed { name: name.to_owned(), pattern, line: line.trim().to_owned() };
+        match self.all.iter_mut().find(|taken| taken.printed.name == name) {
+            Some(taken) if taken.printed.pattern == printed.pattern => {
+                taken.printed = printed;
+                taken.lines.insert(at);
             }
+            Some(_) => return false,
+            None => self.all.push(Taken { printed, narrow: narrow(), lines: BTreeSet::from([at]) }),
         }
         true
     }
+
+    /// Takes a number of a line without a layout, if its pattern reads it.
+    fn take_occurrence(&mut self, occurrence: &Occurrence<'_>, name: &str, line: &str) -> bool {
+        let pattern = occurrence.pattern(line, name);
+        // Of lines with the same pattern, the first decides.
+        let is_read = *self
+            .known
+            .entry(pattern.clone())
+            .or_insert_with(|| Pattern::new(&pattern).is_ok_and(|pattern| value(&pattern, line).is_some()));
+        is_read && self.take(name, pattern, (occurrence.at, line), || occurrence.narrow(line, name))
+    }
 }
 
-/// The wanted numbers, in the order of their first lines. `lines` begins with the last one.
+/// The wanted numbers, in the order of their first lines.
 fn collect(lines: &[&str], wanted: Wanted<'_>) -> Vec<Printed> {
-    let (mut numbers, mut layouts, mut section) = (Numbers::default(), Layouts::default(), String::new());
-    for line in lines.iter().rev().copied().filter(|line| !OTHER_RANK.is_match(line)) {
+    let (mut numbers, mut layouts) = (Numbers::default(), Layouts::default());
+    let mut occurrences = Vec::new();
+    let mut section = String::new();
+    for (at, line) in lines.iter().enumerate() {
         if let Some(found) = SECTION.captures(line) {
             section = found["tag"].to_ascii_lowercase();
         }
         let placed = layouts.numbers(line);
         let is_placed = !placed.is_empty();
         for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name)) {
-            numbers.take(&name, pattern, line);
+            numbers.take(&name, pattern, (at, line), Vec::new);
         }
-        if is_placed {
-            continue;
+        if !is_placed {
+            occurrences.extend(of_line((at, line), wanted, &section));
         }
-        let mut start = 0;
-        while let Some(number) = NUMBER.captures_at(line, start) {
-            start = number.name("number").map_or(line.len(), |number| number.end());
-            let Some((name, words)) = wanted.named(line, &number) else { continue };
-            // Of each split, the number is another one.
-            let remark = number.name("remark").and_then(|remark| SPLIT_WORD.captures(remark.as_str()));
-            let remark = remark.map(|remark| joined(&[&remark["tag"]]));
-            let tag = tag_of(line, &number).map(|(tag, _)| joined(&[tag]));
-            let is_of_section = tag.is_none() && remark.is_none();
-            let of_tag = |name: String| match tag.as_ref().or(remark.as_ref()) {
-                Some(tag) if !name.starts_with(tag) => format!("{tag}_{name}"),
-                _ => name,
-            };
-            let name = of_tag(name);
-            // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
-            let longer = Some(of_tag(joined(&words))).filter(|longer| longer.len() > name.len());
-            let mut names = std::iter::once(name).chain(longer);
-            let taken = names.find(|name| numbers.take(name, pattern(line, &number, name), line));
-            if let Some(name) = taken.filter(|_| is_of_section) {
-                numbers.sections.entry(name).or_default().insert(section.clone());
+    }
+    tell_apart(&mut occurrences);
+    let mut others = Vec::new();
+    for occurrence in &occurrences {
+        let (line, own_name) = (lines[occurrence.at], occurrence.name());
+        // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
+        let longer = Some(occurrence.name_of(&occurrence.longer)).filter(|longer| longer.len() > own_name.len());
+        let mut names = std::iter::once(own_name).chain(longer);
+        let taken = names.find(|name| numbers.take_occurrence(occurrence, name, line));
+        match taken {
+            Some(name) if occurrence.tag.is_none() => {
+                numbers.sections.entry(name).or_default().insert(occurrence.section.clone());
             }
+            Some(_) => {}
+            None => others.push(occurrence),
         }
     }
-    // A line says nothing about its section, so numbers of several sections are not told apart.
+    // A number in another form, behind all lines of the first form, is the result.
+    for occurrence in others.into_iter().filter(|_| matches!(wanted, Wanted::Results)) {
+        let (name, line) = (occurrence.name(), lines[occurrence.at]);
+        let last = numbers.of_name(&name).and_then(|taken| taken.lines.last());
+        if last.is_some_and(|last| *last < occurrence.at) {
+            numbers.take_occurrence(occurrence, &format!("final_{name}"), line);
+        }
+    }
+    let forms = Forms::of(lines);
     let Numbers { all, sections, .. } = numbers;
-    all.into_iter().filter(|number| sections.get(&number.name).is_none_or(|sections| sections.len() < 2)).collect()
+    // A line says nothing about its section, so numbers of several sections are not told apart.
+    let is_told = |taken: &Taken| sections.get(&taken.printed.name).is_none_or(|sections| sections.len() < 2);
+    all.into_iter().filter(is_told).filter_map(|taken| forms.only(taken)).collect()
 }
 
-/// Returns the last words before a number that together name a metric, and all of the words.
-fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
-    let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
-    if unit_of(line, number).is_some() {
-        return None;
+/// The numbers of a line without a layout.
+fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &str) -> Vec<Occurrence<'t>> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    while let Some(captures) = NUMBER.captures_at(line, start) {
+        start = captures.name("number").map_or(line.len(), |number| number.end());
+        if let Some((base, words)) = wanted.named(line, &captures) {
+            found.push((base, joined(&words), captures));
+        }
     }
-    let mut names = (0..words.len()).map(|first| joined(&words[first..]));
-    let is_known = |name: &String| Better::of_name(name).is_some();
-    let has_separator = || line[number.name("words").map_or(0, |words| words.end())..].starts_with([':', '=']);
-    let subject = || {
-        SUBJECT.captures(line).filter(|_| has_separator()).map(|found| joined(&[&found["subject"]])).filter(is_known)
+    let own_split = |captures: &Captures<'_>| {
+        let words = captures.name("words")?;
+        let (tag, inner) = names::own_split(words.as_str())?;
+        Some((tag.to_owned(), words.start() + inner))
     };
-    let name = names.find(is_known).or_else(subject)?;
-    Some((name, words))
-}
-
-/// The word that tells which part of the data a number is about, before its own words, and the place of that word.
-fn tag_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, usize)> {
-    let end = number.name("words")?.start();
-    let tag = |found: Captures<'t>| found.name("tag").map(|tag| (tag.as_str(), tag.start()));
-    let splits = SPLIT.captures_iter(line).filter(|found| found.get(0).is_some_and(|found| found.end() <= end));
-    let is_level = |tag: &str| {
-        LEVELS
-            .iter()
-            .any(|level| tag.to_ascii_lowercase().trim_end_matches(|char: char| char.is_ascii_digit()) == *level)
-    };
-    // `train loss: 9 acc: 0.9 | val loss: 8 acc: 0.8`: the second number of each part is about its split, too.
-    let words = || SPLIT_WORD.captures_iter(line).filter_map(tag);
-    let of_words = || {
-        let tags: BTreeSet<String> = words().map(|(tag, _)| tag.to_ascii_lowercase()).collect();
-        let is_own = ["words", "remark"]
-            .into_iter()
-            .filter_map(|part| number.name(part))
-            .any(|part| SPLIT_WORD.is_match(part.as_str()));
-        (tags.len() > 1 && !is_own).then(|| words().filter(|(_, at)| *at < end).last()).flatten()
-    };
-    let first_cell = || FIRST_CELL.captures(line).filter(|found| found.get(0).is_some_and(|found| found.end() <= end));
-    let bracketed = || TAG.captures(line).and_then(tag).filter(|(tag, _)| !is_level(tag));
-    splits.filter_map(tag).last().or_else(of_words).or_else(bracketed).or_else(|| first_cell().and_then(tag))
-}
-
-/// The unit behind a number, and whether there is space before it.
-fn unit_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, bool)> {
-    let rest = &line[number.name("number")?.end()..];
-    let text = rest.trim_start();
-    let unit = &text[..text.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(text.len())];
-    UNITS.contains(&unit).then_some((unit, text.len() < rest.len()))
-}
-
-/// True for a number such as `98/100`.
-fn is_ratio(number: &Captures<'_>) -> bool {
-    number.name("whole").is_some()
-}
-
-/// The name of a metric that is made of words.
-fn joined(words: &[&str]) -> String {
-    words.join("_").replace(['@', '/', '-'], "_").replace('^', "").to_ascii_lowercase()
-}
-
-/// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
-fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
-    let (words, value) = (number.name("words")?, number.name("number")?);
-    if is_ratio(number) || !line[words.end()..value.start()].contains([':', '=', '>', '→']) {
-        return None;
-    }
-    let words: Vec<&str> = words.as_str().split_whitespace().collect();
-    let mut name = joined(&words);
-    if let Some((unit, _)) = unit_of(line, number) {
-        name = format!("{name}_{}", unit.to_ascii_lowercase());
-    }
-    (!is_setting(&name, params)).then_some((name, words))
-}
-
-/// True for the name of an axis, of a step or of a seed.
-fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
-    params.contains(name) || STEPS.contains(&name) || name.contains("seed")
-}
-
-/// A pattern for a number in a line: its words, after the step if the line has one before them.
-fn pattern(line: &str, number: &Captures<'_>, name: &str) -> String {
-    let (words, begin, end) =
-        number.name("words").map_or(("", 0, 0), |words| (words.as_str(), words.start(), words.end()));
-    let words: Vec<String> = words.split_whitespace().map(regex::escape).collect();
-    let is_quoted = line[end..].starts_with(['\'', '"']);
-    let quote = if is_quoted { r#"['"]?"# } else { "" };
-    let remark = number.name("remark").map_or("", |remark| remark.as_str());
-    let after = line[end + remark.len() + usize::from(is_quoted)..].trim_start();
-    let arrow = ["->", "=>", "→"].into_iter().find(|arrow| after.starts_with(arrow));
-    let separator = arrow.unwrap_or(if after.starts_with('|') { r"\|" } else { "[:=]?" });
-    let placeholder = if is_ratio(number) { format!("{{{name}:ratio}}") } else { format!("{{{name}}}") };
-    // A program that chooses the unit by the size of the number has another metric for each unit.
-    let unit = match unit_of(line, number) {
-        Some((unit, has_space)) => format!("{}{unit}(?:[^A-Za-z]|$)", if has_space { r"\s+" } else { "" }),
-        None => String::new(),
-    };
-    let reading =
-        format!(r"{}{}{quote}\s*{separator}\s*{placeholder}{unit}", words.join(r"\s+"), regex::escape(remark));
-    // A word before the first one would make it another metric, unless the line has more words than a name.
-    let before = line[..begin].trim_end();
-    let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
-    let boundary = match line[..begin].ends_with('-') {
-        true => "-",
-        false if continues => r"(?:^|\s)",
-        false => r"(?:^|[^A-Za-z_\s-]|\s-)\s*",
-    };
-    let step = STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end));
-    let step_start = step.as_ref().and_then(|step| step.name("word")).map_or(0, |word| word.start());
-    let step = step.map(|step| {
-        let word = &step["word"];
-        format!(r"{word}\s*[:=#]?\s*{{{}}}", word.to_ascii_lowercase())
+    let own_splits: Vec<(String, usize)> = found.iter().filter_map(|(_, _, captures)| own_split(captures)).collect();
+    let occurrences = found.into_iter().map(|(base, longer, captures)| {
+        let remark = captures.name("remark").and_then(|remark| SPLIT_WORD.captures(remark.as_str()));
+        let remark = remark.map(|remark| Tag { name: joined(&[&remark["tag"]]), words: Vec::new() });
+        let has_own = names::own_split(&base).is_some();
+        let tag = remark.or_else(|| tag_of(line, &captures, &own_splits).filter(|_| !has_own));
+        let signature = signature(line, &captures, tag.as_ref(), &base);
+        Occurrence { at, captures, base, longer, tag, signature, section: section.to_owned() }
     });
-    let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])??\s*" };
-    let tag = tag_of(line, number).map(|(tag, at)| (format!(r"(?:^|[^A-Za-z]){}[^A-Za-z]", regex::escape(tag)), at));
-    let whole = match (tag, step) {
-        (Some((tag, at)), Some(step)) if at < step_start => format!("{tag}.*?{step}{gap}{reading}"),
-        (Some((tag, _)), Some(step)) => format!("{step}.*?{tag}{gap}{reading}"),
-        (Some((tag, _)), None) => format!("{tag}{gap}{reading}"),
-        (None, Some(step)) => format!("{step}{gap}{reading}"),
-        (None, None) => format!("{boundary}{reading}"),
-    };
-    if line.trim_start().starts_with(FIRST_RANK) {
-        format!(r"^\s*{}.*?{whole}", regex::escape(FIRST_RANK))
-    } else {
-        whole
+    occurrences.collect()
+}
+
+/// Gives numbers with the same name, in lines about different splits or with different labels, the names of these.
+fn tell_apart(occurrences: &mut [Occurrence<'_>]) {
+    let mut signatures: BTreeMap<String, BTreeSet<BTreeSet<String>>> = BTreeMap::new();
+    for occurrence in occurrences.iter() {
+        let words = occurrence.signature.keys().cloned().collect();
+        signatures.entry(occurrence.name()).or_default().insert(words);
     }
+    for occurrence in occurrences {
+        let all = &signatures[&occurrence.name()];
+        let is_common = |word: &String| all.iter().all(|signature| signature.contains(word));
+        let mut own: Vec<(&String, &(usize, String))> =
+            occurrence.signature.iter().filter(|(word, _)| !is_common(word)).collect();
+        if all.len() > 1 && !own.is_empty() {
+            own.sort_by_key(|(_, (at, _))| *at);
+            let name = own.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join("_");
+            // Words of the number itself are in its part of the pattern.
+            let start = occurrence.captures.name("words").map_or(0, |words| words.start());
+            let words = own.into_iter().map(|(_, word)| word.clone()).filter(|(at, _)| *at < start).collect();
+            occurrence.tag = Some(Tag { name, words });
+        }
+    }
+}
+
+/// The forms of lines: lines that differ in their digits only have the same form, and so the same numbers.
+struct Forms<'l> {
+    lines: &'l [&'l str],
+    /// The form of each line.
+    of_lines: Vec<String>,
+    /// A line of each form, by its index.
+    firsts: Vec<usize>,
+}
+
+impl<'l> Forms<'l> {
+    fn of(lines: &'l [&'l str]) -> Self {
+        let of_lines: Vec<String> = lines.iter().map(|line| form(line)).collect();
+        let mut known = BTreeSet::new();
+        let firsts = (0..lines.len()).filter(|at| known.len() < MAX_FORMS && known.insert(&of_lines[*at])).collect();
+        Self { lines, firsts, of_lines }
+    }
+
+    /// The number with a pattern that reads no other lines than its own; `None` if there is none.
+    fn only(&self, taken: Taken) -> Option<Printed> {
+        let Taken { mut printed, narrow, lines } = taken;
+        let own: BTreeSet<&String> = lines.iter().map(|at| &self.of_lines[*at]).collect();
+        let is_exact = |text: &String, reads_all: bool| {
+            let Ok(pattern) = Pattern::new(text) else { return false };
+            self.firsts.iter().all(|at| {
+                let (is_own, line) = (own.contains(&self.of_lines[*at]), self.lines[*at]);
+                (is_own && !reads_all) || value(&pattern, line).is_some() == is_own
+            })
+        };
+        if !is_exact(&printed.pattern, false) {
+            printed.pattern = narrow.into_iter().find(|text| is_exact(text, true))?;
+        }
+        Some(printed)
+    }
+}
+
+fn form(line: &str) -> String {
+    let mut form = String::new();
+    for char in line.chars() {
+        match char {
+            '0'..='9' if form.ends_with('0') => {}
+            '0'..='9' => form.push('0'),
+            char => form.push(char),
+        }
+    }
+    form
 }
 
 #[cfg(test)]
@@ -435,7 +445,7 @@ mod tests {
     #[test]
     fn each_form_of_a_line_has_a_pattern_that_reads_it() {
         for (line, name, value) in [
-            ("====> Test set loss: 127.4", "loss", 127.4),
+            ("====> Test set loss: 127.4", "test_set_loss", 127.4),
             ("[9]\ttrain-rmse:0.45\ttest-rmse:0.55", "test_rmse", 0.55),
             ("{'eval_loss': 0.45, 'epoch': 1.0}", "eval_loss", 0.45),
             ("{\"loss\": 0.25}", "loss", 0.25),
@@ -466,6 +476,26 @@ mod tests {
         let names: Vec<String> = printed_results(std::iter::once(both)).into_iter().map(|number| number.name).collect();
         assert_eq!(names, ["loss", "test_set_loss"]);
         assert_eq!(self::names("time: 12.3 ms\nEpoch 1 time: 11 ms"), ["time_ms"], "one name for one number");
+    }
+
+    /// The logs of 100 frameworks and examples, each below a line `@ NAME`, with the values that count behind it.
+    #[test]
+    fn logs_of_frameworks_have_their_numbers() {
+        let logs = include_str!("printed/frameworks.txt");
+        let mut wrong = Vec::new();
+        for log in logs.split("\n@ ").skip(1) {
+            let (name, text) = log.split_once('\n').unwrap_or_default();
+            let (expected, text) = text.split_once('\n').unwrap_or_default();
+            let numbers = printed(text, &BTreeSet::from(["x"]));
+            let value =
+                |number: &Printed| last_value(number, text).map_or("nothing".to_owned(), |value| value.to_string());
+            let found: Vec<String> =
+                numbers.iter().map(|number| format!("{}={}", number.name, value(number))).collect();
+            if found.join(" ") != expected {
+                wrong.push(format!("{name}: {}", found.join(" ")));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]

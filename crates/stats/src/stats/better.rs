@@ -30,15 +30,20 @@ impl Better {
     /// Every word of the name must be known: `loss_scale` and `acc_step` are no measures of quality.
     pub fn of_name(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
-        let mut direction_of_words = None;
-        for word in lower.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
-            let direction = if LESS.contains(&word) {
-                Self::Less
-            } else if MORE.contains(&word) {
-                Self::More
-            } else if QUALIFIERS.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Precision and recall at a rank.
+        if lower.rsplit(['/', '.', '_']).next().is_some_and(|last| last.starts_with("p@") || last.starts_with("r@")) {
+            return Some(Self::More);
+        }
+        let (mut direction_of_words, mut is_score) = (None, false);
+        for word in words(name) {
+            if word == "score" || word == "scores" {
+                is_score = true;
                 continue;
-            } else {
+            }
+            let Some(direction) = Self::of_word(&word) else {
+                if is_qualifier(&word) {
+                    continue;
+                }
                 return None;
             };
             if direction_of_words.is_some_and(|earlier| earlier != direction) {
@@ -46,67 +51,186 @@ impl Better {
             }
             direction_of_words = Some(direction);
         }
-        direction_of_words
+        direction_of_words.or(is_score.then_some(Self::More))
+    }
+
+    /// The better direction of a metric whose name ends with a usual one: `coco/bbox_mAP_50`, `aux_loss`.
+    pub fn of_last_word(name: &str) -> Option<Self> {
+        let is_number = |word: &String| word.bytes().all(|byte| byte.is_ascii_digit());
+        Self::of_word(words(name).iter().rev().find(|word| !is_number(word))?)
+    }
+
+    /// The direction of one word, also with a number behind it: `acc1`, `mAP50`.
+    fn of_word(word: &str) -> Option<Self> {
+        let of = |word: &str| {
+            let less = LESS.contains(&word).then_some(Self::Less);
+            less.or_else(|| MORE.contains(&word).then_some(Self::More))
+        };
+        of(word).or_else(|| of(word.trim_end_matches(|char: char| char.is_ascii_digit())))
     }
 }
 
+/// The words of a name in lower case; `CrossEntropyLoss` has two, `crossentropy` and `loss`.
+fn words(name: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in name.replace('^', "").split(|char: char| !char.is_ascii_alphanumeric()).filter(|part| !part.is_empty())
+    {
+        let lower = part.to_ascii_lowercase();
+        if Better::of_word(&lower).is_some() || is_qualifier(&lower) {
+            all.push(lower);
+            continue;
+        }
+        let mut previous = None;
+        for char in part.chars() {
+            let begins = char.is_ascii_uppercase() && previous.is_some_and(|before: char| !before.is_ascii_uppercase());
+            match all.last_mut().filter(|_| previous.is_some() && !begins) {
+                Some(word) => word.push(char.to_ascii_lowercase()),
+                None => all.push(char.to_ascii_lowercase().to_string()),
+            }
+            previous = Some(char);
+        }
+    }
+    let is_cross_entropy = |pair: &[String]| pair == ["cross", "entropy"];
+    while let Some(at) = all.windows(2).position(is_cross_entropy) {
+        all.splice(at..at + 2, ["crossentropy".to_owned()]);
+    }
+    all
+}
+
+fn is_qualifier(word: &str) -> bool {
+    QUALIFIERS.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Words for metrics of which less is better.
-const LESS: [&str; 21] = [
-    "loss",
-    "nll",
-    "ce",
-    "crossentropy",
-    "perplexity",
-    "ppl",
+const LESS: [&str; 32] = [
+    "brier",
     "bpb",
     "bpc",
     "bpd",
-    "mse",
-    "rmse",
-    "mae",
-    "mape",
+    "ce",
+    "cer",
+    "crossentropy",
+    "der",
+    "ece",
+    "eer",
     "err",
     "error",
-    "wer",
-    "cer",
+    "failure",
     "fid",
-    "ece",
-    "brier",
+    "fid50k",
+    "fvd",
+    "kid",
+    "kl",
+    "logloss",
+    "loss",
+    "lpips",
+    "mae",
+    "mape",
+    "mse",
+    "nll",
+    "perplexity",
+    "ppl",
     "regret",
+    "rmse",
+    "rmsle",
+    "smape",
+    "wer",
 ];
 
 /// Words for metrics of which more is better.
-const MORE: [&str; 23] = [
-    "acc", "accuracy", "top1", "top5", "auc", "auroc", "auprc", "f1", "bleu", "rouge", "meteor", "miou", "iou", "dice",
-    "recall", "psnr", "ssim", "rew", "reward", "return", "returns", "elo", "r2",
+const MORE: [&str; 46] = [
+    "acc",
+    "accuracy",
+    "ap",
+    "auc",
+    "auprc",
+    "auroc",
+    "bleu",
+    "chrf",
+    "correlation",
+    "dice",
+    "elbo",
+    "elo",
+    "f1",
+    "fscore",
+    "hit",
+    "hits",
+    "iou",
+    "jaccard",
+    "kappa",
+    "likelihood",
+    "map",
+    "mcc",
+    "meteor",
+    "miou",
+    "mrr",
+    "ndcg",
+    "pearson",
+    "prec",
+    "precision",
+    "psnr",
+    "r2",
+    "recall",
+    "ret",
+    "return",
+    "returns",
+    "rew",
+    "reward",
+    "rouge",
+    "sensitivity",
+    "spearman",
+    "specificity",
+    "ssim",
+    "success",
+    "top1",
+    "top5",
+    "win",
 ];
 
 /// Words that say of which data, or how a metric was combined.
-const QUALIFIERS: [&str; 24] = [
+const QUALIFIERS: [&str; 42] = [
+    "average",
+    "avg",
+    "bbox",
+    "best",
+    "binary",
+    "combined",
+    "dev",
+    "ep",
+    "episode",
+    "episodic",
+    "epoch",
+    "eval",
+    "evaluation",
+    "f",
+    "final",
+    "full",
+    "last",
+    "lm",
+    "log",
+    "macro",
+    "main",
+    "masked",
+    "mean",
+    "micro",
+    "multiclass",
+    "overall",
+    "rate",
+    "rollout",
+    "segm",
+    "test",
+    "testing",
+    "token",
+    "total",
     "train",
     "training",
     "val",
+    "vali",
     "valid",
+    "validate",
     "validation",
-    "dev",
-    "test",
-    "testing",
-    "eval",
-    "evaluation",
-    "final",
-    "best",
-    "last",
-    "mean",
-    "avg",
-    "average",
-    "total",
-    "epoch",
-    "episode",
-    "ep",
-    "rollout",
-    "episodic",
-    "macro",
-    "micro",
+    "value",
+    "weighted",
 ];
 
 #[cfg(test)]
@@ -115,7 +239,20 @@ mod tests {
 
     #[test]
     fn usual_names_have_a_direction() {
-        for name in ["loss", "val_loss", "Test/Loss", "eval.ppl", "valid_err", "train-rmse", "loss_epoch"] {
+        for name in [
+            "loss",
+            "val_loss",
+            "Test/Loss",
+            "eval.ppl",
+            "valid_err",
+            "train-rmse",
+            "loss_epoch",
+            "eval/CrossEntropy",
+            "CrossEntropyLoss",
+            "cross_entropy",
+            "fid_score",
+            "val_log_loss",
+        ] {
             assert_eq!(Better::of_name(name), Some(Better::Less), "{name}");
         }
         for name in [
@@ -127,13 +264,36 @@ mod tests {
             "rollout/ep_rew_mean",
             "top5_acc",
             "best_val_acc",
+            "mAP50",
+            "eval/MulticlassAccuracy",
+            "BinaryF1Score",
+            "precision@10",
+            "P@1",
+            "AverageEpRet",
+            "validation_score",
         ] {
             assert_eq!(Better::of_name(name), Some(Better::More), "{name}");
         }
-        for name in
-            ["lr", "loss_scale", "acc_step", "loss_acc", "step", "val", "", "glossy", "accumulate", "error_count"]
-        {
+        for name in [
+            "lr",
+            "entropy",
+            "learning_rate",
+            "loss_scale",
+            "acc_step",
+            "loss_acc",
+            "step",
+            "val",
+            "",
+            "glossy",
+            "accumulate",
+            "error_count",
+        ] {
             assert_eq!(Better::of_name(name), None, "{name}");
         }
+        for name in ["coco/bbox_mAP_50", "imagenet-zeroshot-val-top1", "cifar_acc"] {
+            assert_eq!(Better::of_last_word(name), Some(Better::More), "{name}");
+        }
+        assert_eq!(Better::of_last_word("aux_loss"), Some(Better::Less));
+        assert_eq!(Better::of_last_word("loss_scale"), None);
     }
 }

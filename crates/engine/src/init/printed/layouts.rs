@@ -1,12 +1,13 @@
-//! Numbers in lines whose layout names them: objects within objects, tables with bars, `val_acc improved from 0.80 to 0.81`, and
-//! `valid_0's l2: 0.198`.
+//! Numbers in lines whose layout names them: objects within objects, tables, `val_acc improved from 0.80 to 0.81`,
+//! `valid_0's l2: 0.198`, and the summary of COCO.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use regex::Regex;
 use sweep_job::tasks::{Number, Pattern, Reading};
 
-use super::{SPLIT, STEP, STEPS, joined, regex};
+use super::{STEPS, columns::Columns, joined, names::own_split, patterns::STEP, regex};
+use crate::stats::Better;
 
 /// A number of a line: the name of its metric, and the pattern that reads it.
 pub(super) type Placed = (String, String);
@@ -26,14 +27,26 @@ static IMPROVED: LazyLock<Regex> = LazyLock::new(|| {
 /// A metric of a data set, as gradient boosting names it.
 static OWNED: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?<set>[A-Za-z][A-Za-z0-9_-]*)'s[ \t]+(?<name>[A-Za-z][A-Za-z0-9_@-]*)[ \t]*[:=]"));
+/// A metric at a step: `Valid MRR at step 300: 0.61`.
+static AT_STEP: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)(?:^|[^A-Za-z0-9_])(?<name>[A-Za-z][A-Za-z0-9_@-]*(?: [A-Za-z][A-Za-z0-9_@-]*){0,2}) (?<at>at|after|for) (?<word>step|epoch|iteration|iter) \d+[ \t]*[:=]",
+    )
+});
 /// A meter: the value of the latest batch, and in parentheses the mean so far.
 static METER: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r"(?:^|[^A-Za-z0-9_])(?<name>[A-Za-z][A-Za-z0-9_@/-]*)[ \t]*:?[ \t]+[-+]?[.\d][.\deE+-]*[ \t]*\([ \t]*[-+]?[.\d][.\deE+-]*[ \t]*\)",
     )
 });
-/// The name of a column.
-static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z][A-Za-z0-9_@/ .^-]*$"));
+/// A line of the summary of COCO.
+static COCO: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"\((?<name>A[PR])\)\s*@\[\s*IoU=(?<iou>[\d.:]+)\s*\|\s*area=\s*(?<area>\w+)\s*\|\s*maxDets=\s*(?<count>\d+)\s*\]\s*=",
+    )
+});
+/// The name of a column; that of a column of signs is empty.
+static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:[A-Za-z][A-Za-z0-9_@/ .^-]*)?$"));
 
 /// The bars between the cells of a table, and a class of them.
 const BARS: [char; 3] = ['|', '│', '┃'];
@@ -47,6 +60,8 @@ const SKIPPED: &str = r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*?";
 pub(super) struct Layouts {
     /// The names of the columns of the table that the lines are in.
     columns: Vec<String>,
+    /// The table without bars that the lines are in.
+    spaced: Columns,
     /// True for each pattern that has read a number of its line.
     known: BTreeMap<String, bool>,
 }
@@ -54,9 +69,14 @@ pub(super) struct Layouts {
 impl Layouts {
     /// The numbers of a line of such a layout; none for any other line.
     pub(super) fn numbers(&mut self, line: &str) -> Vec<Placed> {
-        let placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
-        let others = || of_object(line).into_iter().chain(of_words(line)).chain(of_meters(line)).collect();
-        let placed: Vec<Placed> = if placed.is_empty() { others() } else { placed };
+        let mut placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
+        placed.extend(of_coco(line));
+        if placed.is_empty() {
+            placed = self.spaced.numbers(line);
+        }
+        if placed.is_empty() {
+            placed = of_object(line).into_iter().chain(of_words(line)).chain(of_meters(line)).collect();
+        }
         placed.into_iter().filter(|(_, pattern)| self.reads(pattern, line)).collect()
     }
 
@@ -75,8 +95,20 @@ impl Layouts {
         if text.chars().all(|char| BARS.contains(&char) || "-+:=─━┼╇┿ ".contains(char)) {
             return Vec::new();
         }
+        if cells.len() == self.columns.len() && cells.iter().any(|cell| is_number(cell)) {
+            let placed = of_metric(&self.columns, &cells, text);
+            if !placed.is_empty() {
+                return placed;
+            }
+        }
         if cells.len() != self.columns.len() || !cells.iter().all(|cell| is_number(cell)) {
-            let are_names = cells.len() > 1 && cells.iter().all(|cell| COLUMN.is_match(cell));
+            // A row of texts does not end its table.
+            if cells.len() == self.columns.len() && cells.iter().any(|cell| is_number(cell)) {
+                return Vec::new();
+            }
+            let are_names = cells.len() > 1
+                && cells.iter().filter(|cell| !cell.is_empty()).count() > 1
+                && cells.iter().all(|cell| COLUMN.is_match(cell));
             let names = cells.iter().map(|cell| joined(&cell.split_whitespace().collect::<Vec<_>>()));
             self.columns = if are_names { names.collect() } else { Vec::new() };
             return Vec::new();
@@ -84,7 +116,8 @@ impl Layouts {
         let step = STEPS.iter().find_map(|step| self.columns.iter().position(|column| column == step));
         let bar = |has_bar: bool| if has_bar { BAR } else { "" };
         let (first, last) = (bar(text.starts_with(BARS)), bar(text.ends_with(BARS)));
-        let placed = self.columns.iter().enumerate().filter(|(index, _)| Some(*index) != step).map(|(index, name)| {
+        let named = self.columns.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        let placed = named.filter(|(index, _)| Some(*index) != step).map(|(index, name)| {
             let cell = |at: usize| match at {
                 at if at == index || Some(at) == step => format!(r"\s*{{{}}}{CELL}", self.columns[at]),
                 _ => CELL.to_owned(),
@@ -94,6 +127,49 @@ impl Layouts {
         });
         placed.collect()
     }
+}
+
+/// The number of a row whose table has a column with the names of metrics: `| valid | accuracy | 0.6 |` below `| split | metric |
+/// value |`. Of the columns `min` and `max`, the better one counts.
+fn of_metric(columns: &[String], cells: &[&str], text: &str) -> Vec<Placed> {
+    let column = |name: &str| columns.iter().position(|column| column.trim_end_matches('.') == name);
+    let Some(metric) = column("metric") else { return Vec::new() };
+    let best = || match Better::of_name(cells[metric]) {
+        Some(Better::More) => column("max"),
+        Some(Better::Less) => column("min"),
+        None => None,
+    };
+    let Some(value) = column("value").or_else(best).filter(|at| is_number(cells[*at])) else { return Vec::new() };
+    let first = Some(cells[0]).filter(|first| metric > 0 && !first.is_empty() && !is_number(first));
+    let name = joined(&cells[metric].split_whitespace().collect::<Vec<_>>());
+    let name = match first {
+        Some(split) if own_split(split).is_some() => format!("{}_{name}", joined(&[split])),
+        Some(set) => format!("{}.{name}", joined(&set.split_whitespace().collect::<Vec<_>>())),
+        None => name,
+    };
+    let bar = |has_bar: bool| if has_bar { BAR } else { "" };
+    let cell = |(at, cell): (usize, &&str)| match at {
+        at if at == value => format!(r"\s*{{{name}}}{CELL}"),
+        at if at == metric || at == 0 && first.is_some() => format!(r"\s*{}\s*", regex::escape(cell)),
+        _ => CELL.to_owned(),
+    };
+    let row: Vec<String> = cells.iter().enumerate().map(cell).collect();
+    let (start, end) = (bar(text.starts_with(BARS)), bar(text.ends_with(BARS)));
+    vec![(name.clone(), format!(r"^\s*{start}{}{end}\s*$", row.join(BAR)))]
+}
+
+/// The number of a line of the summary of COCO: `ap`, `ap50`, `ap_small`, `ar_100`.
+fn of_coco(line: &str) -> Option<Placed> {
+    let found = COCO.captures(line)?;
+    let (short, iou, area, count) = (&found["name"], &found["iou"], &found["area"], &found["count"]);
+    let threshold = if iou.contains(':') { "" } else { iou.trim_start_matches("0.") };
+    let size = if area == "all" { String::new() } else { format!("_{area}") };
+    let most = if short == "AR" && area == "all" { format!("_{count}") } else { String::new() };
+    let name = format!("{}{threshold}{size}{most}", short.to_ascii_lowercase());
+    let iou = regex::escape(iou);
+    let pattern =
+        format!(r"\({short}\)\s*@\[\s*IoU={iou}\s*\|\s*area=\s*{area}\s*\|\s*maxDets=\s*{count}\s*\]\s*=\s*{{{name}}}");
+    Some((name, pattern))
 }
 
 /// True for the text of a cell that is a number, also with a remark: `0.51 ± 0.02`.
@@ -149,8 +225,7 @@ fn of_meters(line: &str) -> Vec<Placed> {
     let text = line.trim_start();
     let first = &text[..text.find(|char: char| !char.is_ascii_alphanumeric()).unwrap_or(0)];
     let start = format!(r"^\s*{first}{}", if first.is_empty() { "" } else { r"\W.*?" });
-    let tag = SPLIT.captures(text).filter(|found| found.name("tag").is_some_and(|tag| tag.start() == 0));
-    let tag = tag.map(|found| joined(&[&found["tag"]]) + "_").unwrap_or_default();
+    let tag = own_split(first).map(|(tag, _)| joined(&[tag]) + "_").unwrap_or_default();
     let placed = |meter: String| {
         let name = tag.clone() + &joined(&[&meter]);
         let number = r"[-+]?[.\d][.\deE+-]*";
@@ -182,15 +257,23 @@ fn of_words(line: &str) -> Vec<Placed> {
         let pattern = format!(r"(?:^|[^A-Za-z0-9_-]){set}'s\s+{word}\s*[:=]\s*{{{name}}}");
         (name, pattern)
     });
-    improved.into_iter().chain(owned).collect()
+    let at_step = AT_STEP.captures(line).map(|found| {
+        let name = joined(&found["name"].split(' ').collect::<Vec<_>>());
+        let (words, word) = (regex::escape(&found["name"]), &found["word"]);
+        let step = word.to_ascii_lowercase();
+        let at = &found["at"];
+        let pattern = format!(r"(?:^|[^A-Za-z0-9_]){words} {at} {word} {{{step}}}\s*[:=]\s*{{{name}}}");
+        (name, pattern)
+    });
+    improved.into_iter().chain(owned).chain(at_step).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The names and values of the numbers in the last line that has some.
-    fn read(lines: &str) -> Vec<(String, f64)> {
+    pub(in super::super) fn read(lines: &str) -> Vec<(String, f64)> {
         let mut layouts = Layouts::default();
         let lines = lines.lines().map(|line| (line, layouts.numbers(line)));
         let (line, placed) = lines.filter(|(_, placed)| !placed.is_empty()).last().unwrap_or_default();
@@ -242,6 +325,14 @@ mod tests {
             one("Epoch 3: val_loss improved from inf to 0.52345, saving model to m.h5"),
             Some(("val_loss".to_owned(), 0.52345))
         );
+        assert_eq!(one("x     Valid MRR at step 300: 0.611"), Some(("valid_mrr".to_owned(), 0.611)));
+        let coco = " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.611";
+        assert_eq!(one(coco), Some(("ap".to_owned(), 0.611)));
+        assert_eq!(one(&coco.replace("0.50:0.95", "0.75     ")), Some(("ap75".to_owned(), 0.611)));
+        let burn = "| Split | Metric   | Min.     | Epoch    | Max.     | Epoch    |\n| Valid | Accuracy | 50.0 | 1 | 61.1 | 3 |";
+        assert_eq!(one(burn), Some(("valid_accuracy".to_owned(), 61.1)));
+        let harness = "|Tasks|Version|Metric| |Value | |Stderr|\n|-----|------:|------|---|-----:|---|-----:|\n|arc_easy| 1|acc |↑ |0.611|± |0.0101|";
+        assert_eq!(one(harness), Some(("arc_easy.acc".to_owned(), 0.611)));
         let meters = read("Test: [20/20]\tTime 0.1 (0.2)\tLoss: 0.25 (0.35)\tAcc@1: 50.0 (55.0)");
         assert_eq!(meters[1..], [("test_loss".to_owned(), 0.35), ("test_acc_1".to_owned(), 55.0)]);
         let meters = read("Epoch: [1][20/20]\tLoss 2.5e-1 (3.5e-1)\tAcc@1 50.0 (55.0)");

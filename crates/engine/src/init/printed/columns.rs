@@ -1,0 +1,165 @@
+//! Rows of tables whose columns are apart by spaces, tabs or commas, such as `epoch  train_loss  valid_loss`.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use sweep_job::tasks::Number;
+
+use super::{STEPS, joined, layouts::Placed, regex};
+
+/// The end of a header with a progress bar behind it.
+static PROGRESS: LazyLock<Regex> = LazyLock::new(|| regex(r":\s*\d+%\s*\|.*$"));
+/// The name of a column.
+static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:#|[A-Za-z%][A-Za-z0-9_@/ .^()#%-]*)$"));
+/// Maximum number of columns.
+const MAX_COLUMNS: usize = 100;
+
+/// A way to part cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Separator {
+    Comma,
+    Tab,
+    /// Two spaces or more, so that names may have one.
+    Wide,
+    Spaces,
+}
+
+impl Separator {
+    const ALL: [Self; 4] = [Self::Comma, Self::Tab, Self::Wide, Self::Spaces];
+
+    fn of_header(self, line: &str) -> Vec<&str> {
+        match self {
+            Self::Comma => line.split(',').map(str::trim).collect(),
+            Self::Tab => line.split('\t').map(str::trim).collect(),
+            Self::Wide => line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect(),
+            Self::Spaces => line.split_whitespace().collect(),
+        }
+    }
+
+    fn of_row(self, line: &str) -> Vec<&str> {
+        if self == Self::Wide { Self::Spaces.of_header(line) } else { self.of_header(line) }
+    }
+
+    /// The expressions of a cell and of what is between two in a row.
+    fn expressions(self, row: &str) -> (&'static str, &'static str) {
+        match self {
+            // Optional spaces would make `1,2` a number with a decimal comma.
+            Self::Comma if row.contains(", ") => ("[^,]*", r",\s+"),
+            Self::Comma => ("[^,]*", ","),
+            Self::Tab => (r"[^\t]*", r"\s*\t\s*"),
+            Self::Wide | Self::Spaces => (r"\S+", r"\s+"),
+        }
+    }
+}
+
+/// The table that the lines are in.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    /// The names of the latest header, for each way to part them.
+    headers: Vec<(Separator, Vec<String>)>,
+}
+
+impl Columns {
+    /// The numbers of a row; none for any other line, which may be the header of the rows below.
+    pub(super) fn numbers(&mut self, line: &str) -> Vec<Placed> {
+        let text = line.trim();
+        if !text.is_empty() && text.chars().all(|char| "-=+─━_ ".contains(char)) {
+            return Vec::new();
+        }
+        if let Some(placed) = self.headers.iter().find_map(|(separator, names)| row(*separator, names, text)) {
+            return placed;
+        }
+        // A row of texts, such as that of a class, is in the table.
+        let is_inside = self.headers.iter().any(|(separator, names)| {
+            let cells = separator.of_row(text);
+            cells.len() == names.len() && cells.iter().any(|cell| Number::parse(cell).is_some())
+        });
+        if !is_inside {
+            self.headers = headers(&PROGRESS.replace(text, ""));
+        }
+        Vec::new()
+    }
+}
+
+/// The names of columns that a line may have.
+fn headers(text: &str) -> Vec<(Separator, Vec<String>)> {
+    // The report of scikit-learn has a row for each class.
+    if text.ends_with("support") {
+        return Vec::new();
+    }
+    let header = |separator: Separator| {
+        let cells = separator.of_header(text);
+        let are_names = (2..=MAX_COLUMNS).contains(&cells.len())
+            && cells.iter().all(|cell| NAME.is_match(cell) && Number::parse(cell).is_none());
+        let name = |cell: &&str| joined(&cell.replace(['(', ')'], " ").split_whitespace().collect::<Vec<_>>());
+        are_names.then(|| (separator, cells.iter().map(name).collect()))
+    };
+    Separator::ALL.into_iter().filter_map(header).collect()
+}
+
+/// The numbers of a row, which may have the number of the row before its cells.
+fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>> {
+    let cells = separator.of_row(text);
+    let has_index = cells.len() == names.len() + 1 && cells[0].bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |cell: &str| Number::parse(cell).is_some();
+    let numbers = cells.iter().filter(|cell| is_number(cell)).count();
+    if !(has_index || cells.len() == names.len()) || numbers * 2 < cells.len() {
+        return None;
+    }
+    let offset = usize::from(has_index);
+    let step = STEPS.iter().find_map(|step| names.iter().position(|name| name == step)).map(|step| step + offset);
+    let (cell, gap) = separator.expressions(text);
+    let placed = names.iter().enumerate().map(|(index, name)| (index + offset, name));
+    let placed = placed.filter(|(at, name)| Some(*at) != step && !name.is_empty() && is_number(cells[*at]));
+    let pattern = |(at, name): (usize, &String)| {
+        let expression = |(other, text): (usize, &&str)| match other {
+            other if other == at => format!("{{{name}}}"),
+            other if Some(other) == step => format!("{{{}}}", names[other - offset]),
+            // A row of texts and numbers is about these texts.
+            _ if text.chars().all(char::is_alphabetic) && !text.is_empty() => regex::escape(text),
+            _ => cell.to_owned(),
+        };
+        let cells: Vec<String> = cells.iter().enumerate().map(expression).collect();
+        (name.clone(), format!(r"^\s*{}\s*$", cells.join(gap)))
+    };
+    Some(placed.map(pattern).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::layouts::tests::read, *};
+
+    #[test]
+    fn rows_have_the_names_of_their_header() {
+        let expected = [("train_loss".to_owned(), 0.3), ("val_loss".to_owned(), 0.6)];
+        for table in [
+            "epoch train_loss val_loss\n0 0.5 0.7\n1 0.3 0.6",
+            "epoch,train_loss,val_loss\n1,0.3,0.6",
+            "epoch\ttrain_loss\tval_loss\n1\t0.3\t0.6",
+            "  epoch    Train Loss    Val Loss\n-------  ------------  ----------\n      1           0.3         0.6",
+            "   epoch  train_loss  val_loss\n0      1         0.5       0.7\n1      2         0.3       0.6",
+        ] {
+            assert_eq!(read(table), expected, "{table}");
+        }
+        let fastai = read(
+            "epoch     train_loss  valid_loss  accuracy  time    \n0         0.3         0.6         0.9       00:03",
+        );
+        assert_eq!(fastai.len(), 3);
+        let detection = "Class Images Instances Box(P R mAP50 mAP50-95): 100%|███| 1/1 [00:00]\nall 4 17 0.8 0.6 0.5 0.4\ndog 1 2 0.1 0.1 0.1 0.1";
+        let names = headers("Class Images Box(P R mAP50 mAP50-95)").pop().map(|(_, names)| names.join(" "));
+        assert_eq!(names.as_deref(), Some("class images box_p r map50 map50_95"));
+        let (mut columns, mut all) = (Columns::default(), Vec::new());
+        for line in detection.lines() {
+            all.push(columns.numbers(line));
+        }
+        let map = &all[1].iter().find(|(name, _)| name == "map50").unwrap().1;
+        assert!(map.contains("all") && !all[2].iter().any(|(_, pattern)| pattern == map), "{map}");
+    }
+
+    #[test]
+    fn prose_has_no_columns() {
+        for text in ["training has begun\nloss 0.5 now", "a b\nc d", "1 2 3\n4 5 6", "loss, acc\n0.5"] {
+            assert_eq!(read(text), [], "{text}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The names of numbers: the words before them, and the split of the data that they are about.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+
+use regex::{Captures, Regex};
+
+use super::{
+    STEPS,
+    patterns::{is_ratio, unit_of},
+    regex,
+};
+use crate::stats::Better;
+
+/// The words for splits of the data.
+pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?:ing)?|eval(?:uation|uate)?|dev";
+
+/// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
+pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})",
+        r"(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?",
+        r"(?:['\x22](?:[ \t]*,)?)?[ \t]*(?:[-=]>|→|[:=]|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
+        r"(?:[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
+        r"(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
+        r"(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
+    ))
+});
+/// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
+static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"^\W*(?:(?i:the|our|final|overall)[ \t]+)*(?<subject>[A-Za-z][A-Za-z0-9_@-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@-]*){0,2}?)[ \t]+(?:of|on|for|at)[ \t]",
+    )
+});
+/// The beginning of a part of a line about a split of the data, such as `Val: loss 0.5` or `[train] loss 0.5`.
+static SPLIT: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r"(?i)(?:^|[^A-Za-z_./-])(?<tag>{SPLITS})\.?(?:[ \t]*[:|>\]]|[ \t]+[-–][ \t])")));
+/// The name of a split of the data before a word, or in parentheses: `train loss`, `(val)`.
+pub(super) static SPLIT_WORD: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r#"(?i)(?:^|[^A-Za-z_])(?<tag>{SPLITS})(?:[ \t),;:\]'"]|$)"#)));
+/// The name of a split of the data in the name of a number: `val_loss`.
+static OWN_SPLIT: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r"(?i)(?:^|[^A-Za-z])(?<tag>{SPLITS})(?:[^A-Za-z]|$)")));
+/// A line that has only the name of a split of the data, which the lines below it are about.
+pub(super) static SECTION: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r#"(?i)^[\s=*#"'{{-]*(?<tag>{SPLITS})\b[^\d.,]{{0,20}}?[\s:=*#"'{{-]*$"#)));
+/// A line of a process of several other than the first, as `torchrun` marks it.
+pub(super) static OTHER_RANK: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[rank[1-9][0-9]*\]"));
+/// A word in brackets at the beginning of a line.
+static BRACKETED: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-z][A-Za-z0-9_-]*)\]"));
+/// A word at the beginning of a line of cells with tabs.
+static FIRST_CELL: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(?<tag>final|best)\t"));
+/// A word with a colon at the beginning of a line, before another word.
+static LABEL: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?<tag>[A-Za-z][A-Za-z0-9_-]*)[ \t]*:[ \t]+[A-Za-z]"));
+/// Words in brackets that say nothing about numbers.
+const LEVELS: [&str; 9] = ["critical", "debug", "error", "info", "main", "rank", "trace", "warn", "warning"];
+
+/// The name of a number, and the words before it.
+pub(super) type Named<'t> = Option<(String, Vec<&'t str>)>;
+
+/// What the numbers of a part of a line are about: its name, and the words of the line that tell it, with their places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub(super) name: String,
+    pub(super) words: Vec<(usize, String)>,
+}
+
+/// Returns the last words before a number that together name a metric, and all of the words.
+pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
+    let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
+    if unit_of(line, number).is_some() || is_in_list(line, number) {
+        return None;
+    }
+    let is_known = |words: &&[&str]| Better::of_name(&words.join("_")).is_some();
+    let has_separator = || {
+        let end = number.name("remark").or(number.name("words")).map_or(0, |words| words.end());
+        line[end..].trim_start().starts_with([':', '='])
+    };
+    let known = |words: &[&'t str]| {
+        let first = (0..words.len()).find(|first| is_known(&&words[*first..]))?;
+        // `Test set loss` is not the loss of another split.
+        let is_split = |word: &&str| own_split(word).is_some_and(|(tag, _)| tag.len() == word.len());
+        let split = words[..first].iter().position(is_split);
+        Some(words[split.unwrap_or(first)..].to_vec())
+    };
+    let with_known_end = || words.last().filter(|last| Better::of_last_word(last).is_some()).map(|last| vec![*last]);
+    let subject = || {
+        let found = SUBJECT.captures(line).filter(|_| has_separator())?;
+        known(&found.name("subject")?.as_str().split_whitespace().collect::<Vec<_>>())
+    };
+    // `Val: 0.61` of a program that has one measure.
+    let split = || {
+        let is_fraction = number["number"].contains(['.', '%']);
+        let last = words.last().filter(|_| is_fraction && has_separator())?;
+        let is_split = own_split(last).is_some_and(|(tag, _)| tag.len() == last.len());
+        let is_result = |word: &&str| ["best", "final"].contains(&word.to_ascii_lowercase().as_str());
+        (is_split && words[..words.len() - 1].iter().all(|word| is_result(word))).then(|| words.clone())
+    };
+    let name = known(&words).or_else(with_known_end).or_else(split).or_else(subject)?;
+    Some((joined(&name), words))
+}
+
+/// True for a number in a list of several: none of them is the result.
+fn is_in_list(line: &str, number: &Captures<'_>) -> bool {
+    let Some(number) = number.name("number") else { return false };
+    line[..number.start()].trim_end().ends_with('[') && line[number.end()..].trim_start().starts_with(',')
+}
+
+/// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
+pub(super) fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
+    let (words, value) = (number.name("words")?, number.name("number")?);
+    let has_separator = line[words.end()..value.start()].contains([':', '=', '>', '→', '|', '│', '┃', ',']);
+    if is_ratio(number) || !has_separator || is_in_list(line, number) {
+        return None;
+    }
+    let words: Vec<&str> = words.as_str().split_whitespace().collect();
+    let mut name = joined(&words);
+    if let Some((unit, _)) = unit_of(line, number) {
+        name = format!("{name}_{}", unit.to_ascii_lowercase());
+    }
+    (!is_setting(&name, params)).then_some((name, words))
+}
+
+/// True for the name of an axis, of a step or of a seed.
+pub(super) fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
+    params.contains(name) || STEPS.contains(&name) || name.contains("seed")
+}
+
+/// The name of a metric that is made of words.
+pub(super) fn joined(words: &[&str]) -> String {
+    words.join("_").replace(['@', '/', '-'], "_").replace('^', "").to_ascii_lowercase()
+}
+
+/// The split of the data in the words of a number, and its place in them.
+pub(super) fn own_split(words: &str) -> Option<(&str, usize)> {
+    OWN_SPLIT.captures(words)?.name("tag").map(|tag| (tag.as_str(), tag.start()))
+}
+
+/// What a number is about, according to the line before its own words. `own_splits` are the splits in the words of the line's
+/// numbers.
+pub(super) fn tag_of(line: &str, number: &Captures<'_>, own_splits: &[(String, usize)]) -> Option<Tag> {
+    let end = number.name("words")?.start();
+    let of = |found: Captures<'_>| {
+        let is_before = found.get(0).is_some_and(|found| found.end() <= end);
+        found.name("tag").filter(|_| is_before).map(|tag| (tag.as_str().to_owned(), tag.start()))
+    };
+    let mut splits: Vec<(String, usize)> = SPLIT.captures_iter(line).filter_map(of).collect();
+    // `train loss: 9 acc: 0.9 | val loss: 8 acc: 0.8`: the second number of each part is about its split, too.
+    let names: BTreeSet<String> = own_splits.iter().map(|(tag, _)| tag.to_ascii_lowercase()).collect();
+    if names.len() > 1 || !splits.is_empty() {
+        splits.extend(own_splits.iter().filter(|(_, at)| *at < end).cloned());
+    }
+    let is_level = |tag: &str| {
+        let tag = tag.to_ascii_lowercase();
+        LEVELS.contains(&tag.trim_end_matches(|char: char| char.is_ascii_digit()))
+    };
+    let nearest = splits.into_iter().max_by_key(|(_, at)| *at);
+    let bracketed = || BRACKETED.captures(line).and_then(of).filter(|(tag, _)| !is_level(tag));
+    let found = nearest.or_else(bracketed).or_else(|| FIRST_CELL.captures(line).and_then(of));
+    found.map(|(tag, at)| Tag { name: joined(&[&tag]), words: vec![(at, tag)] })
+}
+
+/// The words that may tell the numbers of a line from numbers with the same name in other lines: splits of the data between `tag`
+/// and the number, unless the number's own words have one, and the label at the beginning of the line. Each has its place.
+pub(super) fn signature(
+    line: &str,
+    number: &Captures<'_>,
+    tag: Option<&Tag>,
+    base: &str,
+) -> BTreeMap<String, (usize, String)> {
+    let begin = tag.and_then(|tag| tag.words.last()).map_or(0, |(at, word)| at + word.len());
+    let (own, text) = number.name("words").map_or((0..0, ""), |words| (words.range(), words.as_str()));
+    // The words of a number that the subject of its line names are about the data.
+    let is_named_before = !joined(&text.split_whitespace().collect::<Vec<_>>()).ends_with(base);
+    let end = if is_named_before { own.end } else { own.start };
+    let mut words = BTreeMap::new();
+    if own_split(base).is_none() {
+        for found in SPLIT_WORD.captures_iter(&line[..end]) {
+            if let Some(word) = found.name("tag").filter(|word| word.start() >= begin) {
+                words.insert(joined(&[word.as_str()]), (word.start(), word.as_str().to_owned()));
+            }
+        }
+    }
+    let label = LABEL.captures(line).filter(|_| tag.is_none()).and_then(|label| {
+        let label = label.name("tag").filter(|label| label.end() < end)?;
+        Some((label.start(), label.as_str().to_owned()))
+    });
+    if let Some((at, label)) = label.filter(|(_, label)| !LEVELS.contains(&label.to_ascii_lowercase().as_str())) {
+        words.insert(joined(&[&label]), (at, label));
+    }
+    words
+}

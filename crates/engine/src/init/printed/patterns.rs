@@ -1,0 +1,161 @@
+//! Patterns that read a number in lines like the one that it was found in.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::{STEPS, names::Tag, regex};
+
+/// Units that follow numbers, and that the ends of metrics' names stand for.
+const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
+/// The step of a line.
+pub(super) static STEP: LazyLock<Regex> = LazyLock::new(|| {
+    let words = STEPS.join("|");
+    regex(&format!(
+        r"(?i)(?:^|[^A-Za-z0-9_])(?<word>{words})(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d+)(?:[^.\dA-Za-z]|$)"
+    ))
+});
+/// The call around a number, which a placeholder reads.
+static CALL: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?$"));
+/// A number in place of an earlier one.
+static REPLACED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \t]*(?:->|→|=>)[ \t]*[-+]?\.?\d"));
+/// The mark of the first process, without its last character.
+const FIRST_RANK: &str = "[rank0";
+
+/// The part of a pattern that tells lines of one kind from others.
+#[derive(Debug)]
+pub(super) enum Lead {
+    /// Words, of which the first has this place in the line.
+    Words(String, usize),
+    /// The beginning of a line, directly before the step or the words of the number.
+    Start(String),
+    /// All of a line before the words of the number.
+    Whole(String),
+}
+
+impl Lead {
+    /// The words of a tag.
+    pub(super) fn of(tag: &Tag) -> Option<Self> {
+        let at = tag.words.first()?.0;
+        let words: Vec<String> =
+            tag.words.iter().map(|(_, word)| format!("{}[^A-Za-z]", regex::escape(word))).collect();
+        Some(Self::Words(format!("(?:^|[^A-Za-z]){}", words.join("(?:.*?[^A-Za-z])?")), at))
+    }
+
+    /// The first word of the line, or the beginning of the line if that is the word of the step or of the number itself.
+    pub(super) fn first_word(line: &str, number: &Captures<'_>) -> Self {
+        const START: &str = "^[^A-Za-z]*";
+        let end = number.name("words").map_or(0, |words| words.start());
+        let at = line.find(|char: char| char.is_ascii_alphabetic()).unwrap_or(0).min(end);
+        let length = line[at..end].find(|char: char| !char.is_ascii_alphabetic() && char != '_').unwrap_or(end - at);
+        let word = &line[at..at + length];
+        if word.is_empty() || STEPS.contains(&word.to_ascii_lowercase().as_str()) {
+            return Self::Start(START.to_owned());
+        }
+        Self::Words(format!(r"{START}{}\b", regex::escape(word)), at)
+    }
+
+    /// All of a line before the words of a number, with any numbers in place of those there.
+    pub(super) fn whole(line: &str, number: &Captures<'_>) -> Self {
+        let end = number.name("words").map_or(0, |words| words.start());
+        let step = step_before(line, end)
+            .and_then(|step| Some((step.name("number")?.start(), step["word"].to_ascii_lowercase())));
+        let mut out = "^".to_owned();
+        let mut rest = line[..end].char_indices().peekable();
+        while let Some((at, char)) = rest.next() {
+            if char.is_ascii_digit() {
+                while rest.next_if(|(_, next)| next.is_ascii_digit() || ".:".contains(*next)).is_some() {}
+                match &step {
+                    Some((start, name)) if *start == at => out.push_str(&format!("{{{name}}}[.:]?")),
+                    _ => out.push_str(r"[\d.:]+"),
+                }
+            } else if char.is_whitespace() {
+                while rest.next_if(|(_, next)| next.is_whitespace()).is_some() {}
+                out.push_str(r"\s*");
+            } else {
+                out.push_str(&regex::escape(char.encode_utf8(&mut [0; 4])));
+            }
+        }
+        Self::Whole(out)
+    }
+}
+
+/// The step of a line before `end`.
+fn step_before(line: &str, end: usize) -> Option<Captures<'_>> {
+    STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end))
+}
+
+/// The unit behind a number, and whether there is space before it.
+pub(super) fn unit_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, bool)> {
+    let rest = &line[number.name("number")?.end()..];
+    let text = rest.trim_start();
+    let unit = &text[..text.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(text.len())];
+    UNITS.contains(&unit).then_some((unit, text.len() < rest.len()))
+}
+
+/// True for a number such as `98/100`.
+pub(super) fn is_ratio(number: &Captures<'_>) -> bool {
+    number.name("whole").is_some()
+}
+
+/// A pattern for a number in a line: its words, after the lead and the step if the line has one before them.
+pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Option<Lead>) -> String {
+    let (begin, end) = number.name("words").map_or((0, 0), |words| (words.start(), words.end()));
+    let reading = reading(line, number, name);
+    // A word before the first one would make it another metric, unless the line has more words than a name.
+    let before = line[..begin].trim_end();
+    let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
+    let boundary = match line[..begin].ends_with('-') {
+        true => "-",
+        false if continues => r"(?:^|\s)",
+        false => r"(?:^|[^A-Za-z_\s-]|(?:^|\s)-)\s*",
+    };
+    let step = step_before(line, end);
+    let step_start = step.as_ref().and_then(|step| step.name("word")).map_or(0, |word| word.start());
+    let step = step.map(|step| {
+        let word = &step["word"];
+        format!(r"{word}\s*[:=#]?\s*{{{}}}", word.to_ascii_lowercase())
+    });
+    let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])??\s*" };
+    let whole = match (lead, step) {
+        (Some(Lead::Whole(start)), _) | (Some(Lead::Start(start)), None) => format!("{start}{reading}"),
+        (Some(Lead::Start(start)), Some(step)) => format!("{start}{step}{gap}{reading}"),
+        (Some(Lead::Words(words, at)), Some(step)) if at < step_start => format!("{words}.*?{step}{gap}{reading}"),
+        (Some(Lead::Words(words, _)), Some(step)) => format!("{step}.*?{words}{gap}{reading}"),
+        (Some(Lead::Words(words, _)), None) => format!("{words}{gap}{reading}"),
+        (None, Some(step)) => format!("{step}{gap}{reading}"),
+        (None, None) => format!("{boundary}{reading}"),
+    };
+    if line.trim_start().starts_with(FIRST_RANK) {
+        format!(r"^\s*{}.*?{whole}", regex::escape(FIRST_RANK))
+    } else {
+        whole
+    }
+}
+
+/// The part of a pattern with the words of a number, its separator and its place.
+fn reading(line: &str, number: &Captures<'_>, name: &str) -> String {
+    let (words, end) = number.name("words").map_or(("", 0), |words| (words.as_str(), words.end()));
+    let start = number.name("number").map_or(end, |number| number.start());
+    let words: Vec<String> = words.split_whitespace().map(regex::escape).collect();
+    let remark = number.name("remark").map_or("", |remark| remark.as_str());
+    let gap = &line[end + remark.len()..start];
+    let gap = CALL.find(gap).map_or(gap, |call| &gap[..call.start()]).trim();
+    let separator = match gap {
+        "" | ":" | "=" => r"\s*[:=]?\s*".to_owned(),
+        "'" | "\"" | "':" | "\":" | "'=" | "\"=" => r#"['"]?\s*[:=]?\s*"#.to_owned(),
+        gap => {
+            let parts: Vec<String> = gap.split_whitespace().map(regex::escape).collect();
+            format!(r"\s*{}\s*", parts.join(r"\s*").replace(r"\->", "->"))
+        }
+    };
+    let rest = number.name("number").map_or("", |number| &line[number.end()..]);
+    let earlier = if REPLACED.is_match(rest) { r"\S+\s*(?:->|→|=>)\s*" } else { "" };
+    let placeholder = if is_ratio(number) { format!("{{{name}:ratio}}") } else { format!("{{{name}}}") };
+    // A program that chooses the unit by the size of the number has another metric for each unit.
+    let unit = match unit_of(line, number) {
+        Some((unit, has_space)) => format!("{}{unit}(?:[^A-Za-z]|$)", if has_space { r"\s+" } else { "" }),
+        None => String::new(),
+    };
+    format!("{}{}{separator}{earlier}{placeholder}{unit}", words.join(r"\s+"), regex::escape(remark))
+}
