@@ -37,6 +37,8 @@ const MAX_METRICS: usize = 6;
 const MAX_CURVES: usize = 3;
 /// Maximum number of printed numbers that are compared between the jobs.
 const MAX_SEARCHED: usize = 60;
+/// Maximum number of logs that a message names.
+const MAX_NAMED: usize = 4;
 /// Maximum time that a script may take until it reads its parameters.
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -286,7 +288,17 @@ impl Study {
         for number in &numbers {
             say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
         }
-        Ok(if numbers.is_empty() { (Vec::new(), written(jobs, store)?) } else { (numbers, Logs::new()) })
+        if numbers.is_empty() {
+            return Ok((Vec::new(), written(jobs, store)?));
+        }
+        let others = others(jobs, store)?;
+        if !others.is_empty() {
+            say(format_args!(
+                "the program also wrote {}: `reads` in a recipe takes metrics from such files",
+                others.join(", ")
+            ));
+        }
+        Ok((numbers, Logs::new()))
     }
 }
 
@@ -308,6 +320,18 @@ fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize, String)>, Error> 
 /// True if two jobs have different outputs.
 fn differ(outputs: &[(usize, String)]) -> bool {
     outputs.windows(2).any(|pair| pair[0].1 != pair[1].1)
+}
+
+/// The logs that the jobs have written, as `reads` has them: kind and path.
+fn others(jobs: &[&Job], store: &Store) -> Result<Vec<String>, Error> {
+    let mut others = BTreeSet::new();
+    for job in jobs {
+        let Some(record) = store.get(job.key)? else { continue };
+        for (kind, paths) in worker::logs(&store.files(record.key)) {
+            others.extend(paths.iter().map(|path| format!("`{}` ({kind})", clean(path))));
+        }
+    }
+    Ok(others.into_iter().take(MAX_NAMED).collect())
 }
 
 /// The logs that the jobs have written.

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
-    io,
+    io::{self, Read as _},
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
 };
@@ -14,7 +14,7 @@ use std::{
 use fs_err as fs;
 use sweep_job::{
     Variable,
-    tasks::{Command, MetricsFrom},
+    tasks::{Command, MetricsFrom, Number},
 };
 
 use super::reads::is_event_file;
@@ -34,6 +34,10 @@ const MAX_LEVELS: usize = 8;
 
 /// Endings of the names of logs.
 const ENDINGS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "log"];
+/// Endings of files that may have rows or objects of JSON, as `log.txt` and `training.log` have in some frameworks.
+const OPEN_ENDINGS: [&str; 3] = ["json", "log", "txt"];
+/// Bytes of the beginning of a file that tell its kind.
+const MAX_BEGINNING: u64 = 64 << 10;
 
 /// A file that may be kept.
 struct Candidate {
@@ -97,6 +101,10 @@ fn add_logs(folder: &Path, inner: &Path, logs: &mut BTreeMap<&'static str, BTree
             _ if is_event_file(&path) => ("tensorboard", inner),
             Some("csv" | "tsv") => ("csv", path.as_path()),
             Some("jsonl" | "ndjson") => ("jsonl", path.as_path()),
+            Some(ending) if OPEN_ENDINGS.contains(&ending) => match kind_of(&folder.join(&path)) {
+                Some(kind) => (kind, path.as_path()),
+                None => continue,
+            },
             _ => continue,
         };
         let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
@@ -163,7 +171,7 @@ impl Find<'_> {
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();
                 let is_named = self.is_named(&name);
-                if is_named || (bytes <= MAX_FILE_BYTES && is_log(&name)) {
+                if is_named || (bytes <= MAX_FILE_BYTES && is_log(self.folder, &name)) {
                     candidates.push(Candidate { name, bytes, is_named });
                 }
             }
@@ -178,8 +186,56 @@ impl Find<'_> {
     }
 }
 
-fn is_log(name: &Path) -> bool {
-    let has_ending =
-        name.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| ENDINGS.contains(&extension));
-    has_ending || is_event_file(name)
+fn is_log(folder: &Path, name: &Path) -> bool {
+    let ending = name.extension().and_then(|extension| extension.to_str());
+    ending.is_some_and(|ending| ENDINGS.contains(&ending))
+        || is_event_file(name)
+        || ending.is_some_and(|ending| OPEN_ENDINGS.contains(&ending)) && kind_of(&folder.join(name)).is_some()
+}
+
+/// The kind in `reads` of a text file, by its first lines: objects of JSON, or a header and a row with as many cells.
+fn kind_of(path: &Path) -> Option<&'static str> {
+    let mut beginning = Vec::new();
+    fs::File::open(path).ok()?.take(MAX_BEGINNING).read_to_end(&mut beginning).ok()?;
+    let text = String::from_utf8_lossy(&beginning);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let (first, second) = (lines.next()?, lines.next());
+    let is_object = |line: &str| line.starts_with('{') && serde_json::from_str::<serde_json::Value>(line).is_ok();
+    if is_object(first) && second.is_none_or(is_object) {
+        return Some("jsonl");
+    }
+    let is_row = |separator: char| {
+        let names: Vec<&str> = first.split(separator).map(str::trim).collect();
+        let cells: Vec<&str> = second?.split(separator).map(str::trim).collect();
+        let numbers = cells.iter().filter(|cell| Number::parse(cell).is_some()).count();
+        let has_numbers = numbers > 0 && numbers * 2 >= cells.iter().filter(|cell| !cell.is_empty()).count();
+        let are_names = names.iter().all(|name| Number::parse(name).is_none());
+        (names.len() > 1 && names.len() == cells.len() && are_names && has_numbers).then_some("csv")
+    };
+    ['\t', ',', ';'].into_iter().find_map(is_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_file_tells_its_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, kind) in [
+            ("{\"epoch\": 1, \"val_loss\": 0.5}\n{\"epoch\": 2, \"val_loss\": 0.4}\n", Some("jsonl")),
+            ("{\"val_loss\": 0.5}", Some("jsonl")),
+            ("{\n  \"val_loss\": 0.5\n}", None),
+            ("epoch,accuracy,loss\n0,0.5,0.7\n", Some("csv")),
+            ("Learning Rate\tTrain Loss\tValid Loss\t\n0.1\t0.5\t0.6\t\n", Some("csv")),
+            ("epoch;loss\n0;0.5\n", Some("csv")),
+            ("numpy==2.0\ntorch==2.9\n", None),
+            ("INFO epoch 1, loss 0.5\nINFO epoch 2, loss 0.4\n", None),
+            ("", None),
+        ] {
+            let path = folder.path().join("log.txt");
+            fs::write(&path, text).unwrap();
+            assert_eq!(kind_of(&path), kind, "{text}");
+        }
+    }
 }

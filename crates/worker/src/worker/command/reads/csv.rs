@@ -34,6 +34,8 @@ struct Table {
     step: Option<usize>,
     /// Number of rows.
     rows: u64,
+    /// The comment before the header.
+    comment: Vec<u8>,
     /// A row whose quoted field has not ended.
     begun: Vec<u8>,
 }
@@ -91,8 +93,18 @@ impl Table {
 
     fn row(&mut self, row: &[u8], sink: &mut Series) {
         if self.columns.is_empty() {
+            if row.starts_with(b"#") {
+                self.comment = row.trim_ascii_start()[1..].trim_ascii().to_vec();
+                return;
+            }
             self.separator = separator(row);
-            return self.header(fields(row, self.separator), sink);
+            let cells = fields(row, self.separator);
+            if self.comment.is_empty() || cells.iter().any(|cell| Number::parse(cell).is_none()) {
+                return self.header(cells, sink);
+            }
+            // The header is a comment, as NumPy writes it.
+            let names = std::mem::take(&mut self.comment);
+            self.header(fields(&names, self.separator), sink);
         }
         let cells = fields(row, self.separator);
         // A program that adds a column writes the header again.
