@@ -26,8 +26,8 @@ mod train;
 
 pub use architecture::{
     Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
-    CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, NormKind, Parts,
-    Position, PositionKind, RMlpSpec, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec,
+    CrossProjection, CrossSelect, CrossSpec, ExpertsSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, NormKind,
+    Parts, Position, PositionKind, RMlpSpec, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec,
     RopeScaling, RopeScalingKind, Selection, StepPruning,
 };
 pub use batch_size::{BatchSize, BatchSizes};

@@ -5,17 +5,19 @@ use burn::{
     tensor::{Tensor, TensorData, backend::Backend},
 };
 use sweep_job::tasks::{
-    AttentionKind, CrossProjection, CrossSpec, GateSpec, NormKind, Parts, RMlpSpec, RaCtSpec, RecipSpec, RecipTying,
-    ReciprocalSpec,
+    AttentionKind, CrossProjection, CrossSpec, ExpertsSpec, GateSpec, NormKind, Parts, RMlpSpec, RaCtSpec, RecipSpec,
+    RecipTying, ReciprocalSpec,
 };
 
 use super::{
     attention::{FoldedAttention, LatentAttention, TokenMixer},
     block::Block,
-    dims::{GptDims, ParamInfo},
+    dims::GptDims,
+    experts::Experts,
     feed_forward::{FeedForward, ReciprocalMlp},
     layers::{Attention, Linear, Mlp, Norm},
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal},
+    param_info::ParamInfo,
 };
 use crate::LabError;
 
@@ -130,13 +132,28 @@ impl<B: Backend> Builder<'_, B> {
         })
     }
 
+    /// The MLP whose parameters have names that begin with `name`.
+    fn mlp(&mut self, name: &str) -> Result<Mlp<B>, LabError> {
+        let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
+        let is_gated = self.dims.block.parts.glu;
+        Ok(Mlp {
+            c_fc: self.linear(&format!("{name}.c_fc"), d, hidden)?,
+            c_gate: is_gated.then(|| self.linear(&format!("{name}.c_gate"), d, hidden)).transpose()?,
+            c_proj: self.linear(&format!("{name}.c_proj"), hidden, d)?,
+        })
+    }
+
     fn feed_forward(&mut self) -> Result<FeedForward<B>, LabError> {
         let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
+        if let Some(ExpertsSpec { count, per_token }) = self.dims.block.experts {
+            return Ok(FeedForward::Experts(Experts {
+                router: self.unbiased("mlp.router", d, count)?,
+                experts: (0..count).map(|index| self.mlp(&format!("mlp.experts.{index}"))).collect::<Result<_, _>>()?,
+                per_token,
+            }));
+        }
         let Some(RMlpSpec { low, mixer, gate }) = self.dims.block.r_mlp else {
-            let c_fc = self.linear("mlp.c_fc", d, hidden)?;
-            let is_gated = self.dims.block.parts.glu;
-            let c_gate = is_gated.then(|| self.linear("mlp.c_gate", d, hidden)).transpose()?;
-            return Ok(FeedForward::Plain(Mlp { c_fc, c_gate, c_proj: self.linear("mlp.c_proj", hidden, d)? }));
+            return Ok(FeedForward::Plain(self.mlp("mlp")?));
         };
         Ok(FeedForward::Reciprocal(ReciprocalMlp {
             up_std: self.unbiased("mlp.up_std", d, hidden - low)?,

@@ -3,11 +3,12 @@
 use sweep_job::{
     Conflict,
     tasks::{
-        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, GatePool, Model, NormKind, Parts,
-        Position, RMlpSpec, RecipTying,
+        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, ExpertsSpec, GatePool, Model,
+        NormKind, Parts, Position, RMlpSpec, RecipTying,
     },
 };
 
+use super::param_info::ParamInfo;
 use crate::LabError;
 
 /// Rows of the token table for bytes.
@@ -33,82 +34,6 @@ pub struct GptDims {
     pub activation: Activation,
     /// Specification of a block.
     pub block: BlockSpec,
-}
-
-/// Role of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The table of tokens, which may also be the output layer.
-    TokenTable,
-    /// The output layer, if it is not the table of tokens.
-    Head,
-    /// The table of positions.
-    PositionTable,
-    /// The weight of a linear layer.
-    Linear,
-    /// A matrix for each head, of MLA. The reference prunes only weights of linear layers, to which these do not belong.
-    HeadMaps,
-    /// A bias, a gain of a LayerNorm, or a mechanism's strength.
-    Vector,
-}
-
-/// A parameter's name, shape and role.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParamInfo {
-    /// Its name in nanoGPT and on the Hub, such as `h.0.attn.c_attn.weight`.
-    pub name: String,
-    /// Its shape; linear weights are `[in, out]`.
-    pub shape: Vec<usize>,
-}
-
-impl ParamInfo {
-    /// Numbers in it.
-    pub fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Inputs and outputs of a matrix `[in, out]`; of anything else, 1 and its numbers.
-    pub fn matrix(&self) -> [usize; 2] {
-        match self.shape[..] {
-            [inputs, outputs] => [inputs, outputs],
-            _ => [1, self.len()],
-        }
-    }
-
-    /// True if it has no numbers.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Role of the parameter.
-    pub fn role(&self) -> Role {
-        match self.name.as_str() {
-            "wte.weight" => Role::TokenTable,
-            "wpe.weight" => Role::PositionTable,
-            "lm_head.weight" => Role::Head,
-            _ if self.shape.len() == 3 => Role::HeadMaps,
-            _ if self.shape.len() == 2 => Role::Linear,
-            _ => Role::Vector,
-        }
-    }
-
-    /// True if weight decay shrinks it.
-    pub fn decays(&self, on: DecayOn) -> bool {
-        match on {
-            DecayOn::Linear => matches!(self.role(), Role::Linear | Role::HeadMaps | Role::Head),
-            DecayOn::Matrices => self.shape.len() >= 2,
-            DecayOn::All => true,
-        }
-    }
-
-    /// True if its weights may be pruned: those of linear layers, and with `head` the output layer and the token table.
-    pub fn prunable(&self, head: bool) -> bool {
-        match self.role() {
-            Role::Linear => true,
-            Role::TokenTable | Role::Head => head,
-            Role::PositionTable | Role::HeadMaps | Role::Vector => false,
-        }
-    }
 }
 
 impl GptDims {
@@ -205,20 +130,29 @@ impl GptDims {
 
     fn add_block(&self, list: &mut Parameters) {
         let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
-        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _, parts } =
-            &self.block;
+        let BlockSpec {
+            attention,
+            reciprocal,
+            gate,
+            cross,
+            recip,
+            ra_ct,
+            r_mlp,
+            experts,
+            mlp_hidden: _,
+            kv_prune: _,
+            parts: _,
+        } = &self.block;
         list.norm("ln_1", d);
         self.add_attention(list);
         list.norm("ln_2", d);
-        match r_mlp {
-            None => {
-                list.linear("mlp.c_fc", d, hidden);
-                if parts.glu {
-                    list.linear("mlp.c_gate", d, hidden);
-                }
-                list.linear("mlp.c_proj", hidden, d);
+        match (experts, r_mlp) {
+            (Some(ExpertsSpec { count, .. }), _) => {
+                list.add("mlp.router.weight", &[d, *count]);
+                (0..*count).for_each(|index| list.mlp(&format!("mlp.experts.{index}"), d, hidden));
             }
-            Some(RMlpSpec { low, mixer, gate }) => {
+            (None, None) => list.mlp("mlp", d, hidden),
+            (None, Some(RMlpSpec { low, mixer, gate })) => {
                 list.add("mlp.up_std.weight", &[d, hidden - low]);
                 list.add("mlp.up_low.weight", &[d, *low]);
                 if *mixer {
@@ -313,7 +247,19 @@ impl GptDims {
                 names.push(format!("h.{last_block}.recip.back.weight"));
             }
         }
+        // The weight of the only expert of a token is 1 for all logits; a balancing loss may train the router.
+        if self.block.experts.is_some_and(|experts| experts.per_token == 1) {
+            names.extend((0..self.n_layer).map(|block| format!("h.{block}.mlp.router.weight")));
+        }
         names
+    }
+
+    /// Numbers that compute a token: those of experts count as many times as a token chooses experts, over their number.
+    pub fn active_parameter_count(&self) -> usize {
+        let Some(ExpertsSpec { count, per_token }) = self.block.experts else { return self.parameter_count() };
+        let parameters = self.parameters();
+        let of_experts: usize = parameters.iter().filter(|info| info.is_of_expert()).map(ParamInfo::len).sum();
+        self.parameter_count() - of_experts / count * (count - per_token)
     }
 
     /// Numbers in the network, by arithmetic: 124,475,904 for size `gpt2` with 50,304 tokens.
@@ -353,6 +299,15 @@ impl Parameters {
         if self.parts.bias {
             self.add(&format!("{name}.bias"), &[output]);
         }
+    }
+
+    /// A plain MLP.
+    fn mlp(&mut self, name: &str, width: usize, hidden: usize) {
+        self.linear(&format!("{name}.c_fc"), width, hidden);
+        if self.parts.glu {
+            self.linear(&format!("{name}.c_gate"), width, hidden);
+        }
+        self.linear(&format!("{name}.c_proj"), hidden, width);
     }
 
     /// A normalization of the residual stream.

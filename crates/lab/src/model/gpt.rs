@@ -13,12 +13,13 @@ use super::{
     block::{Block, Flow, Handed},
     build::Builder,
     cache::{BlockCache, Cache},
-    dims::{GptDims, ParamInfo},
+    dims::GptDims,
     init::initial_values,
     layers::{Embedding, Norm},
-    loss::{Objective, cross_entropy, objective},
+    loss::{Auxiliary, Objective, cross_entropy, objective},
     mechanisms::Pass,
     mutants::{self, Mutant},
+    param_info::ParamInfo,
 };
 use crate::{
     LabError,
@@ -134,10 +135,10 @@ impl<B: Ops> Gpt<B> {
     /// Input of the output layer, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
         let rows = self.rows(tokens.dims()[1]);
-        self.stream(tokens, 0, &rows, dropout_p, None)
+        self.stream(tokens, 0, &rows, dropout_p, None).0
     }
 
-    /// The normalized residual stream of `tokens`, the first of which is at `position`.
+    /// The normalized residual stream of `tokens`, the first of which is at `position`, and what the last block hands on.
     fn stream(
         &self,
         tokens: Tensor<B, 2, Int>,
@@ -145,12 +146,12 @@ impl<B: Ops> Gpt<B> {
         rows: &Rows<B>,
         dropout_p: f64,
         cache: Option<&mut Cache<B>>,
-    ) -> Tensor<B, 2> {
+    ) -> (Tensor<B, 2>, Handed<B>) {
         let dims = tokens.dims();
         let x = self.embed(tokens, position, dropout_p, cache.is_some());
         let flow = self.flow(dims[0], position, rows, dropout_p);
-        let (x, _) = self.through(0..self.h.len(), (x, Handed::NOTHING), &flow, cache);
-        self.ln_f.forward(x)
+        let (x, handed) = self.through(0..self.h.len(), (x, Handed::NOTHING), &flow, cache);
+        (self.ln_f.forward(x), handed)
     }
 
     /// Input of the first block for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
@@ -210,20 +211,27 @@ impl<B: Ops> Gpt<B> {
         (x, handed)
     }
 
-    /// Returns the objective, see [`objective`](Self::objective), of the output of the last block.
+    /// Returns the objective, see [`objective`](Self::objective), of the output of the last block, without the loss that balances
+    /// experts.
     pub(crate) fn objective_after(&self, x: Tensor<B, 2>, targets: Tensor<B, 2, Int>, z_loss: f64) -> Objective<B> {
         self.objective_of(self.ln_f.forward(x), targets, z_loss)
     }
 
-    /// The loss, see [`Network::loss`], and what a training with `z_loss` minimizes.
+    /// The loss, see [`Network::loss`], and what a training with the auxiliary losses minimizes.
     pub(crate) fn objective(
         &self,
         tokens: Tensor<B, 2, Int>,
         targets: Tensor<B, 2, Int>,
         dropout_p: f64,
-        z_loss: f64,
+        Auxiliary { z_loss, balance_loss }: Auxiliary,
     ) -> Objective<B> {
-        self.objective_of(self.hidden(tokens, dropout_p), targets, z_loss)
+        let rows = self.rows(tokens.dims()[1]);
+        let (hidden, handed) = self.stream(tokens, 0, &rows, dropout_p, None);
+        let Objective { cross_entropy, total } = self.objective_of(hidden, targets, z_loss);
+        match handed.routing.filter(|_| balance_loss != 0.0) {
+            Some(routing) => Objective { cross_entropy, total: total + routing.loss() * balance_loss },
+            None => Objective { cross_entropy, total },
+        }
     }
 
     /// The objective of the input of the output layer, in single precision for any format of `hidden`.
@@ -278,7 +286,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
     }
 
     fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 1> {
-        self.objective(tokens, targets, dropout_p, 0.0).total
+        self.objective(tokens, targets, dropout_p, Auxiliary::default()).total
     }
 
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {
@@ -294,7 +302,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
         }
         let batch = token.dims()[0];
         let rows = self.masks.next(position);
-        let hidden = self.stream(token, position, &rows, 0.0, Some(cache));
+        let (hidden, _) = self.stream(token, position, &rows, 0.0, Some(cache));
         cache.length += 1;
         Ok(self.head(hidden, batch))
     }

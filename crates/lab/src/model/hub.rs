@@ -178,8 +178,19 @@ fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result
 
 /// The same for every number of a block's specification that its network uses later.
 fn check_block(block: &BlockSpec) -> Result<(), String> {
-    let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _, parts } =
-        block;
+    let BlockSpec {
+        attention,
+        mlp_hidden,
+        reciprocal,
+        gate,
+        cross,
+        ra_ct,
+        experts,
+        parts,
+        recip: _,
+        r_mlp: _,
+        kv_prune: _,
+    } = block;
     check_parts(parts)?;
     if let AttentionKind::Latent { dim } = attention {
         check("sweep.block.attention.latent.dim", *dim, "latent_dim")?;
@@ -202,6 +213,10 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
             Selection::Rms { tau } => check("sweep.block.cross.select.rms.tau", tau, "cross_tau")?,
             Selection::All => {}
         }
+    }
+    if let Some(experts) = experts {
+        check("sweep.block.experts.count", experts.count, "experts")?;
+        check("sweep.block.experts.per_token", experts.per_token, "experts_per_token")?;
     }
     if let Some(ra_ct) = ra_ct {
         check("sweep.block.ra_ct.k", ra_ct.k, "ra_ct_k")?;

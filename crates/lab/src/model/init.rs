@@ -7,7 +7,10 @@ use rand::Rng;
 use rand_distr::StandardNormal;
 use sweep_job::tasks::AttentionKind;
 
-use super::dims::{GptDims, ParamInfo, Role};
+use super::{
+    dims::GptDims,
+    param_info::{ParamInfo, Role},
+};
 use crate::rng;
 
 /// Standard deviation of weights; those that end a residual branch get it divided by `sqrt(2 n_layer)`.
@@ -22,7 +25,7 @@ pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
         Role::Linear if info.name.ends_with(".c_proj.weight") => STD / (2.0 * dims.n_layer as f32).sqrt(),
         // A map per head preserves the scale of its input.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
-        Role::Linear | Role::TokenTable | Role::Head | Role::PositionTable => STD,
+        Role::Linear | Role::Router | Role::TokenTable | Role::Head | Role::PositionTable => STD,
     };
     let mut rng = rng::stream(seed, "init", &info.name, &[]);
     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * std).collect()

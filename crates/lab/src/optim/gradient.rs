@@ -23,7 +23,7 @@ use crate::{
     LabError, StateError,
     device::read::number,
     files::Snapshot,
-    model::{self, Gpt, Handed, Objective},
+    model::{self, Auxiliary, Gpt, Handed, Objective},
     ops::{Ops, autocast},
     optim::{Gradients, add_gradients},
     rng,
@@ -57,13 +57,13 @@ pub enum Requested<'a> {
 pub struct Derived<'a> {
     /// The parameters whose gradients are computed.
     pub requested: Requested<'a>,
-    /// Factor of the auxiliary loss that is added to the loss, see `z_loss` of a training's parameters.
-    pub z_loss: f64,
+    /// Factors of the auxiliary losses that are added to the loss.
+    pub auxiliary: Auxiliary,
 }
 
 impl Default for Derived<'_> {
     fn default() -> Self {
-        Self { requested: Requested::All, z_loss: 0.0 }
+        Self { requested: Requested::All, auxiliary: Auxiliary::default() }
     }
 }
 
@@ -140,8 +140,11 @@ struct Segments<B: Ops> {
     kept: Vec<(Range<usize>, Stream<B>)>,
     /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
-    /// The loss and auxiliary losses.
+    /// The loss and auxiliary losses, without the one that balances experts.
     total: Tensor<Autodiff<B>, 1>,
+    /// The derivative of the loss that balances experts with respect to the probabilities of every block, `[experts]`. The
+    /// probabilities are summed over blocks and have no other factor with a gradient, so each segment needs only this of the others.
+    slopes: Option<Tensor<B, 1>>,
     reach: Reach,
 }
 
@@ -168,19 +171,19 @@ impl<B: Ops> Forward<B> {
         dropout: Dropout,
         derived: Derived<'_>,
     ) -> Self {
-        let Derived { requested, z_loss } = derived;
+        let Derived { requested, auxiliary } = derived;
         let inner = || in_precision(network, computing.precision);
         let is_unchanged = activations(computing.precision) == DType::F32 && requested == Requested::All;
         let products = autocasts(computing.precision);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
                 let network = if is_unchanged { network.clone() } else { tracked::<Autodiff<B>>(inner(), requested) };
-                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, z_loss);
+                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, auxiliary);
                 (cross_entropy.inner(), Rest::Kept(Box::new(network), total))
             }
             Checkpointing::Balanced => {
                 let network = tracked::<Balanced<B>>(inner(), requested);
-                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, z_loss);
+                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, auxiliary);
                 (cross_entropy.inner(), Rest::Balanced(Box::new(network), total))
             }
             _ => {
@@ -237,7 +240,7 @@ impl<B: Ops> Segments<B> {
         [tokens, targets]: [Tensor<B, 2, Int>; 2],
         blocks: usize,
         dropout: Dropout,
-        Derived { requested, z_loss }: Derived<'_>,
+        Derived { requested, auxiliary: Auxiliary { z_loss, balance_loss } }: Derived<'_>,
     ) -> (Tensor<B, 1>, Self) {
         let reach = requested.reach(inner);
         let [batch, length] = tokens.dims();
@@ -250,18 +253,22 @@ impl<B: Ops> Segments<B> {
         for first in (0..layers).step_by(blocks) {
             let range = first..layers.min(first + blocks);
             dropout.seed_segment::<B>(first + 1, &tokens.device());
-            kept.push((range.clone(), stream.clone()));
+            let (x, handed) = stream.clone();
+            kept.push((range.clone(), (x, Handed { routing: None, ..handed })));
             stream = inner.through(range, stream, &flow, None);
         }
         // The loss is not computed again: its graph is the first that the backward pass needs.
         let last = leaf_if(reach.is_before(layers), stream.0);
         let Objective { cross_entropy, total } =
             network.objective_after(last.clone(), Tensor::from_inner(targets), z_loss);
-        (cross_entropy.inner(), Self { network, tokens, dropout, kept, last, total, reach })
+        let routing = stream.1.routing.filter(|_| balance_loss != 0.0);
+        let slopes = routing.map(|routing| routing.slopes() * balance_loss);
+        (cross_entropy.inner(), Self { network, tokens, dropout, kept, last, total, slopes, reach })
     }
 
     fn backward(self, scale: f64) -> Gradients<B> {
-        let Self { network, tokens, dropout, mut kept, last, total, reach } = self;
+        let Self { network, tokens, dropout, mut kept, last, total, slopes, reach } = self;
+        let slopes = slopes.map(|slopes| slopes * scale);
         let [batch, length] = tokens.dims();
         let device = tokens.device();
         let rows = network.rows(length);
@@ -277,10 +284,16 @@ impl<B: Ops> Segments<B> {
             let gate = handed.gate.map(|gate| leaf_if(has_earlier_parts, gate));
             let back = handed.back.map(|back| leaf_if(has_earlier_parts, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
-            let handed = Handed { gate: gate.clone(), back: back.clone() };
+            let handed = Handed { gate: gate.clone(), back: back.clone(), routing: None };
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
             let (d_out, d_gate, d_back) = take(&mut output_gradients);
-            let products = [product(Some(out), d_out), product(handed.gate, d_gate), product(handed.back, d_back)];
+            let probabilities = handed.routing.map(|routing| routing.probabilities);
+            let products = [
+                product(Some(out), d_out),
+                product(handed.gate, d_gate),
+                product(handed.back, d_back),
+                product(probabilities, slopes.clone()),
+            ];
             let Some(product) = products.into_iter().flatten().reduce(|sum, product| sum + product) else { break };
             let mut product_gradients = product.backward();
             let take_gradient = |product_gradients: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| {
@@ -377,9 +390,9 @@ fn objective_of<A: AutodiffBackend + Ops>(
     tokens: Tensor<A::InnerBackend, 2, Int>,
     targets: Tensor<A::InnerBackend, 2, Int>,
     dropout: f64,
-    z_loss: f64,
+    auxiliary: Auxiliary,
 ) -> Objective<A> {
-    network.objective(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout, z_loss)
+    network.objective(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout, auxiliary)
 }
 
 fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64) -> Gradients<A::InnerBackend> {

@@ -15,7 +15,7 @@ use crate::{
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::{Batch, Dataset},
     device::read::host,
-    model::{self, Gpt, Handed, Network as _, ParamInfo},
+    model::{self, Auxiliary, Gpt, Handed, Network as _, ParamInfo},
     ops,
     optim::{
         self, AdamW, Gradients,
@@ -150,7 +150,7 @@ impl BackendTask for Observe<'_> {
         for iter in 0..comparing.iters {
             let (tokens, targets) = batch(iter)?.to_tensors(device);
             let dropout = Dropout { p: 0.0, seed: comparing.seed, at: [iter as u64, 0] };
-            let derived = Derived { z_loss: optimizer.z_loss, ..Derived::default() };
+            let derived = Derived { auxiliary: Auxiliary::new(optimizer), ..Derived::default() };
             let forward = Forward::<B>::of(&network, [tokens, targets], computing, dropout, derived);
             losses.push(f64::from(host(forward.loss())?[0]));
             let step_gradients = match &mut scale {

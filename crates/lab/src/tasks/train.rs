@@ -45,7 +45,7 @@ use crate::{
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, sync},
     data::{Batch, Batches, Dataset},
     measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
-    model::{self, Gpt, ParamInfo, hub},
+    model::{self, Auxiliary, Gpt, ParamInfo, hub},
     optim::{
         self, AdamW, Gradients,
         gradient::{self, Derived, Dropout, Forward, LossScale},
@@ -153,7 +153,7 @@ impl BackendTask for Job<'_> {
         if let Some(bytes) = attempts.peak() {
             outcome.set(&Train::MEMORY_PEAK, bytes);
         }
-        describe(&mut outcome, train, &parameters);
+        describe(&mut outcome, train, &dims, &parameters);
         describe_speed(&mut outcome, train, &dims, ceiling::<B>(train, device, report));
         explain_absence(&mut outcome, train, backend);
         Ok(outcome)
@@ -444,7 +444,7 @@ impl<B: Compute> Trainer<'_, B> {
             })??;
             let forward = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
                 let dropout = Dropout { p: dropout, seed: training.seed, at };
-                let derived = Derived { z_loss: optimizer.z_loss, ..Derived::default() };
+                let derived = Derived { auxiliary: Auxiliary::new(optimizer), ..Derived::default() };
                 Forward::of(network, [inputs, targets], computing, dropout, derived)
             })?;
             self.loss.add(forward.loss());

@@ -15,6 +15,7 @@ mod golden;
 mod gradprobe;
 mod hub;
 mod k1;
+mod networks;
 mod objective;
 mod ops;
 mod optim;

@@ -70,6 +70,8 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "magnitude", "precision": "mixed"}),
         json!({"optimizer": "schedulefree", "lr_schedule": "constant", "prune": "bitter2", "grad_accumulation": 2}),
         json!({"z_loss": 0.1, "precision": "mixed", "checkpointing": "segment:1"}),
+        json!({"experts": 3, "balance_loss": 0.2, "prune": "magnitude", "grad_accumulation": 2}),
+        json!({"experts": 4, "experts_per_token": 1, "optimizer": "muon", "precision": "mixed", "checkpointing": "segment:1"}),
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),
         json!({"prune": "snip", "prune_every": 10, "sparsity": 0.8, "optimizer": "adamwspam"}),

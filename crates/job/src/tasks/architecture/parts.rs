@@ -232,6 +232,9 @@ impl BlockSpec {
                 return conflict(&[name, "attention"], message, &advice);
             }
         }
+        if let Some(conflict) = self.misfit_of_experts() {
+            return Some(conflict);
+        }
         if self.r_mlp.is_some() && parts.glu {
             let message = "`glu: true` is not supported in the MLP with a reciprocal part".to_owned();
             return conflict(&["glu", "ablation"], message, "remove `glu`, or choose another `ablation`");

@@ -260,3 +260,42 @@ fn settings_that_do_not_fit_the_optimizer_are_conflicts() {
         assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
     }
 }
+
+#[test]
+fn experts_that_cannot_be_are_conflicts() {
+    for (given, expected) in [
+        (
+            vec![("experts", Value::Int(2)), ("experts_per_token", Value::Int(3))],
+            "a token cannot choose 3 of 2 experts; choose an `experts_per_token` from 1 to 2",
+        ),
+        (vec![("experts_per_token", Value::Int(2))], "`experts_per_token` has no effect here; write `experts: 8`"),
+        (vec![("balance_loss", Value::Float(0.0))], "`balance_loss` has no effect here; write `experts: 8`"),
+        (
+            vec![("experts", Value::Int(4)), ("mlp_gate", Value::Bool(true))],
+            "`experts` does not combine with the head gate, which needs one MLP in a block",
+        ),
+        (
+            vec![("experts", Value::Int(4)), ("ablation", word("V3"))],
+            "`experts` does not combine with the reciprocal part of the MLP",
+        ),
+        (
+            vec![("experts", Value::Int(4)), ("precision", word("bf16"))],
+            "do not support `precision: bf16`; write `precision: mixed`",
+        ),
+    ] {
+        is_a_conflict(&given, expected);
+    }
+    for given in [
+        vec![("experts", Value::Int(1))],
+        vec![
+            ("experts", Value::Int(8)),
+            ("experts_per_token", Value::Int(8)),
+            ("balance_loss", Value::Float(0.0)),
+            ("glu", Value::Bool(true)),
+            ("precision", word("mixed")),
+            ("ra", Value::Bool(true)),
+        ],
+    ] {
+        assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
+    }
+}

@@ -66,7 +66,7 @@ impl<B: Compute> GptSubject<B> {
         let held_out = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
         let prunable = |info: &model::ParamInfo| {
             let is_table = matches!(info.role(), Role::TokenTable | Role::PositionTable);
-            info.shape.len() >= 2 && (settings.prune_tables || !is_table)
+            info.shape.len() >= 2 && info.role() != Role::Router && (settings.prune_tables || !is_table)
         };
         let parameters = model::infos(&network).into_iter().enumerate();
         let tensors = parameters.filter(|(_, info)| prunable(info));

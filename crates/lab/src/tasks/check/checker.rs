@@ -116,7 +116,7 @@ impl<'a, B: Compute> Checker<'a, B> {
             let numbers: Vec<f32> = match info.role() {
                 Role::Vector if is_strength => (0..info.len()).map(|_| strength(&mut rng)).collect(),
                 Role::Vector if is_part => (0..info.len()).map(|_| strength(&mut rng).abs()).collect(),
-                Role::Linear | Role::HeadMaps => {
+                Role::Linear | Role::Router | Role::HeadMaps => {
                     let scale = (info.shape[info.shape.len() - 2] as f32).sqrt().recip();
                     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * scale).collect()
                 }
