@@ -99,6 +99,10 @@ def mlp_names(c, h):
     return [f"{h}mlp.experts.{index}" for index in range(c["experts"])] if c.get("experts") else [h + "mlp"]
 
 
+def width_ratio(c):
+    return WIDTH / c.get("mup_base_width", WIDTH)
+
+
 def shapes(c):
     d, shared = WIDTH, WIDTH // HEADS * c["kv_heads"]
     found = {"wte.weight": (VOCAB, d)}
@@ -184,7 +188,8 @@ def forward(p, c, ids, routers=None):
         if c["position"] == "rope":
             q, k = rope(q), rope(k)
         k, v = (part.repeat_interleave(HEADS // c["kv_heads"], 1) for part in (k, v))
-        scores = (q @ k.transpose(2, 3) / math.sqrt(width)).masked_fill(hidden_keys, -math.inf)
+        scale = width if c.get("mup_base_width") else math.sqrt(width)
+        scores = (q @ k.transpose(2, 3) / scale).masked_fill(hidden_keys, -math.inf)
         context = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, WIDTH)
         x = x + linear(h + "attn.c_proj", context)
         inner = norm(h + "ln_2", x)
@@ -192,7 +197,7 @@ def forward(p, c, ids, routers=None):
             x = x + mlp(h + "mlp", inner)
             continue
         tokens = inner.flatten(0, 1)
-        router = tokens @ p[h + "mlp.router.weight"]
+        router = tokens @ p[h + "mlp.router.weight"] / width_ratio(c)
         if routers is not None:
             routers.append(router)
         found, chosen = router.topk(c["experts_per_token"])
@@ -203,7 +208,7 @@ def forward(p, c, ids, routers=None):
             token, choice = torch.where(chosen == index)
             output = output.index_add(0, token, mlp(name, tokens[token]) * parts[token, choice, None])
         x = x + output.reshape(x.shape)
-    logits = norm("ln_f", x) @ (p["wte.weight"] if c["tie"] else p["lm_head.weight"]).T
+    logits = norm("ln_f", x) @ (p["wte.weight"] if c["tie"] else p["lm_head.weight"]).T / width_ratio(c)
     return c["logit_cap"] * torch.tanh(logits / c["logit_cap"]) if c["logit_cap"] else logits
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the reference vectors of mixtures of experts.
+"""Writes the reference vectors of mixtures of experts and of the maximal update parametrization.
 
-    python scripts/network-vectors.py crates/lab/tests/golden [--errors]
+    python scripts/network-vectors.py crates/lab/tests/golden [--errors] [--mup FOLDER]
 
 The environment needs PyTorch 2.5 or later, transformers 5 and safetensors; the vectors were written with PyTorch 2.15. All numbers are
 computed in double precision from weights in single precision. `--errors` prints how far PyTorch's own single precision differs.
@@ -11,7 +11,10 @@ OUT/networks.json  for each network the cross-entropy before each of four steps 
                    choose it. Gradients include `z_loss` and `balance_loss`. The balancing loss is written here by its definition and
                    agrees with transformers' `load_balancing_loss_func`, and the logits of the Llama with experts agree with those of
                    `MixtralForCausalLM`, as far as the single precision goes that both have. One expert agrees with the dense
-                   network to 1e-12.
+                   network to 1e-12. With `mup_base_width`, attention divides scores by the width of a head, the output layer and
+                   routers multiply by the base width over the width, and AdamW divides the learning rate of the matrices of
+                   linear layers by the ratio of widths, and multiplies their decay with it. `--mup` names the folder of the
+                   `mup` package 1.0.0 (github.com/microsoft/mup), whose `MuAdamW` gives the same weights to 1e-12.
 """
 
 import importlib.util
@@ -38,6 +41,10 @@ CASES = {
     "gpt2+one-expert": dict(base.GPT2, experts=1, experts_per_token=1, balance_loss=0.1),
     "gpt2+one-of-experts": dict(base.GPT2, hidden=48, experts=4, experts_per_token=1, balance_loss=0.05),
     "llama+experts": MIXTRAL,
+    "gpt2+mup": dict(base.GPT2, parametrization="mup", mup_base_width=16),
+    "llama+mup": dict(base.LLAMA, parametrization="mup", mup_base_width=8),
+    "gpt2+mup+everything": dict(base.GPT2, hidden=48, experts=4, experts_per_token=2, balance_loss=0.05, z_loss=0.01, qk_norm=True,
+                                kv_heads=2, logit_cap=3.0, tie=False, parametrization="mup", mup_base_width=8),
     "llama+experts+everything": dict(MIXTRAL, experts_per_token=3, qk_norm=True, logit_cap=2.0, z_loss=0.01),
 }
 
@@ -66,10 +73,45 @@ def batch():
     return ids, (ids + 3) % base.VOCAB
 
 
+def adamw(c, p):
+    """AdamW, by groups with the same learning rate."""
+    ratio = base.width_ratio(c)
+    hidden = {name for name, value in p.items() if value.dim() == 2 and name.startswith("h.") and "router" not in name}
+    groups = [
+        {"params": [p[name] for name in p if name not in hidden]},
+        {"params": [p[name] for name in p if name in hidden], "lr": 1e-3 / ratio, "weight_decay": 0.1 * ratio},
+    ]
+    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+
+
+def check_mup(folder):
+    """The weights after a step of `MuAdamW` from the same gradients."""
+    sys.path.insert(0, folder)
+    from mup.infshape import InfDim, InfShape
+    from mup.optim import MuAdamW
+
+    for c in (c for c in CASES.values() if "mup_base_width" in c):
+        start, steps = base.weights(c), []
+        for optimizer in (lambda p: adamw(c, p), lambda p: MuAdamW(p.values(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)):
+            p = {name: value.clone().requires_grad_() for name, value in start.items()}
+            for name, value in p.items():
+                value.grad = numbers(name + ".0", value.numel()).reshape(value.shape)
+                # The sides that grow with the width, in PyTorch's order of outputs and inputs.
+                grows = [side in (base.WIDTH, c["hidden"], 2 * base.WIDTH, 3 * base.WIDTH) for side in value.shape]
+                if name.endswith("norm.weight"):
+                    grows = [True]
+                sides = [InfDim(side * c["mup_base_width"] // base.WIDTH if inf else None, side) for side, inf in zip(value.shape, grows)]
+                value.infshape = InfShape(sides[::-1] if name.startswith("h.") else sides)
+            optimizer(p).step()
+            steps.append(p)
+        for name, value in steps[0].items():
+            assert (value - steps[1][name]).abs().max() < 1e-12, name
+
+
 def case(c, dtype=torch.float64):
     p = {name: value.to(dtype).requires_grad_() for name, value in base.weights(c).items()}
     ids, targets = batch()
-    optimizer = torch.optim.AdamW(p.values(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    optimizer = adamw(c, p)
     losses, gradients = [], {}
     for step in range(4):
         optimizer.zero_grad()
@@ -146,6 +188,8 @@ def main():
     out = pathlib.Path(sys.argv[1])
     check_mixtral()
     check_one_expert()
+    if "--mup" in sys.argv:
+        check_mup(sys.argv[sys.argv.index("--mup") + 1])
     cases = {name: case(c) for name, c in CASES.items()}
     if "--errors" in sys.argv:
         for name, c in CASES.items():

@@ -2,11 +2,13 @@
 //! sections 4 and 5). All defaults give a plain GPT-2.
 
 mod experts;
+mod parametrization;
 mod parts;
 mod presets;
 mod spec;
 
 pub use experts::ExpertsSpec;
+pub use parametrization::Parametrization;
 pub use parts::{NormKind, Parts, Position, PositionKind, RopeScaling, RopeScalingKind};
 pub use presets::{Ablation, AblationNet, StepPruning};
 pub use spec::{
@@ -199,6 +201,10 @@ params! {
         /// Experts that a token chooses, those with the largest logits of the router; their outputs are weighted by the
         /// softmax of these logits, as in Mixtral. By default 2, and 1 of one expert.
         experts_per_token: Option<usize> = None, in 1..=1024;
+        /// Dependence of initial weights, learning rates and factors on the width.
+        parametrization: Parametrization = Parametrization::Standard;
+        /// With `parametrization: mup`, the `d_model` at which weights and learning rates are those of `standard`.
+        mup_base_width: Option<usize> = None, in 1..=65_536;
         /// Use the token table as output layer (tied embeddings); `false` gives the output layer weights of its own.
         tie: bool = true;
         /// Soft cap of the logits: a logit `z` becomes `cap tanh(z / cap)`, as in Gemma 2; 0 does not limit them.
@@ -351,7 +357,7 @@ impl Architecture {
             cross_alpha cross_select cross_k cross_tau cross_normalise cross_proj cross_dim latent_recip recip_alpha
             recip_tying ra_ct ra_ct_apply ra_ct_alpha ra_ct_k ra_ct_head_average ra_ct_detach ct_output_mix norm
             norm_epsilon position rope_theta rope_scaling rope_factor rope_original kv_heads qk_norm bias glu tie
-            logit_cap experts experts_per_token);
+            logit_cap experts experts_per_token parametrization mup_base_width);
         given
     }
 
@@ -369,6 +375,7 @@ impl Architecture {
         let block = self.block(size);
         let mut conflicts = without_effect(&given, &block);
         conflicts.extend(self.ineffective_parts().into_iter().map(|(name, need)| no_effect(name, need)));
+        conflicts.extend(self.conflict_of_parametrization());
         conflicts.extend(block.misfit(size.n_head, size.d_model));
         if block.recip.is_some() && !matches!(block.attention, AttentionKind::Latent { .. }) {
             conflicts.push(Conflict {

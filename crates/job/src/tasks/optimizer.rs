@@ -252,14 +252,18 @@ impl Optimizer {
 }
 
 impl Optimizer {
-    /// Parameters without an effect on a network of such a `block`.
-    pub(crate) fn conflicts_with(&self, block: &BlockSpec) -> Option<Conflict> {
-        let is_given = self.balance_loss != Self::default().balance_loss;
-        (is_given && block.experts.is_none()).then(|| Conflict {
-            params: vec!["balance_loss"],
-            message: "`balance_loss` has no effect here".into(),
-            advice: "write `experts: 8`, or remove `balance_loss`".into(),
-        })
+    /// Parameters that have no effect on a network of such a `block`, or do not fit it.
+    pub(crate) fn conflicts_with(&self, block: &BlockSpec) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        if self.balance_loss != Self::default().balance_loss && block.experts.is_none() {
+            conflicts.push(Conflict {
+                params: vec!["balance_loss"],
+                message: "`balance_loss` has no effect here".into(),
+                advice: "write `experts: 8`, or remove `balance_loss`".into(),
+            });
+        }
+        conflicts.extend(block.misfit_of_optimizer(self));
+        conflicts
     }
 }
 

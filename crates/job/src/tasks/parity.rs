@@ -97,7 +97,7 @@ impl TaskSpec for Parity {
         conflicts.extend(parity.prune.score_conflicts());
         let block = parity.architecture.block(dims);
         let block = parity.model.init.is_none().then_some(&block);
-        conflicts.extend(block.and_then(|block| parity.optimizer.conflicts_with(block)));
+        conflicts.extend(block.iter().flat_map(|block| parity.optimizer.conflicts_with(block)));
         conflicts.extend(parity.computing.conflicts(block.map(|block| (dims.n_layer, block))));
         conflicts
     }

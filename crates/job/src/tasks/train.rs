@@ -250,7 +250,7 @@ impl TaskSpec for Train {
         let dims = train.model.dims();
         let block = train.architecture.block(dims);
         let block = train.model.init.is_none().then_some(&block);
-        conflicts.extend(block.and_then(|block| train.optimizer.conflicts_with(block)));
+        conflicts.extend(block.iter().flat_map(|block| train.optimizer.conflicts_with(block)));
         conflicts.extend(train.computing.conflicts(block.map(|block| (dims.n_layer, block))));
         conflicts
     }

@@ -100,7 +100,7 @@ impl<B: Backend> Builder<'_, B> {
         let width = d / n_head;
         Ok(match self.dims.block.attention {
             AttentionKind::Standard => {
-                let Parts { qk_norm, .. } = self.dims.block.parts;
+                let Parts { qk_norm, mup_base_width, .. } = self.dims.block.parts;
                 let kv_heads = self.dims.block.parts.kv_heads(n_head);
                 TokenMixer::Standard(Attention {
                     c_attn: self.linear("attn.c_attn", d, d + 2 * kv_heads * width)?,
@@ -109,6 +109,8 @@ impl<B: Backend> Builder<'_, B> {
                     k_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.k_norm", width)).transpose()?,
                     n_head,
                     kv_heads,
+                    // With the parametrization, scores are divided by the width.
+                    score_factor: if mup_base_width.is_some() { (width as f64).sqrt().recip() } else { 1.0 },
                 })
             }
             AttentionKind::Latent { dim } => TokenMixer::Latent(LatentAttention {
@@ -150,6 +152,7 @@ impl<B: Backend> Builder<'_, B> {
                 router: self.unbiased("mlp.router", d, count)?,
                 experts: (0..count).map(|index| self.mlp(&format!("mlp.experts.{index}"))).collect::<Result<_, _>>()?,
                 per_token,
+                logit_factor: self.dims.width_ratio().recip(),
             }));
         }
         let Some(RMlpSpec { low, mixer, gate }) = self.dims.block.r_mlp else {

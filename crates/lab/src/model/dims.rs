@@ -3,12 +3,12 @@
 use sweep_job::{
     Conflict,
     tasks::{
-        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, ExpertsSpec, GatePool, Model,
-        NormKind, Parts, Position, RMlpSpec, RecipTying,
+        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, ExpertsSpec, GatePool, Model, NormKind,
+        Parts, Position, RMlpSpec, RecipTying,
     },
 };
 
-use super::param_info::ParamInfo;
+use super::param_info::{ParamInfo, Role};
 use crate::LabError;
 
 /// Rows of the token table for bytes.
@@ -91,6 +91,18 @@ impl GptDims {
             }
         }
         Ok(self)
+    }
+
+    /// The width relative to that at which the maximal update parametrization has the standard one's weights and learning rates; 1
+    /// without it.
+    pub fn width_ratio(&self) -> f64 {
+        self.block.parts.mup_base_width.map_or(1.0, |base| self.d_model as f64 / base as f64)
+    }
+
+    /// Factor of a parameter's learning rate: the maximal update parametrization divides that of matrices whose sides both grow
+    /// with the width.
+    pub fn rate_factor(&self, info: &ParamInfo) -> f64 {
+        if info.role() == Role::Linear { self.width_ratio().recip() } else { 1.0 }
     }
 
     /// Hidden width of the MLP.
@@ -270,7 +282,8 @@ impl GptDims {
     /// Expected loss of an untrained network in nats: a uniform guess, plus half the variance of the logits
     /// (ratio-ablation, section 2).
     pub fn initial_loss(&self) -> f64 {
-        (self.vocab_size as f64).ln() + self.d_model as f64 * 0.02 * 0.02 / 2.0
+        let std = 0.02 / self.width_ratio();
+        (self.vocab_size as f64).ln() + self.d_model as f64 * std * std / 2.0
     }
 }
 
@@ -321,7 +334,7 @@ impl Parameters {
 
 #[cfg(test)]
 mod tests {
-    use sweep_job::tasks::{Ablation, AblationNet};
+    use sweep_job::tasks::{Ablation, AblationNet, DecayOn};
 
     use super::*;
 

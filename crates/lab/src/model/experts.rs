@@ -24,6 +24,8 @@ pub struct Experts<B: Backend> {
     pub experts: Vec<Mlp<B>>,
     /// Experts that a token chooses.
     pub(crate) per_token: usize,
+    /// Factor of the logits.
+    pub(crate) logit_factor: f64,
 }
 
 /// The choices of the routers of some blocks, summed over these blocks.
@@ -43,6 +45,7 @@ impl<B: Ops> Experts<B> {
         let count = self.experts.len();
         // In single precision also where other products are shorter: rounding would change choices.
         let logits = x.clone().matmul(self.router.weight.val());
+        let logits = if self.logit_factor == 1.0 { logits } else { logits * self.logit_factor };
         let chosen = B::largest(logits.clone(), self.per_token).detach();
         let probabilities = B::softmax_rows(logits, None, count);
         let weights = if self.per_token == 1 {

@@ -236,6 +236,7 @@ impl<B: Ops> Gpt<B> {
 
     /// The objective of the input of the output layer, in single precision for any format of `hidden`.
     fn objective_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>, z_loss: f64) -> Objective<B> {
+        let hidden = self.narrowed(hidden);
         let format = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
         let table = self.output_table();
         let cross_entropy = match format {
@@ -258,11 +259,24 @@ impl<B: Ops> Gpt<B> {
         Objective { total: cross_entropy.clone(), cross_entropy }
     }
 
+    /// Returns the logits of the output of the last block for `batch` sequences.
+    pub(crate) fn logits_after(&self, x: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
+        self.head(self.ln_f.forward(x), batch)
+    }
+
     /// Returns the logits of the output of [`stream`](Self::stream).
     fn head(&self, hidden: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
         let length = hidden.dims()[0] / batch;
-        let logits = autocast::product(hidden, self.output_table().transpose());
+        let logits = autocast::product(self.narrowed(hidden), self.output_table().transpose());
         self.capped(logits).reshape([batch, length, self.dims.vocab_size])
+    }
+
+    /// `hidden` over the ratio of widths, so that logits do not grow with the width.
+    fn narrowed(&self, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
+        match self.dims.width_ratio() {
+            1.0 => hidden,
+            ratio => hidden * ratio.recip(),
+        }
     }
 
     /// The weights of the output layer, `[vocab, d_model]`.

@@ -228,6 +228,9 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
 /// The same for every number of the parts.
 fn check_parts(parts: &Parts) -> Result<(), String> {
     check("sweep.block.parts.norm_epsilon", parts.norm_epsilon, "norm_epsilon")?;
+    if let Some(width) = parts.mup_base_width {
+        check("sweep.block.parts.mup_base_width", width, "mup_base_width")?;
+    }
     check("sweep.block.parts.logit_cap", parts.logit_cap, "logit_cap")?;
     check("sweep.block.parts.kv_heads", parts.kv_heads.unwrap_or(1), "kv_heads")?;
     match parts.position {

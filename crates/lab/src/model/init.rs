@@ -22,13 +22,21 @@ const OPEN: f32 = 2.0;
 pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
     let std = match info.role() {
         Role::Vector => return vec![initial_vector(dims, &info.name); info.len()],
-        Role::Linear if info.name.ends_with(".c_proj.weight") => STD / (2.0 * dims.n_layer as f32).sqrt(),
+        Role::Linear if info.name.ends_with(".c_proj.weight") => hidden_std(dims) / (2.0 * dims.n_layer as f32).sqrt(),
+        Role::Linear => hidden_std(dims),
         // A map per head preserves the scale of its input.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
-        Role::Linear | Role::Router | Role::TokenTable | Role::Head | Role::PositionTable => STD,
+        Role::Router | Role::TokenTable | Role::Head | Role::PositionTable => STD,
     };
     let mut rng = rng::stream(seed, "init", &info.name, &[]);
     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * std).collect()
+}
+
+/// Standard deviation of a matrix whose inputs grow with the width, so that its outputs do not.
+fn hidden_std(dims: &GptDims) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "weights are in single precision")]
+    let ratio = dims.width_ratio() as f32;
+    STD / ratio.sqrt()
 }
 
 /// The initial value of every number in a vector.

@@ -108,6 +108,8 @@ pub struct Attention<B: Backend> {
     pub n_head: usize,
     /// Heads of keys and values.
     pub kv_heads: usize,
+    /// Factor of the scores in addition to the reciprocal root of a head's width: 1, or that root once more.
+    pub score_factor: f64,
 }
 
 impl<B: Ops> Attention<B> {
@@ -124,7 +126,8 @@ impl<B: Ops> Attention<B> {
         dropout_p: f64,
     ) -> Tensor<B, 2> {
         let qkv = self.c_attn.forward(x);
-        let is_plain = rope.is_none() && self.q_norm.is_none() && self.kv_heads == self.n_head;
+        let is_plain =
+            rope.is_none() && self.q_norm.is_none() && self.kv_heads == self.n_head && self.score_factor == 1.0;
         let qkv = if is_plain { qkv } else { self.joined(&qkv, batch, rope) };
         let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
@@ -150,7 +153,8 @@ impl<B: Ops> Attention<B> {
         [queries, split(keys, self.kv_heads), split(values, self.kv_heads)]
     }
 
-    /// The queries `[rows, d_model]`, keys and values `[rows, kv_heads width]` in `qkv`, normalized and rotated.
+    /// The queries `[rows, d_model]`, keys and values `[rows, kv_heads width]` in `qkv`, normalized and rotated; queries times
+    /// the factor of the scores.
     fn rotated(&self, qkv: &Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 2>; 3] {
         let [rows, _] = qkv.dims();
         let d_model = self.c_attn.weight.dims()[0];
@@ -172,6 +176,7 @@ impl<B: Ops> Attention<B> {
             }
         };
         let queries = prepare(part(0, d_model), &self.q_norm);
+        let queries = if self.score_factor == 1.0 { queries } else { queries * self.score_factor };
         let keys = prepare(part(d_model, shared), &self.k_norm);
         [queries, keys, part(d_model + shared, shared)]
     }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod coordinates;
 mod coupling;
 mod eval;
 mod generate;
@@ -16,8 +17,8 @@ mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
 use sweep_job::{
-    Backend, Outcome, Report, Task, TaskSpec, for_each_task,
-    tasks::{Architecture, Model},
+    Backend, Conflict, Outcome, Report, Task, TaskSpec, for_each_task,
+    tasks::{Architecture, Model, Optimizer},
 };
 
 pub use check::{Assertion, Expected, assertions};
@@ -72,6 +73,14 @@ fn network<B: BurnBackend>(
     match &model.init {
         Some(folder) => hub::load(&folder.0, device),
         None => Gpt::random(GptDims::new(model, architecture, vocab_size)?, seed, device),
+    }
+}
+
+/// Fails if the parametrization of a network, which may come from a folder, says nothing about the steps of `optimizer`.
+fn check_optimizer(dims: &GptDims, optimizer: &Optimizer) -> Result<(), LabError> {
+    match dims.block.misfit_of_optimizer(optimizer) {
+        Some(Conflict { message, advice, .. }) => Err(LabError::Dimensions(format!("{message}; {advice}"))),
+        None => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use sweep_job::{
     tasks::{Computing, MaskPlan, NetworkMetrics, Parity, Precision, Prune, PruneMethod},
 };
 
-use super::{Context, Run, network};
+use super::{Context, Run, check_optimizer, network};
 use crate::{
     LabError,
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
@@ -140,7 +140,9 @@ impl BackendTask for Observe<'_> {
         })?;
         drop(inner);
 
-        let mut adam = AdamW::<B>::new(optimizer, &infos).with_fusing(computing.fusion);
+        check_optimizer(network.dims(), optimizer)?;
+        let mut adam =
+            AdamW::<B>::new(optimizer, &infos).with_rates_of(network.dims(), &infos).with_fusing(computing.fusion);
         let mut pruner = Pruner::new(prune, &infos)
             .with_seed(comparing.seed)
             .with_fusing(computing.fusion)

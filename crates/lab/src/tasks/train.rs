@@ -35,7 +35,7 @@ use self::{
     describe::{describe, describe_speed, explain_absence},
 };
 use super::{
-    Context, Mean, Run,
+    Context, Mean, Run, check_optimizer,
     coupling::Schedule,
     mean_loss, network,
     steps::{Clock, Curves, Seen},
@@ -88,6 +88,7 @@ impl BackendTask for Job<'_> {
                 "the network's head gate sees the tokens to predict, so it cannot be trained".into(),
             ));
         }
+        check_optimizer(&dims, &train.optimizer)?;
         pruning::note_missing(train, report);
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
@@ -103,7 +104,9 @@ impl BackendTask for Job<'_> {
             held_out,
             calibration: calibration.clone(),
             loss_scale: LossScale::new(train.computing.precision),
-            optimizer: AdamW::new(&train.optimizer, &parameters).with_fusing(train.computing.fusion),
+            optimizer: AdamW::new(&train.optimizer, &parameters)
+                .with_rates_of(&dims, &parameters)
+                .with_fusing(train.computing.fusion),
             pruner: pruning::pruner(train, &parameters, random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),

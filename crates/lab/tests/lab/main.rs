@@ -7,6 +7,7 @@ mod benches;
 mod common;
 mod compression;
 mod computing;
+mod coordinates;
 mod data;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 mod device;

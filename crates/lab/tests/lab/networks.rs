@@ -1,4 +1,4 @@
-//! Mixtures of experts, compared with PyTorch (`scripts/network-vectors.py`), and combined with everything that a training has.
+//! Mixtures of experts and the maximal update parametrization, compared with PyTorch (`scripts/network-vectors.py`), and combined with everything that a training has.
 
 use std::path::Path;
 
@@ -35,12 +35,12 @@ fn forward(network: &Gpt<Train>, with: &Value, computing: &Computing) -> Forward
 #[test]
 fn losses_and_gradients_are_those_of_pytorch() {
     let cases = networks();
-    assert_eq!(cases.len(), 6);
+    assert_eq!(cases.len(), 9);
     for (name, Case { with, losses, gradients }) in cases {
         let mut network = formula(&with);
         let infos = model::infos(&network);
         assert_eq!(infos, network.dims().parameters(), "{name}");
-        let mut optimizer = AdamW::<Inner>::new(&adamw(), &infos);
+        let mut optimizer = AdamW::<Inner>::new(&adamw(), &infos).with_rates_of(network.dims(), &infos);
         for (step, expected) in losses.iter().enumerate() {
             let forward = forward(&network, &with, &Computing::default());
             let loss = f64::from(host(forward.loss())[0]);

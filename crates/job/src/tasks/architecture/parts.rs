@@ -63,6 +63,9 @@ pub struct Parts {
     pub tie: bool,
     /// Limit of the logits' magnitude; 0 is no limit.
     pub logit_cap: f64,
+    /// The maximal update parametrization, by the width at which it has the standard one's weights and learning rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mup_base_width: Option<usize>,
 }
 
 /// The way in which a network knows positions.
@@ -122,6 +125,7 @@ impl Parts {
         glu: false,
         tie: true,
         logit_cap: 0.0,
+        mup_base_width: None,
     };
 
     /// Llama's parts (Touvron et al. 2023), of which `kv_heads`, `theta`, `norm_epsilon` and `tie` differ by size and version.
@@ -177,6 +181,7 @@ impl Architecture {
             glu: self.glu,
             tie: self.tie,
             logit_cap: self.logit_cap,
+            mup_base_width: self.mup_base_width(),
         }
     }
 
@@ -232,7 +237,7 @@ impl BlockSpec {
                 return conflict(&[name, "attention"], message, &advice);
             }
         }
-        if let Some(conflict) = self.misfit_of_experts() {
+        if let Some(conflict) = self.misfit_of_experts().or_else(|| self.misfit_of_parametrization()) {
             return Some(conflict);
         }
         if self.r_mlp.is_some() && parts.glu {

@@ -299,3 +299,43 @@ fn experts_that_cannot_be_are_conflicts() {
         assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
     }
 }
+
+#[test]
+fn parametrizations_that_cannot_be_are_conflicts() {
+    let mup = ("parametrization", word("mup"));
+    let base = ("mup_base_width", Value::Int(48));
+    for (given, expected) in [
+        (vec![mup.clone()], "write `mup_base_width`, such as the `d_model`"),
+        (vec![base.clone()], "`mup_base_width` has no effect here; write `parametrization: mup`"),
+        (
+            vec![mup.clone(), base.clone(), ("attention", word("mla"))],
+            "`parametrization: mup` is not defined for multi-head latent attention",
+        ),
+        (
+            vec![mup.clone(), base.clone(), ("ra", Value::Bool(true))],
+            "`parametrization: mup` is not defined for reciprocal attention",
+        ),
+        (
+            vec![mup.clone(), base.clone(), ("optimizer", word("muon"))],
+            "are not defined for `optimizer: muon`; write `optimizer: adamw`",
+        ),
+    ] {
+        is_a_conflict(&given, expected);
+    }
+    for given in [
+        vec![mup.clone(), base.clone()],
+        vec![mup, base, ("optimizer", word("adamwspam")), ("experts", Value::Int(4)), ("glu", Value::Bool(true))],
+    ] {
+        assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
+    }
+    let info = Task::info("coordinates").unwrap();
+    let found = |given: Vec<(&str, Value)>| {
+        let given = given.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let conflicts = info.conflicts(&info.complete(given.collect()));
+        conflicts.iter().map(|conflict| conflict.params[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(found(Vec::new()), Vec::<&str>::new());
+    assert_eq!(found(vec![("init", Value::Text("folder".into()))]), ["init"]);
+    assert_eq!(found(vec![("doublings", Value::Int(12))]), ["doublings"]);
+    assert_eq!(found(vec![("length", Value::Int(100))]), ["length"]);
+}

@@ -249,6 +249,7 @@ impl<B: Backend> TreeNetwork<B> {
                     k_norm: None,
                     n_head: dims.n_head,
                     kv_heads: dims.n_head,
+                    score_factor: 1.0,
                 },
                 ln_1,
                 mlp,

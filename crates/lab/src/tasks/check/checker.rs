@@ -150,7 +150,7 @@ impl<'a, B: Compute> Checker<'a, B> {
     /// Adam without weight decay, which would move tensors that nothing else moves.
     pub(super) fn optimizer(&self) -> AdamW<B> {
         let settings = Optimizer { weight_decay: 0.0, decay_on: DecayOn::All, ..Optimizer::default() };
-        AdamW::new(&settings, &self.parameters)
+        AdamW::new(&settings, &self.parameters).with_rates_of(&self.expected.dims, &self.parameters)
     }
 
     /// Returns the optimizer with SPAM's guards, for the step that prunes.
@@ -161,7 +161,7 @@ impl<'a, B: Compute> Checker<'a, B> {
             optimizer: OptimizerKind::AdamWSpam,
             ..Optimizer::default()
         };
-        AdamW::new(&settings, &self.parameters)
+        AdamW::new(&settings, &self.parameters).with_rates_of(&self.expected.dims, &self.parameters)
     }
 
     pub(super) fn seed_dropout(&self) {
