@@ -99,6 +99,11 @@ def mlp_names(c, h):
     return [f"{h}mlp.experts.{index}" for index in range(c["experts"])] if c.get("experts") else [h + "mlp"]
 
 
+def mixes_values(c, layer):
+    blocks = c.get("value_embeddings", 0)
+    return layer in [*range(LAYERS)][:blocks] or layer in [*range(LAYERS)][::-1][:blocks]
+
+
 def width_ratio(c):
     return WIDTH / c.get("mup_base_width", WIDTH)
 
@@ -108,6 +113,8 @@ def shapes(c):
     found = {"wte.weight": (VOCAB, d)}
     if c["position"] == "learned":
         found["wpe.weight"] = (LENGTH, d)
+    if c.get("value_embeddings"):
+        found["vte.weight"] = (VOCAB, shared)
 
     def linear(name, inputs, outputs):
         found[f"{name}.weight"] = (inputs, outputs)
@@ -126,6 +133,8 @@ def shapes(c):
         linear(h + "attn.c_proj", d, d)
         if c["qk_norm"]:
             found[h + "attn.q_norm.weight"] = found[h + "attn.k_norm.weight"] = (d // HEADS,)
+        if mixes_values(c, layer):
+            found[h + "attn.value_mix"] = (2,)
         norm(h + "ln_2", d)
         for name in mlp_names(c, h):
             linear(f"{name}.c_fc", d, c["hidden"])
@@ -182,6 +191,9 @@ def forward(p, c, ids, routers=None):
     for layer in range(LAYERS):
         h = f"h.{layer}."
         q, k, v = linear(h + "attn.c_attn", norm(h + "ln_1", x)).split((WIDTH, shared, shared), -1)
+        if mixes_values(c, layer):
+            of_value, of_embedding = p[h + "attn.value_mix"]
+            v = of_value * v + of_embedding * p["vte.weight"][ids]
         q, k, v = (part.view(batch, length, -1, width).transpose(1, 2) for part in (q, k, v))
         if c["qk_norm"]:
             q, k = rms(p[h + "attn.q_norm.weight"], q), rms(p[h + "attn.k_norm.weight"], k)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the reference vectors of mixtures of experts and of the maximal update parametrization.
+"""Writes the reference vectors of mixtures of experts, of value embeddings and of the maximal update parametrization.
 
     python scripts/network-vectors.py crates/lab/tests/golden [--errors] [--mup FOLDER]
 
@@ -11,7 +11,8 @@ OUT/networks.json  for each network the cross-entropy before each of four steps 
                    choose it. Gradients include `z_loss` and `balance_loss`. The balancing loss is written here by its definition and
                    agrees with transformers' `load_balancing_loss_func`, and the logits of the Llama with experts agree with those of
                    `MixtralForCausalLM`, as far as the single precision goes that both have. One expert agrees with the dense
-                   network to 1e-12. With `mup_base_width`, attention divides scores by the width of a head, the output layer and
+                   network to 1e-12. With `value_embeddings`, rows of a second table are added to the values, both with a factor. With
+                   `mup_base_width`, attention divides scores by the width of a head, the output layer and
                    routers multiply by the base width over the width, and AdamW divides the learning rate of the matrices of
                    linear layers by the ratio of widths, and multiplies their decay with it. `--mup` names the folder of the
                    `mup` package 1.0.0 (github.com/microsoft/mup), whose `MuAdamW` gives the same weights to 1e-12.
@@ -41,6 +42,9 @@ CASES = {
     "gpt2+one-expert": dict(base.GPT2, experts=1, experts_per_token=1, balance_loss=0.1),
     "gpt2+one-of-experts": dict(base.GPT2, hidden=48, experts=4, experts_per_token=1, balance_loss=0.05),
     "llama+experts": MIXTRAL,
+    "gpt2+value_embeddings": dict(base.GPT2, value_embeddings=1),
+    "llama+value_embeddings": dict(base.LLAMA, value_embeddings=1),
+    "llama+value_embeddings+experts": dict(MIXTRAL, value_embeddings=1, qk_norm=True),
     "gpt2+mup": dict(base.GPT2, parametrization="mup", mup_base_width=16),
     "llama+mup": dict(base.LLAMA, parametrization="mup", mup_base_width=8),
     "gpt2+mup+everything": dict(base.GPT2, hidden=48, experts=4, experts_per_token=2, balance_loss=0.05, z_loss=0.01, qk_norm=True,

@@ -189,6 +189,9 @@ params! {
         kv_heads: Option<usize> = None, in 1..=1024;
         /// Normalize the queries and the keys of each head by RMSNorm with a learned gain, before RoPE.
         qk_norm: bool = false;
+        /// Value embeddings, as in modded-nanogpt: a second table of the input tokens, whose rows are mixed with the values of attention in
+        /// the first and in the last `value_embeddings` blocks, by two learned factors for each block; 0 has none.
+        value_embeddings: usize = 0, in 0..=1024, unit "blocks";
         /// Biases in the linear layers of attention and MLP, and in LayerNorms.
         bias: bool = true;
         /// Gated linear unit: multiplies the MLP's hidden activations with a second projection of its input; with
@@ -357,7 +360,7 @@ impl Architecture {
             cross_alpha cross_select cross_k cross_tau cross_normalise cross_proj cross_dim latent_recip recip_alpha
             recip_tying ra_ct ra_ct_apply ra_ct_alpha ra_ct_k ra_ct_head_average ra_ct_detach ct_output_mix norm
             norm_epsilon position rope_theta rope_scaling rope_factor rope_original kv_heads qk_norm bias glu tie
-            logit_cap experts experts_per_token parametrization mup_base_width);
+            logit_cap experts experts_per_token parametrization mup_base_width value_embeddings);
         given
     }
 

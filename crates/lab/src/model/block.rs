@@ -79,6 +79,8 @@ pub(crate) struct Flow<'a, B: Backend> {
     pub(crate) dropout: f64,
     /// Position of the first token.
     pub(crate) position: usize,
+    /// The tokens' value embeddings, `[batch * length, width]`.
+    pub(crate) embedded: Option<Tensor<B, 2>>,
 }
 
 impl<B: Ops> Block<B> {
@@ -102,7 +104,8 @@ impl<B: Ops> Block<B> {
             (&self.attn, is_plain, &cache, &flow.pass.rows.mask)
         {
             let Pass { batch, rows, .. } = flow.pass;
-            let x = B::add(x, attention.forward(normal, batch, mask, rows.rope.as_ref(), flow.dropout));
+            let (rope, embedded) = (rows.rope.as_ref(), flow.embedded.as_ref());
+            let x = B::add(x, attention.forward(normal, batch, mask, rope, embedded, flow.dropout));
             let normal = self.ln_2.forward(x.clone());
             let (output, routing) = self.mlp.forward(normal, flow.activation, flow.pass.coupling, |hidden| hidden);
             let output = dropout(output, flow.dropout);
@@ -133,7 +136,7 @@ impl<B: Ops> Block<B> {
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
         let Pass { batch, rows: masks, coupling } = flow.pass;
-        let mut projection = self.attn.project(x, batch, coupling, masks.rope.as_ref());
+        let mut projection = self.attn.project(x, &flow.pass, flow.embedded.as_ref());
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
             projection.keys = recip.add_to_keys(projection.keys, back, coupling);
         }

@@ -78,7 +78,7 @@ impl<B: Backend> Builder<'_, B> {
         let spec = self.dims.block;
         let block = Block {
             ln_1: self.norm("ln_1", d)?,
-            attn: self.attention()?,
+            attn: self.attention(index)?,
             ln_2: self.norm("ln_2", d)?,
             mlp: self.feed_forward()?,
             ra: spec.reciprocal.map(|spec| self.reciprocal(spec)).transpose()?,
@@ -95,18 +95,20 @@ impl<B: Backend> Builder<'_, B> {
         Ok(block)
     }
 
-    fn attention(&mut self) -> Result<TokenMixer<B>, LabError> {
+    fn attention(&mut self, index: usize) -> Result<TokenMixer<B>, LabError> {
         let GptDims { d_model: d, n_head, .. } = self.dims;
         let width = d / n_head;
         Ok(match self.dims.block.attention {
             AttentionKind::Standard => {
                 let Parts { qk_norm, mup_base_width, .. } = self.dims.block.parts;
                 let kv_heads = self.dims.block.parts.kv_heads(n_head);
+                let mixes_values = self.dims.block.parts.mixes_values(index, self.dims.n_layer);
                 TokenMixer::Standard(Attention {
-                    c_attn: self.linear("attn.c_attn", d, d + 2 * kv_heads * width)?,
+                    c_attn: self.linear("attn.c_attn", d, d + 2 * self.dims.shared_width())?,
                     c_proj: self.linear("attn.c_proj", d, d)?,
                     q_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.q_norm", width)).transpose()?,
                     k_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.k_norm", width)).transpose()?,
+                    value_mix: mixes_values.then(|| self.tensor("attn.value_mix", [2])).transpose()?,
                     n_head,
                     kv_heads,
                     // With the parametrization, scores are divided by the width.

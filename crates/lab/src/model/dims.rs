@@ -110,6 +110,11 @@ impl GptDims {
         self.block.mlp_hidden.unwrap_or(4 * self.d_model)
     }
 
+    /// Width of the keys and of the values of all heads of standard attention.
+    pub fn shared_width(&self) -> usize {
+        self.d_model / self.n_head * self.block.parts.kv_heads(self.n_head)
+    }
+
     /// True for a GPT-2, with an MLP of any width, which other programs can read.
     pub fn is_gpt2(&self) -> bool {
         BlockSpec { mlp_hidden: None, ..self.block } == BlockSpec::GPT2
@@ -128,9 +133,12 @@ impl GptDims {
         if self.block.parts.position == Position::Learned {
             list.add("wpe.weight", &[self.block_size, d]);
         }
+        if self.block.parts.value_embeddings > 0 {
+            list.add("vte.weight", &[self.vocab_size, self.shared_width()]);
+        }
         for block in 0..self.n_layer {
             list.prefix = format!("h.{block}.");
-            self.add_block(&mut list);
+            self.add_block(block, &mut list);
         }
         list.prefix.clear();
         list.norm("ln_f", d);
@@ -140,7 +148,7 @@ impl GptDims {
         list.found
     }
 
-    fn add_block(&self, list: &mut Parameters) {
+    fn add_block(&self, block: usize, list: &mut Parameters) {
         let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
         let BlockSpec {
             attention,
@@ -156,7 +164,7 @@ impl GptDims {
             parts: _,
         } = &self.block;
         list.norm("ln_1", d);
-        self.add_attention(list);
+        self.add_attention(block, list);
         list.norm("ln_2", d);
         match (experts, r_mlp) {
             (Some(ExpertsSpec { count, .. }), _) => {
@@ -210,16 +218,19 @@ impl GptDims {
         }
     }
 
-    fn add_attention(&self, list: &mut Parameters) {
+    fn add_attention(&self, block: usize, list: &mut Parameters) {
         let (d, heads, parts) = (self.d_model, self.n_head, &self.block.parts);
         let width = d / heads;
         match &self.block.attention {
             AttentionKind::Standard => {
-                list.linear("attn.c_attn", d, d + 2 * parts.kv_heads(heads) * width);
+                list.linear("attn.c_attn", d, d + 2 * self.shared_width());
                 list.linear("attn.c_proj", d, d);
                 if parts.qk_norm {
                     list.add("attn.q_norm.weight", &[width]);
                     list.add("attn.k_norm.weight", &[width]);
+                }
+                if parts.mixes_values(block, self.n_layer) {
+                    list.add("attn.value_mix", &[2]);
                 }
             }
             AttentionKind::Latent { dim } => {

@@ -60,6 +60,8 @@ pub struct Gpt<B: Backend> {
     pub wte: Embedding<B>,
     /// The position table `[block_size, d_model]`, of learned positions.
     pub wpe: Option<Embedding<B>>,
+    /// The table of value embeddings `[vocab, width]`, if there is one.
+    pub vte: Option<Embedding<B>>,
     /// The blocks.
     pub h: Vec<Block<B>>,
     /// Before the output layer.
@@ -94,6 +96,11 @@ impl<B: Backend> Gpt<B> {
             wpe: match dims.block.parts.position {
                 Position::Learned => Some(Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? }),
                 Position::Rope { .. } | Position::None => None,
+            },
+            vte: if dims.block.parts.value_embeddings > 0 {
+                Some(Embedding { weight: builder.tensor("vte.weight", [dims.vocab_size, dims.shared_width()])? })
+            } else {
+                None
             },
             h: (0..dims.n_layer).map(|block| builder.block(block)).collect::<Result<_, _>>()?,
             ln_f: builder.norm("ln_f", d)?,
@@ -147,9 +154,8 @@ impl<B: Ops> Gpt<B> {
         dropout_p: f64,
         cache: Option<&mut Cache<B>>,
     ) -> (Tensor<B, 2>, Handed<B>) {
-        let dims = tokens.dims();
+        let flow = self.flow(&tokens, position, rows, dropout_p);
         let x = self.embed(tokens, position, dropout_p, cache.is_some());
-        let flow = self.flow(dims[0], position, rows, dropout_p);
         let (x, handed) = self.through(0..self.h.len(), (x, Handed::NOTHING), &flow, cache);
         (self.ln_f.forward(x), handed)
     }
@@ -178,10 +184,21 @@ impl<B: Ops> Gpt<B> {
         dropout(x.reshape([batch * length, d_model]), dropout_p)
     }
 
-    /// The parts of a forward pass over `batch` sequences that are the same in every block.
-    pub(crate) fn flow<'a>(&self, batch: usize, position: usize, rows: &'a Rows<B>, dropout: f64) -> Flow<'a, B> {
+    /// The parts of a forward pass over `tokens`, the first of which is at `position`, that are the same in every block.
+    pub(crate) fn flow<'a>(
+        &self,
+        tokens: &Tensor<B, 2, Int>,
+        position: usize,
+        rows: &'a Rows<B>,
+        dropout: f64,
+    ) -> Flow<'a, B> {
+        let [batch, length] = tokens.dims();
         let pass = Pass { batch, rows, coupling: self.coupling };
-        Flow { pass, activation: self.dims.activation, dropout, position }
+        let embedded = self.vte.as_ref().map(|vte| {
+            let width = vte.weight.dims()[1];
+            vte.forward(tokens.clone()).reshape([batch * length, width])
+        });
+        Flow { pass, activation: self.dims.activation, dropout, position, embedded }
     }
 
     /// Visible positions of sequences of `length` tokens.

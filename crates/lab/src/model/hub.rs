@@ -228,6 +228,7 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
 /// The same for every number of the parts.
 fn check_parts(parts: &Parts) -> Result<(), String> {
     check("sweep.block.parts.norm_epsilon", parts.norm_epsilon, "norm_epsilon")?;
+    check("sweep.block.parts.value_embeddings", parts.value_embeddings, "value_embeddings")?;
     if let Some(width) = parts.mup_base_width {
         check("sweep.block.parts.mup_base_width", width, "mup_base_width")?;
     }

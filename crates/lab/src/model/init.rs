@@ -26,7 +26,7 @@ pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
         Role::Linear => hidden_std(dims),
         // A map per head preserves the scale of its input.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
-        Role::Router | Role::TokenTable | Role::Head | Role::PositionTable => STD,
+        Role::Router | Role::TokenTable | Role::Head | Role::PositionTable | Role::ValueTable => STD,
     };
     let mut rng = rng::stream(seed, "init", &info.name, &[]);
     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * std).collect()
@@ -59,6 +59,7 @@ fn initial_vector(dims: &GptDims, name: &str) -> f32 {
         ["w_std", "mlp"] => 1.0 - low_part(dims),
         ["w_rec", "mlp"] => low_part(dims),
         ["restart", "attn"] => 0.05,
+        ["value_mix", "attn"] => 0.5,
         ["gate_low", "mlp"] => 0.1,
         _ => 0.0,
     }

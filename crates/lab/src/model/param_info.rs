@@ -11,6 +11,8 @@ pub enum Role {
     Head,
     /// The table of positions.
     PositionTable,
+    /// The table of value embeddings.
+    ValueTable,
     /// The weight of a linear layer.
     Linear,
     /// The matrix of a router, whose logits decide about experts. It is neither pruned nor rounded to codes.
@@ -54,6 +56,7 @@ impl ParamInfo {
         match self.name.as_str() {
             "wte.weight" => Role::TokenTable,
             "wpe.weight" => Role::PositionTable,
+            "vte.weight" => Role::ValueTable,
             "lm_head.weight" => Role::Head,
             name if name.ends_with(".mlp.router.weight") => Role::Router,
             _ if self.shape.len() == 3 => Role::HeadMaps,
@@ -81,7 +84,7 @@ impl ParamInfo {
         match self.role() {
             Role::Linear => true,
             Role::TokenTable | Role::Head => head,
-            Role::PositionTable | Role::Router | Role::HeadMaps | Role::Vector => false,
+            Role::PositionTable | Role::ValueTable | Role::Router | Role::HeadMaps | Role::Vector => false,
         }
     }
 }

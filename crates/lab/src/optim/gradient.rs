@@ -243,10 +243,9 @@ impl<B: Ops> Segments<B> {
         Derived { requested, auxiliary: Auxiliary { z_loss, balance_loss } }: Derived<'_>,
     ) -> (Tensor<B, 1>, Self) {
         let reach = requested.reach(inner);
-        let [batch, length] = tokens.dims();
         let layers = inner.h.len();
-        let rows = inner.rows(length);
-        let flow = inner.flow(batch, 0, &rows, dropout.p);
+        let rows = inner.rows(tokens.dims()[1]);
+        let flow = inner.flow(&tokens, 0, &rows, dropout.p);
         dropout.seed_segment::<B>(0, &tokens.device());
         let mut stream = (inner.embed(tokens.clone(), 0, dropout.p, false), Handed::NOTHING);
         let mut kept = Vec::with_capacity(layers.div_ceil(blocks));
@@ -269,10 +268,8 @@ impl<B: Ops> Segments<B> {
     fn backward(self, scale: f64) -> Gradients<B> {
         let Self { network, tokens, dropout, mut kept, last, total, slopes, reach } = self;
         let slopes = slopes.map(|slopes| slopes * scale);
-        let [batch, length] = tokens.dims();
         let device = tokens.device();
-        let rows = network.rows(length);
-        let flow = network.flow(batch, 0, &rows, dropout.p);
+        let rows = network.rows(tokens.dims()[1]);
         let mut loss_gradients = (total * scale).backward();
         let mut output_gradients = (last.grad_remove(&mut loss_gradients), None, None);
         drop(last);
@@ -285,6 +282,8 @@ impl<B: Ops> Segments<B> {
             let back = handed.back.map(|back| leaf_if(has_earlier_parts, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
             let handed = Handed { gate: gate.clone(), back: back.clone(), routing: None };
+            // Each segment has value embeddings with a graph of its own, which its backward pass consumes.
+            let flow = network.flow(&Tensor::from_inner(tokens.clone()), 0, &rows, dropout.p);
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
             let (d_out, d_gate, d_back) = take(&mut output_gradients);
             let probabilities = handed.routing.map(|routing| routing.probabilities);

@@ -145,7 +145,7 @@ fn batch<B: Backend>(shape: [usize; 2], vocab: usize, seed: u64, device: &B::Dev
 fn activations<B: Ops>(network: &Gpt<B>, tokens: Tensor<B, 2, Int>) -> Vec<(String, Tensor<B, 1>)> {
     let [batch, length] = tokens.dims();
     let rows = network.rows(length);
-    let flow = network.flow(batch, 0, &rows, 0.0);
+    let flow = network.flow(&tokens, 0, &rows, 0.0);
     let mut stream = (network.embed(tokens, 0, 0.0, false), Handed::NOTHING);
     let mut found = vec![("embedding".to_owned(), flat(stream.0.clone()))];
     for block in 0..network.h.len() {

@@ -213,7 +213,7 @@ fn modules<B: Compute>(
 ) -> Result<Vec<(String, Vec<f32>)>, LabError> {
     let (tokens, _) = batch.to_tensors::<B>(device);
     let rows = network.rows(batch.length);
-    let flow = network.flow(batch.batch_size, 0, &rows, 0.0);
+    let flow = network.flow(&tokens, 0, &rows, 0.0);
     let mut stream = (network.embed(tokens, 0, 0.0, false), Handed::NOTHING);
     let mut outputs = vec![("wte and wpe".to_owned(), numbers(stream.0.clone())?)];
     for index in 0..network.h.len() {

@@ -1,4 +1,4 @@
-//! Mixtures of experts and the maximal update parametrization, compared with PyTorch (`scripts/network-vectors.py`), and combined with everything that a training has.
+//! Mixtures of experts, value embeddings and the maximal update parametrization, compared with PyTorch (`scripts/network-vectors.py`), and combined with everything that a training has.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn forward(network: &Gpt<Train>, with: &Value, computing: &Computing) -> Forward
 #[test]
 fn losses_and_gradients_are_those_of_pytorch() {
     let cases = networks();
-    assert_eq!(cases.len(), 9);
+    assert_eq!(cases.len(), 12);
     for (name, Case { with, losses, gradients }) in cases {
         let mut network = formula(&with);
         let infos = model::infos(&network);
@@ -257,4 +257,56 @@ fn the_checks_hold_and_backends_agree() {
         run("check", merged(size.clone(), &more), Path::new(".")).unwrap();
     }
     run("parity", merged(size, &json!({"balance_loss": 0.5})), Path::new(".")).unwrap();
+}
+
+#[test]
+fn value_embeddings_are_in_the_first_and_last_blocks() {
+    let dims = |more: &Value| {
+        let size = json!({"n_layer": 5, "n_head": 4, "d_model": 32, "block_size": 12});
+        let Task::Train(train) = task("train", merged(size, more)) else { panic!("a training") };
+        model::GptDims::new(&train.model, &train.architecture, 40).unwrap()
+    };
+    let mixed = |blocks: usize| -> Vec<String> {
+        let names = dims(&json!({"value_embeddings": blocks})).parameters().into_iter().map(|info| info.name);
+        names.filter_map(|name| Some(name.strip_suffix(".attn.value_mix")?.to_owned())).collect()
+    };
+    assert_eq!(mixed(0), Vec::<String>::new());
+    assert_eq!(mixed(2), ["h.0", "h.1", "h.3", "h.4"]);
+    assert_eq!(mixed(3).len(), 5);
+    assert_eq!(mixed(1000).len(), 5);
+    let shared = dims(&json!({"value_embeddings": 1, "kv_heads": 2}));
+    let network = Gpt::<Train>::random(shared, 3, &FlexDevice).unwrap();
+    assert_eq!(model::infos(&network), shared.parameters());
+    for (info, values) in model::infos(&network).into_iter().zip(model::values(&network)) {
+        if info.role() == Role::ValueTable {
+            assert_eq!((info.shape, info.name.as_str()), (vec![40, 16], "vte.weight"));
+        } else if info.name.ends_with("value_mix") {
+            assert_eq!(host(values), [0.5, 0.5]);
+        }
+    }
+}
+
+#[test]
+fn trainings_with_value_embeddings() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = json!({"experts": null, "n_layer": 3, "value_embeddings": 1});
+    for more in [
+        json!({"save": true}),
+        json!({"grad_accumulation": 2, "precision": "mixed", "checkpointing": "segment:2", "dropout": 0.1}),
+        json!({"precision": "bf16", "checkpointing": "segment:1", "optimizer": "muon"}),
+        json!({"ablation": "7", "mlp_hidden": null}),
+        json!({"position": "rope", "kv_heads": 1, "prune": "wanda", "calibration_batches": 2, "glu": true}),
+        json!({"parametrization": "mup", "mup_base_width": 16, "experts": 2}),
+    ] {
+        let loss = trained(&merged(base.clone(), &more), folder.path()).metrics["loss"].value;
+        assert!(loss < 4.9, "{more}: {loss}");
+    }
+    let init =
+        json!({"init": folder.path().join("checkpoint"), "eval_batches": 2, "quantize": "int8", "rounding": "gptq"});
+    run("eval", merged(init, &json!({"calibration_batches": 2})), folder.path()).unwrap();
+    let size = json!({"n_layer": 3, "n_head": 2, "d_model": 32, "block_size": 32, "value_embeddings": 1});
+    for more in [json!({}), json!({"ra": true, "mlp_gate": true})] {
+        run("check", merged(size.clone(), &more), Path::new(".")).unwrap();
+        run("parity", merged(size.clone(), &more), Path::new(".")).unwrap();
+    }
 }

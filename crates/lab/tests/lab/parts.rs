@@ -286,6 +286,7 @@ fn every_combination_is_saved_and_loaded_and_a_llama_is_one_for_other_programs()
             == ["rmsnorm", "rope", "true"].map(|word| if word == "true" { json!(true) } else { json!(word) })
             && with["qk_norm"] != json!(true)
             && with["parametrization"].is_null()
+            && with["value_embeddings"].is_null()
             && network.dims().block.is_plain();
         let kind = if is_llama {
             "llama"

@@ -72,6 +72,7 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         json!({"z_loss": 0.1, "precision": "mixed", "checkpointing": "segment:1"}),
         json!({"experts": 3, "balance_loss": 0.2, "prune": "magnitude", "grad_accumulation": 2}),
         json!({"experts": 4, "experts_per_token": 1, "optimizer": "muon", "precision": "mixed", "checkpointing": "segment:1"}),
+        json!({"value_embeddings": 1, "checkpointing": "segment:1", "optimizer": "lion", "grad_accumulation": 2}),
         json!({"parametrization": "mup", "mup_base_width": 8, "prune": "bitter3", "precision": "mixed"}),
         json!({"prune": "wanda", "calibration_batches": 2, "optimizer": "muon"}),
         json!({"prune": "wanda", "prune_pattern": "2:4", "precision": "bf16"}),

@@ -339,3 +339,17 @@ fn parametrizations_that_cannot_be_are_conflicts() {
     assert_eq!(found(vec![("doublings", Value::Int(12))]), ["doublings"]);
     assert_eq!(found(vec![("length", Value::Int(100))]), ["length"]);
 }
+
+#[test]
+fn value_embeddings_need_values_of_heads() {
+    let given = |more: Vec<(&'static str, Value)>| [vec![("value_embeddings", Value::Int(2))], more].concat();
+    for (more, expected) in [
+        (vec![("attention", word("mla"))], "`value_embeddings` is not supported in multi-head latent attention"),
+        (vec![("ablation", word("V1"))], "`value_embeddings` is not supported in the reciprocal attention"),
+    ] {
+        is_a_conflict(&given(more), expected);
+    }
+    for more in [Vec::new(), vec![("kv_heads", Value::Int(1)), ("position", word("rope")), ("ra", Value::Bool(true))]] {
+        assert_eq!(messages(&given(more)), Vec::<String>::new());
+    }
+}

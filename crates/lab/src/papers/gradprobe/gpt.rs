@@ -65,7 +65,7 @@ impl<B: Compute> GptSubject<B> {
         let shape = [settings.eval_batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
         let prunable = |info: &model::ParamInfo| {
-            let is_table = matches!(info.role(), Role::TokenTable | Role::PositionTable);
+            let is_table = matches!(info.role(), Role::TokenTable | Role::PositionTable | Role::ValueTable);
             info.shape.len() >= 2 && info.role() != Role::Router && (settings.prune_tables || !is_table)
         };
         let parameters = model::infos(&network).into_iter().enumerate();

@@ -120,7 +120,7 @@ impl<'a, B: Compute> Checker<'a, B> {
                     let scale = (info.shape[info.shape.len() - 2] as f32).sqrt().recip();
                     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * scale).collect()
                 }
-                Role::Vector | Role::TokenTable | Role::Head | Role::PositionTable => return values,
+                Role::Vector | Role::TokenTable | Role::Head | Role::PositionTable | Role::ValueTable => return values,
             };
             Tensor::from_data(TensorData::new(numbers, [info.len()]), &values.device())
         })
