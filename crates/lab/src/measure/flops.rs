@@ -117,6 +117,11 @@ mod tests {
             assert_eq!(flops_per_token(&dims(given.clone())), flops, "{given:?}");
             steps.extend(given.get("ablation").map(ToString::to_string));
         }
+        let dense = flops_per_token(&dims(Values::new()));
+        let experts = Values::from([("experts".to_owned(), Value::Int(8))]);
+        // For each block another MLP, because a token chooses two, and a router.
+        let more = 12.0 * 6.0 * (2.0 * 768.0 * 3072.0 + 768.0 * 8.0);
+        assert_eq!(flops_per_token(&dims(experts)), dense + more);
         for step in Ablation::ALL {
             assert!(steps.contains(step.word()), "step {step} is not counted");
         }

@@ -16,7 +16,6 @@ use crate::ops::Ops;
 
 /// A layer of attention, by its kind.
 #[derive(Module, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
 pub enum TokenMixer<B: Backend> {
     /// Queries, keys and values for every head.
     Standard(Attention<B>),

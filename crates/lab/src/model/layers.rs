@@ -200,7 +200,7 @@ impl<B: Ops> Attention<B> {
         let values = part(d_model + shared, shared);
         let values = match (&self.value_mix, embedded) {
             (Some(mix), Some(embedded)) => {
-                let factor = |index: usize| mix.val().slice([index..index + 1]).unsqueeze::<2>();
+                let factor = |index: usize| mix.val().narrow(0, index, 1).unsqueeze::<2>();
                 values * factor(0) + embedded.clone() * factor(1)
             }
             _ => values,

@@ -18,7 +18,7 @@ use sweep_job::{
     tasks::{Computing, Coordinates, Widening, WorkerMetrics},
 };
 
-use super::{Context, Run, check_optimizer, network, steps::Curves};
+use super::{Context, Run, adamw, network, steps::Curves};
 use crate::{
     Folders, LabError,
     backend::{BackendTask, Compute, dispatch_eager},
@@ -27,7 +27,7 @@ use crate::{
     model::{self, Auxiliary, Gpt, Handed, VOCAB_BYTES},
     ops::Ops,
     optim::{
-        self, AdamW,
+        self,
         gradient::{Derived, Dropout, Forward},
     },
     rng,
@@ -99,10 +99,9 @@ fn measured<B: Compute>(coordinates: &Coordinates, width: usize, device: &B::Dev
     let (settings, Widening { steps, batch_size, length, seed, .. }) =
         (&coordinates.optimizer, coordinates.widening.clone());
     let mut network = network::<Autodiff<B>>(&model, &architecture, VOCAB_BYTES, seed, device)?;
-    check_optimizer(network.dims(), settings)?;
     let [tokens, targets] = batch::<B>([batch_size, length], network.dims().vocab_size, seed, device);
     let infos = model::infos(&network);
-    let mut optimizer = AdamW::<B>::new(settings, &infos).with_rates_of(network.dims(), &infos);
+    let mut optimizer = adamw::<B>(settings, network.dims(), &infos)?;
     let first = activations(&network.valid(), tokens.clone());
     let mut layers = Vec::with_capacity(first.len());
     for (name, values) in &first {

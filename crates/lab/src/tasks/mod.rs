@@ -28,7 +28,8 @@ use crate::{
     backend::Compute,
     data::Batch,
     device::read::number,
-    model::{Gpt, GptDims, Network, hub},
+    model::{Gpt, GptDims, Network, ParamInfo, hub},
+    optim::AdamW,
 };
 
 /// A job's surroundings: its backend, its folders, and the receiver of its progress.
@@ -82,6 +83,12 @@ fn check_optimizer(dims: &GptDims, optimizer: &Optimizer) -> Result<(), LabError
         Some(Conflict { message, advice, .. }) => Err(LabError::Dimensions(format!("{message}; {advice}"))),
         None => Ok(()),
     }
+}
+
+/// The optimizer of the `parameters` of a network of `dims`. Fails like [`check_optimizer`].
+fn adamw<B: Compute>(settings: &Optimizer, dims: &GptDims, parameters: &[ParamInfo]) -> Result<AdamW<B>, LabError> {
+    check_optimizer(dims, settings)?;
+    Ok(AdamW::new(settings, parameters).with_rates_of(dims, parameters))
 }
 
 /// The mean loss of `network` on `batches`, without dropout, in nats.

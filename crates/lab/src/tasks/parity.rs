@@ -9,7 +9,7 @@ use sweep_job::{
     tasks::{Computing, MaskPlan, NetworkMetrics, Parity, Precision, Prune, PruneMethod},
 };
 
-use super::{Context, Run, check_optimizer, network};
+use super::{Context, Run, adamw, network};
 use crate::{
     LabError,
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
@@ -18,8 +18,8 @@ use crate::{
     model::{self, Auxiliary, Gpt, Handed, Network as _, ParamInfo},
     ops,
     optim::{
-        self, AdamW, Gradients,
-        gradient::{self, Derived, Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+        self, Gradients, LossScale,
+        gradient::{self, Derived, Dropout, Forward, check_precision, in_precision, with_products},
     },
     prune::Pruner,
 };
@@ -140,9 +140,7 @@ impl BackendTask for Observe<'_> {
         })?;
         drop(inner);
 
-        check_optimizer(network.dims(), optimizer)?;
-        let mut adam =
-            AdamW::<B>::new(optimizer, &infos).with_rates_of(network.dims(), &infos).with_fusing(computing.fusion);
+        let mut adam = adamw::<B>(optimizer, network.dims(), &infos)?.with_fusing(computing.fusion);
         let mut pruner = Pruner::new(prune, &infos)
             .with_seed(comparing.seed)
             .with_fusing(computing.fusion)

@@ -47,8 +47,8 @@ use crate::{
     measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
     model::{self, Auxiliary, Gpt, ParamInfo, hub},
     optim::{
-        self, AdamW, Gradients,
-        gradient::{self, Derived, Dropout, Forward, LossScale},
+        self, AdamW, Gradients, LossScale,
+        gradient::{self, Derived, Dropout, Forward},
     },
     prune::{self, Pruner},
     rng,

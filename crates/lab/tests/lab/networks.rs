@@ -310,3 +310,27 @@ fn trainings_with_value_embeddings() {
         run("parity", merged(size.clone(), &more), Path::new(".")).unwrap();
     }
 }
+
+#[test]
+fn other_tasks_take_the_networks_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for more in [
+        json!({"experts": 3, "glu": true}),
+        json!({"value_embeddings": 1, "kv_heads": 1}),
+        json!({"parametrization": "mup", "mup_base_width": 16, "experts": 2, "value_embeddings": 1}),
+    ] {
+        let size = json!({"n_layer": 2, "n_head": 2, "d_model": 32, "block_size": 16});
+        let network = merged(size, &more);
+        run("profile", merged(network.clone(), &json!({"steps": 1, "batch_size": 2})), folder.path()).unwrap();
+        let probing =
+            json!({"batch_size": 2, "num_batches": 2, "eval_batches": 2, "eval_batch_size": 2, "strategy": "wanda"});
+        run("gradprobe", merged(network.clone(), &probing), folder.path()).unwrap();
+        trained(
+            &merged(merged(json!({"experts": null, "mlp_hidden": null, "save": true, "iters": 5}), &network), &more),
+            folder.path(),
+        );
+        let checkpoint = json!({"init": folder.path().join("checkpoint")});
+        run("generate", merged(checkpoint.clone(), &json!({"max_new_tokens": 20})), folder.path()).unwrap();
+        run("eval", merged(checkpoint, &json!({"coverage": "whole", "stride": 16})), folder.path()).unwrap();
+    }
+}

@@ -19,8 +19,8 @@ use crate::{
         inputs::{self, Combining},
     },
     optim::{
-        Gradients,
-        gradient::{Derived, Dropout, Forward, LossScale, Requested, check_precision},
+        Gradients, LossScale,
+        gradient::{Derived, Dropout, Forward, Requested, check_precision},
     },
 };
 
