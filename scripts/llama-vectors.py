@@ -94,11 +94,27 @@ def numbers(name, count):
     return torch.sin(places * 12.9898 + phase * 0.37) * torch.cos(places * 0.7 + phase)
 
 
+def mlp_names(c, h):
+    """The names of the MLPs of the block whose names begin with `h`."""
+    return [f"{h}mlp.experts.{index}" for index in range(c["experts"])] if c.get("experts") else [h + "mlp"]
+
+
+def mixes_values(c, layer):
+    blocks = c.get("value_embeddings", 0)
+    return layer in [*range(LAYERS)][:blocks] or layer in [*range(LAYERS)][::-1][:blocks]
+
+
+def width_ratio(c):
+    return WIDTH / c.get("mup_base_width", WIDTH)
+
+
 def shapes(c):
     d, shared = WIDTH, WIDTH // HEADS * c["kv_heads"]
     found = {"wte.weight": (VOCAB, d)}
     if c["position"] == "learned":
         found["wpe.weight"] = (LENGTH, d)
+    if c.get("value_embeddings"):
+        found["vte.weight"] = (VOCAB, shared)
 
     def linear(name, inputs, outputs):
         found[f"{name}.weight"] = (inputs, outputs)
@@ -117,19 +133,24 @@ def shapes(c):
         linear(h + "attn.c_proj", d, d)
         if c["qk_norm"]:
             found[h + "attn.q_norm.weight"] = found[h + "attn.k_norm.weight"] = (d // HEADS,)
+        if mixes_values(c, layer):
+            found[h + "attn.value_mix"] = (2,)
         norm(h + "ln_2", d)
-        linear(h + "mlp.c_fc", d, c["hidden"])
-        if c["glu"]:
-            linear(h + "mlp.c_gate", d, c["hidden"])
-        linear(h + "mlp.c_proj", c["hidden"], d)
+        for name in mlp_names(c, h):
+            linear(f"{name}.c_fc", d, c["hidden"])
+            if c["glu"]:
+                linear(f"{name}.c_gate", d, c["hidden"])
+            linear(f"{name}.c_proj", c["hidden"], d)
+        if c.get("experts"):
+            found[h + "mlp.router.weight"] = (d, c["experts"])
     norm("ln_f", d)
     if not c["tie"]:
         found["lm_head.weight"] = (VOCAB, d)
     return found
 
 
-def forward(p, c, ids):
-    """The logits of `ids` `[batch, length]`."""
+def forward(p, c, ids, routers=None):
+    """The logits of `ids` `[batch, length]`; those of the routers, `[tokens, experts]` of each block, are added to `routers`."""
     batch, length = ids.shape
     width = WIDTH // HEADS
 
@@ -155,7 +176,12 @@ def forward(p, c, ids):
 
     def rope(x):
         z = torch.complex(x[..., :pairs], x[..., pairs:]) * turn
-        return torch.cat((z.real, z.imag), -1)
+        return torch.cat((z.real, z.imag), -1).to(x.dtype)
+
+    def mlp(name, x):
+        if c["glu"]:
+            return linear(f"{name}.c_proj", act(linear(f"{name}.c_gate", x)) * linear(f"{name}.c_fc", x))
+        return linear(f"{name}.c_proj", act(linear(f"{name}.c_fc", x)))
 
     x = p["wte.weight"][ids]
     if c["position"] == "learned":
@@ -165,22 +191,36 @@ def forward(p, c, ids):
     for layer in range(LAYERS):
         h = f"h.{layer}."
         q, k, v = linear(h + "attn.c_attn", norm(h + "ln_1", x)).split((WIDTH, shared, shared), -1)
+        if mixes_values(c, layer):
+            of_value, of_embedding = p[h + "attn.value_mix"]
+            v = of_value * v + of_embedding * p["vte.weight"][ids]
         q, k, v = (part.view(batch, length, -1, width).transpose(1, 2) for part in (q, k, v))
         if c["qk_norm"]:
             q, k = rms(p[h + "attn.q_norm.weight"], q), rms(p[h + "attn.k_norm.weight"], k)
         if c["position"] == "rope":
             q, k = rope(q), rope(k)
         k, v = (part.repeat_interleave(HEADS // c["kv_heads"], 1) for part in (k, v))
-        scores = (q @ k.transpose(2, 3) / math.sqrt(width)).masked_fill(hidden_keys, -math.inf)
+        scale = width if c.get("mup_base_width") else math.sqrt(width)
+        scores = (q @ k.transpose(2, 3) / scale).masked_fill(hidden_keys, -math.inf)
         context = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, WIDTH)
         x = x + linear(h + "attn.c_proj", context)
         inner = norm(h + "ln_2", x)
-        if c["glu"]:
-            inner = act(linear(h + "mlp.c_gate", inner)) * linear(h + "mlp.c_fc", inner)
-        else:
-            inner = act(linear(h + "mlp.c_fc", inner))
-        x = x + linear(h + "mlp.c_proj", inner)
-    logits = norm("ln_f", x) @ (p["wte.weight"] if c["tie"] else p["lm_head.weight"]).T
+        if not c.get("experts"):
+            x = x + mlp(h + "mlp", inner)
+            continue
+        tokens = inner.flatten(0, 1)
+        router = tokens @ p[h + "mlp.router.weight"] / width_ratio(c)
+        if routers is not None:
+            routers.append(router)
+        found, chosen = router.topk(c["experts_per_token"])
+        parts = found.softmax(-1)
+        output = torch.zeros_like(tokens)
+        # Each expert computes the tokens that choose it, and no other.
+        for index, name in enumerate(mlp_names(c, h)):
+            token, choice = torch.where(chosen == index)
+            output = output.index_add(0, token, mlp(name, tokens[token]) * parts[token, choice, None])
+        x = x + output.reshape(x.shape)
+    logits = norm("ln_f", x) @ (p["wte.weight"] if c["tie"] else p["lm_head.weight"]).T / width_ratio(c)
     return c["logit_cap"] * torch.tanh(logits / c["logit_cap"]) if c["logit_cap"] else logits
 
 

@@ -23,12 +23,13 @@ fn tasks_for_machines() {
     let json = |args: &[&str]| -> Value { serde_json::from_str(&sandbox.sweep(args).stdout).unwrap() };
     let all = json(&["tasks", "--format", "json"]);
     let names: Vec<&str> = all["tasks"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
-    let by_themselves = ["train", "eval", "tokenize", "gradprobe", "generate", "check", "parity", "k1", "profile"];
-    assert_eq!(names[..9], by_themselves);
-    assert_eq!(names[9..13], ["bench/batch-size", "bench/threshold", "bench/mask-update", "bench/masking"]);
-    let pairs = &names[13..29];
+    let by_themselves =
+        ["train", "eval", "tokenize", "gradprobe", "generate", "check", "coordinates", "parity", "k1", "profile"];
+    assert_eq!(names[..10], by_themselves);
+    assert_eq!(names[10..14], ["bench/batch-size", "bench/threshold", "bench/mask-update", "bench/masking"]);
+    let pairs = &names[14..30];
     assert!(pairs.iter().all(|name| name.starts_with("pair/")), "{names:?}");
-    assert_eq!(names[29..], ["command", "imported"]);
+    assert_eq!(names[30..], ["command", "imported"]);
     let mut check = json(&["tasks", "check", "--format", "json"]);
     check.as_object_mut().unwrap().remove("next");
     assert_eq!(all["tasks"][5], check);

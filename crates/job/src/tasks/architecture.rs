@@ -1,10 +1,14 @@
 //! The structure of a block: the steps of the architecture ablation, and individual mechanisms (ratio-ablation,
 //! sections 4 and 5). All defaults give a plain GPT-2.
 
+mod experts;
+mod parametrization;
 mod parts;
 mod presets;
 mod spec;
 
+pub use experts::ExpertsSpec;
+pub use parametrization::Parametrization;
 pub use parts::{NormKind, Parts, Position, PositionKind, RopeScaling, RopeScalingKind};
 pub use presets::{Ablation, AblationNet, StepPruning};
 pub use spec::{
@@ -185,12 +189,25 @@ params! {
         kv_heads: Option<usize> = None, in 1..=1024;
         /// Normalize the queries and the keys of each head by RMSNorm with a learned gain, before RoPE.
         qk_norm: bool = false;
+        /// Value embeddings, as in modded-nanogpt: a second table of the input tokens, whose rows are mixed with the values of attention in
+        /// the first and in the last `value_embeddings` blocks, by two learned factors for each block; 0 has none.
+        value_embeddings: usize = 0, in 0..=1024, unit "blocks";
         /// Biases in the linear layers of attention and MLP, and in LayerNorms.
         bias: bool = true;
         /// Gated linear unit: multiplies the MLP's hidden activations with a second projection of its input; with
         /// `activation: silu` it is SwiGLU. By default, `mlp_hidden` becomes two thirds of 4 × `d_model`, rounded to a
         /// multiple of 8, so that the number of weights stays about the same.
         glu: bool = false;
+        /// Mixture of experts: the number of MLPs in a block, each of the hidden width `mlp_hidden`. A router chooses
+        /// `experts_per_token` of them for each token. By default a block has one MLP and no router.
+        experts: Option<usize> = None, in 1..=1024;
+        /// Experts that a token chooses, those with the largest logits of the router; their outputs are weighted by the
+        /// softmax of these logits, as in Mixtral. By default 2, and 1 of one expert.
+        experts_per_token: Option<usize> = None, in 1..=1024;
+        /// Dependence of initial weights, learning rates and factors on the width.
+        parametrization: Parametrization = Parametrization::Standard;
+        /// With `parametrization: mup`, the `d_model` at which weights and learning rates are those of `standard`.
+        mup_base_width: Option<usize> = None, in 1..=65_536;
         /// Use the token table as output layer (tied embeddings); `false` gives the output layer weights of its own.
         tie: bool = true;
         /// Soft cap of the logits: a logit `z` becomes `cap tanh(z / cap)`, as in Gemma 2; 0 does not limit them.
@@ -271,6 +288,7 @@ impl Architecture {
             ra_ct: self.ra_ct(preset.ra_ct),
             r_mlp: preset.r_mlp,
             kv_prune: preset.kv_prune,
+            experts: self.experts(),
             parts: self.parts(size),
         }
     }
@@ -342,7 +360,7 @@ impl Architecture {
             cross_alpha cross_select cross_k cross_tau cross_normalise cross_proj cross_dim latent_recip recip_alpha
             recip_tying ra_ct ra_ct_apply ra_ct_alpha ra_ct_k ra_ct_head_average ra_ct_detach ct_output_mix norm
             norm_epsilon position rope_theta rope_scaling rope_factor rope_original kv_heads qk_norm bias glu tie
-            logit_cap);
+            logit_cap experts experts_per_token parametrization mup_base_width value_embeddings);
         given
     }
 
@@ -360,6 +378,7 @@ impl Architecture {
         let block = self.block(size);
         let mut conflicts = without_effect(&given, &block);
         conflicts.extend(self.ineffective_parts().into_iter().map(|(name, need)| no_effect(name, need)));
+        conflicts.extend(self.conflict_of_parametrization());
         conflicts.extend(block.misfit(size.n_head, size.d_model));
         if block.recip.is_some() && !matches!(block.attention, AttentionKind::Latent { .. }) {
             conflicts.push(Conflict {
@@ -398,7 +417,7 @@ fn without_effect(given: &[&'static str], block: &BlockSpec) -> Vec<Conflict> {
     let mixed = |ct: &RaCtSpec| ct.apply == RaCtApply::Weights || ct.output_mix;
     let latent = matches!(block.attention, AttentionKind::Latent { .. });
     let (cross, ra_ct) = (block.cross.as_ref(), block.ra_ct.as_ref());
-    let needs: [(&[&str], bool, &str); 11] = [
+    let needs: [(&[&str], bool, &str); 12] = [
         (&["latent_dim"], latent, "attention: mla"),
         (&["ra_alpha", "ra_window"], block.reciprocal.is_some(), "ra: true"),
         (&["gate_alpha", "gate_dim", "gate_pool"], block.gate.is_some(), "mlp_gate: true"),
@@ -409,6 +428,7 @@ fn without_effect(given: &[&'static str], block: &BlockSpec) -> Vec<Conflict> {
         (&["recip_alpha", "recip_tying"], block.recip.is_some(), "latent_recip: true"),
         (&["ra_ct_apply", "ra_ct_head_average", "ra_ct_detach", "ct_output_mix"], ra_ct.is_some(), "ra_ct: topk"),
         (&["ra_ct_alpha"], ra_ct.is_some_and(mixed), "ra_ct_apply: weights"),
+        (&["experts_per_token"], block.experts.is_some(), "experts: 8"),
         (&["ra_ct_k"], ra_ct.is_some_and(|ct| ct.statistic == RaCtStatistic::Topk), "ra_ct: topk"),
     ];
     let mut conflicts = Vec::new();

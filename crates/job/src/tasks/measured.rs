@@ -111,6 +111,9 @@ metrics! {
     impl NetworkMetrics {
         /// Number of parameters of the network; tied parameters count once.
         PARAMETERS: Count = "parameters";
+        /// Number of parameters that compute a token: all of them without `experts`; else those outside of experts, and of
+        /// as many experts as a token chooses.
+        ACTIVE: Count = "parameters.active";
     }
 }
 

@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod command;
 mod computing;
+mod coordinates;
 mod data;
 mod eval;
 mod generate;
@@ -26,9 +27,9 @@ mod train;
 
 pub use architecture::{
     Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
-    CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, NormKind, Parts,
-    Position, PositionKind, RMlpSpec, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec,
-    RopeScaling, RopeScalingKind, Selection, StepPruning,
+    CrossProjection, CrossSelect, CrossSpec, ExpertsSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, NormKind,
+    Parametrization, Parts, Position, PositionKind, RMlpSpec, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec,
+    RecipTying, ReciprocalSpec, RopeScaling, RopeScalingKind, Selection, StepPruning,
 };
 pub use batch_size::{BatchSize, BatchSizes};
 pub use bench::{
@@ -42,6 +43,7 @@ pub use command::{
     is_pattern, launched, leading_number,
 };
 pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
+pub use coordinates::{Coordinates, Widening};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Compression, Coverage, Eval, Evaluation, OneShot, Quantize, Rounding};
 pub use generate::{Generate, Generating};
@@ -85,6 +87,7 @@ macro_rules! for_each_task {
             lab GradProbe;
             lab Generate;
             lab Check;
+            lab Coordinates;
             lab Parity;
             lab K1;
             lab Profile;

@@ -1,5 +1,6 @@
 //! The optimizer's parameters.
 
+use super::BlockSpec;
 use crate::{
     Conflict,
     params::{choice, params},
@@ -75,7 +76,7 @@ choice! {
 }
 
 params! {
-    /// The optimizer, with linear warm-up, decay of the learning rate, and clipping by the global norm; and the auxiliary loss.
+    /// The optimizer, with linear warm-up, decay of the learning rate, and clipping by the global norm; and the auxiliary losses.
     pub struct Optimizer {
         /// Peak learning rate.
         lr: f64 = 6e-4, in 0.0..=10.0;
@@ -120,6 +121,9 @@ params! {
         /// Factor of an auxiliary loss, the mean square of the logarithm of the sum of all exponentials of a token's logits
         /// (z-loss, as in PaLM, which has 1e-4). Gradients include it; all reported losses are the cross-entropy alone.
         z_loss: f64 = 0.0, in 0.0..=100.0;
+        /// Factor of the auxiliary loss that makes a router choose all `experts` equally often, as Mixtral computes it; 0
+        /// leaves them unbalanced. Gradients include it; all reported losses are the cross-entropy alone.
+        balance_loss: f64 = 0.01, in 0.0..=100.0;
         /// AMSGrad: use the maximum of the second moments so far instead of the current one; by default on for
         /// `adamwspam` and off for `adamw`.
         amsgrad: Option<bool> = None;
@@ -243,6 +247,22 @@ impl Optimizer {
                 advice: "write a `beta_1` above 0, such as 0.9".into(),
             });
         }
+        conflicts
+    }
+}
+
+impl Optimizer {
+    /// Parameters that have no effect on a network of such a `block`, or do not fit it.
+    pub(crate) fn conflicts_with(&self, block: &BlockSpec) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        if self.balance_loss != Self::default().balance_loss && block.experts.is_none() {
+            conflicts.push(Conflict {
+                params: vec!["balance_loss"],
+                message: "`balance_loss` has no effect here".into(),
+                advice: "write `experts: 8`, or remove `balance_loss`".into(),
+            });
+        }
+        conflicts.extend(block.misfit_of_optimizer(self));
         conflicts
     }
 }

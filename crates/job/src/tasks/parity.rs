@@ -96,7 +96,9 @@ impl TaskSpec for Parity {
         conflicts.extend(parity.optimizer.conflicts());
         conflicts.extend(parity.prune.score_conflicts());
         let block = parity.architecture.block(dims);
-        conflicts.extend(parity.computing.conflicts(parity.model.init.is_none().then_some((dims.n_layer, &block))));
+        let block = parity.model.init.is_none().then_some(&block);
+        conflicts.extend(block.iter().flat_map(|block| parity.optimizer.conflicts_with(block)));
+        conflicts.extend(parity.computing.conflicts(block.map(|block| (dims.n_layer, block))));
         conflicts
     }
 }

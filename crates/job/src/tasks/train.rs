@@ -249,7 +249,9 @@ impl TaskSpec for Train {
         conflicts.extend(moments_conflict(&train));
         let dims = train.model.dims();
         let block = train.architecture.block(dims);
-        conflicts.extend(train.computing.conflicts(train.model.init.is_none().then_some((dims.n_layer, &block))));
+        let block = train.model.init.is_none().then_some(&block);
+        conflicts.extend(block.iter().flat_map(|block| train.optimizer.conflicts_with(block)));
+        conflicts.extend(train.computing.conflicts(block.map(|block| (dims.n_layer, block))));
         conflicts
     }
 }

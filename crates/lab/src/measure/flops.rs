@@ -31,8 +31,19 @@ const fn trained_on_one_side(size: usize) -> usize {
 fn block(dims: &GptDims, is_last: bool) -> usize {
     let (d, heads, length, hidden) = (dims.d_model, dims.n_head, dims.block_size, dims.mlp_hidden());
     // The others multiply no matrices: they scale, move or drop numbers.
-    let BlockSpec { attention, r_mlp, gate, cross, recip, parts, mlp_hidden: _, reciprocal: _, ra_ct: _, kv_prune: _ } =
-        &dims.block;
+    let BlockSpec {
+        attention,
+        r_mlp,
+        gate,
+        cross,
+        recip,
+        experts,
+        parts,
+        mlp_hidden: _,
+        reciprocal: _,
+        ra_ct: _,
+        kv_prune: _,
+    } = &dims.block;
     let mut sum = match attention {
         // Queries and output; keys and values; scores and context.
         AttentionKind::Standard | AttentionKind::Folded { .. } => {
@@ -42,7 +53,10 @@ fn block(dims: &GptDims, is_last: bool) -> usize {
         // Every head's scores and context are as wide as the latent vectors, to which and from which it has its own maps.
         AttentionKind::Latent { dim } => trained(2 * d * d + 4 * d * dim + 2 * length * heads * dim),
     };
-    sum += trained(if parts.glu { 3 } else { 2 } * d * hidden);
+    // Of experts, those that a token chooses, and the router.
+    let mlps = experts.map_or(1, |experts| experts.per_token);
+    sum += trained(if parts.glu { 3 } else { 2 } * d * hidden * mlps);
+    sum += trained(d * experts.map_or(0, |experts| experts.count));
     if let Some(spec) = r_mlp.filter(|spec| spec.mixer) {
         sum += trained(spec.low * spec.low);
     }
@@ -103,6 +117,11 @@ mod tests {
             assert_eq!(flops_per_token(&dims(given.clone())), flops, "{given:?}");
             steps.extend(given.get("ablation").map(ToString::to_string));
         }
+        let dense = flops_per_token(&dims(Values::new()));
+        let experts = Values::from([("experts".to_owned(), Value::Int(8))]);
+        // For each block another MLP, because a token chooses two, and a router.
+        let more = 12.0 * 6.0 * (2.0 * 768.0 * 3072.0 + 768.0 * 8.0);
+        assert_eq!(flops_per_token(&dims(experts)), dense + more);
         for step in Ablation::ALL {
             assert!(steps.contains(step.word()), "step {step} is not counted");
         }

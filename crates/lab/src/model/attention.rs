@@ -9,14 +9,13 @@ use super::{
     attention_masks::Rows,
     cache::{BlockCache, append},
     layers::{Attention, Linear},
+    mechanisms::Pass,
     mutants::{self, Mutant},
-    rope::Rope,
 };
 use crate::ops::Ops;
 
 /// A layer of attention, by its kind.
 #[derive(Module, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
 pub enum TokenMixer<B: Backend> {
     /// Queries, keys and values for every head.
     Standard(Attention<B>),
@@ -79,11 +78,13 @@ pub(crate) struct Heads<B: Backend> {
 impl<B: Ops> TokenMixer<B> {
     /// Queries, keys and values of `x` `[batch * length, d_model]`.
     ///
-    /// `coupling` is the strength of what is folded in; `rope` rotates the queries and keys of standard attention.
-    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64, rope: Option<&Rope<B>>) -> Heads<B> {
+    /// The coupling of `pass` is the strength of what is folded in; standard attention rotates queries and keys, and mixes its values
+    /// with `embedded`.
+    pub(crate) fn project(&self, x: Tensor<B, 2>, pass: &Pass<'_, B>, embedded: Option<&Tensor<B, 2>>) -> Heads<B> {
+        let Pass { batch, rows, coupling } = *pass;
         match self {
             Self::Standard(attention) => {
-                let [queries, keys, values] = attention.project(x, batch, rope);
+                let [queries, keys, values] = attention.project(x, batch, rows.rope.as_ref(), embedded);
                 Heads { queries, keys, values }
             }
             Self::Latent(attention) => attention.project(&x, batch),

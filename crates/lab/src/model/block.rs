@@ -10,6 +10,7 @@ use sweep_job::tasks::{Activation, Mechanism, RaCtApply};
 use super::{
     attention::{Scores, TokenMixer},
     cache::BlockCache,
+    experts::Routing,
     feed_forward::FeedForward,
     kv_prune,
     layers::Norm,
@@ -50,11 +51,13 @@ pub(crate) struct Handed<B: Backend> {
     pub(crate) gate: Option<Tensor<B, 3>>,
     /// Summand of its latent keys, `[batch * length, latent]`.
     pub(crate) back: Option<Tensor<B, 2>>,
+    /// The choices of the routers of all blocks so far.
+    pub(crate) routing: Option<Routing<B>>,
 }
 
 impl<B: Backend> Handed<B> {
     /// Values for the first block.
-    pub(crate) const NOTHING: Self = Self { gate: None, back: None };
+    pub(crate) const NOTHING: Self = Self { gate: None, back: None, routing: None };
 }
 
 /// Values that attention passes to the MLP of its block.
@@ -76,6 +79,8 @@ pub(crate) struct Flow<'a, B: Backend> {
     pub(crate) dropout: f64,
     /// Position of the first token.
     pub(crate) position: usize,
+    /// The tokens' value embeddings, `[batch * length, width]`.
+    pub(crate) embedded: Option<Tensor<B, 2>>,
 }
 
 impl<B: Ops> Block<B> {
@@ -88,25 +93,38 @@ impl<B: Ops> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> (Tensor<B, 2>, Handed<B>) {
         let normal = self.ln_1.forward(x.clone());
+        let (routing, handed) = (handed.routing.clone(), Handed { routing: None, ..handed });
+        let and_earlier = |new: Option<Routing<B>>| match new {
+            Some(new) => Some(new.after(routing)),
+            None => routing,
+        };
         // Kernels are causal of themselves: without the mask only the long way computes wrongly.
         let is_plain = self.is_plain() && !mutants::active(Mutant::MaskDropped);
-        if let (TokenMixer::Standard(attention), FeedForward::Plain(mlp), true, None, Some(mask)) =
-            (&self.attn, &self.mlp, is_plain, &cache, &flow.pass.rows.mask)
+        if let (TokenMixer::Standard(attention), true, None, Some(mask)) =
+            (&self.attn, is_plain, &cache, &flow.pass.rows.mask)
         {
             let Pass { batch, rows, .. } = flow.pass;
-            let x = B::add(x, attention.forward(normal, batch, mask, rows.rope.as_ref(), flow.dropout));
-            let output = mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
-            return (B::add(x, output), Handed::NOTHING);
+            let (rope, embedded) = (rows.rope.as_ref(), flow.embedded.as_ref());
+            let x = B::add(x, attention.forward(normal, batch, mask, rope, embedded, flow.dropout));
+            let normal = self.ln_2.forward(x.clone());
+            let (output, routing) = self.mlp.forward(normal, flow.activation, flow.pass.coupling, |hidden| hidden);
+            let output = dropout(output, flow.dropout);
+            return (B::add(x, output), Handed { routing: and_earlier(routing), ..Handed::NOTHING });
         }
         let Attended { output, weights, keys } = self.attend(normal, handed, flow, cache.as_deref_mut());
         let x = x + output;
         let (output, handed) = self.think(self.ln_2.forward(x.clone()), weights, keys, flow, cache);
-        (x + output, handed)
+        (x + output, Handed { routing: and_earlier(handed.routing), ..handed })
     }
 
     /// True if it has no mechanism.
     fn is_plain(&self) -> bool {
-        self.ra.is_none() && self.gate.is_none() && self.cross.is_none() && self.recip.is_none() && self.ra_ct.is_none()
+        !matches!(self.mlp, FeedForward::Reciprocal(_))
+            && self.ra.is_none()
+            && self.gate.is_none()
+            && self.cross.is_none()
+            && self.recip.is_none()
+            && self.ra_ct.is_none()
     }
 
     fn attend(
@@ -118,7 +136,7 @@ impl<B: Ops> Block<B> {
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
         let Pass { batch, rows: masks, coupling } = flow.pass;
-        let mut projection = self.attn.project(x, batch, coupling, masks.rope.as_ref());
+        let mut projection = self.attn.project(x, &flow.pass, flow.embedded.as_ref());
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
             projection.keys = recip.add_to_keys(projection.keys, back, coupling);
         }
@@ -175,19 +193,23 @@ impl<B: Ops> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> (Tensor<B, 2>, Handed<B>) {
         let mut handed = Handed::NOTHING;
-        let mut hidden = self.mlp.hidden(x, flow.activation, flow.pass.coupling);
-        if let (Some(recip), Some(keys)) = (&self.recip, keys) {
-            let (new_hidden, back) = recip.exchange(hidden, keys, flow.pass.coupling);
-            hidden = new_hidden;
-            handed.back = Some(back);
-        }
-        if let (Some(cross), Some(weights)) = (&self.cross, weights) {
-            hidden = cross.gather(hidden, weights, &flow.pass, cache.as_deref_mut());
-        }
-        if let Some(gate) = &self.gate {
-            handed.gate = Some(gate.produce(hidden.clone(), &flow.pass, cache, flow.position));
-        }
-        (dropout(self.mlp.output(hidden), flow.dropout), handed)
+        let exchange = |mut hidden: Tensor<B, 2>| {
+            if let (Some(recip), Some(keys)) = (&self.recip, keys) {
+                let (new_hidden, back) = recip.exchange(hidden, keys, flow.pass.coupling);
+                hidden = new_hidden;
+                handed.back = Some(back);
+            }
+            if let (Some(cross), Some(weights)) = (&self.cross, weights) {
+                hidden = cross.gather(hidden, weights, &flow.pass, cache.as_deref_mut());
+            }
+            if let Some(gate) = &self.gate {
+                handed.gate = Some(gate.produce(hidden.clone(), &flow.pass, cache, flow.position));
+            }
+            hidden
+        };
+        let (output, routing) = self.mlp.forward(x, flow.activation, flow.pass.coupling, exchange);
+        handed.routing = routing;
+        (dropout(output, flow.dropout), handed)
     }
 }
 

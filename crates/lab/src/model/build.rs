@@ -5,17 +5,19 @@ use burn::{
     tensor::{Tensor, TensorData, backend::Backend},
 };
 use sweep_job::tasks::{
-    AttentionKind, CrossProjection, CrossSpec, GateSpec, NormKind, Parts, RMlpSpec, RaCtSpec, RecipSpec, RecipTying,
-    ReciprocalSpec,
+    AttentionKind, CrossProjection, CrossSpec, ExpertsSpec, GateSpec, NormKind, Parts, RMlpSpec, RaCtSpec, RecipSpec,
+    RecipTying, ReciprocalSpec,
 };
 
 use super::{
     attention::{FoldedAttention, LatentAttention, TokenMixer},
     block::Block,
-    dims::{GptDims, ParamInfo},
+    dims::GptDims,
+    experts::Experts,
     feed_forward::{FeedForward, ReciprocalMlp},
     layers::{Attention, Linear, Mlp, Norm},
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal},
+    param_info::ParamInfo,
 };
 use crate::LabError;
 
@@ -76,7 +78,7 @@ impl<B: Backend> Builder<'_, B> {
         let spec = self.dims.block;
         let block = Block {
             ln_1: self.norm("ln_1", d)?,
-            attn: self.attention()?,
+            attn: self.attention(index)?,
             ln_2: self.norm("ln_2", d)?,
             mlp: self.feed_forward()?,
             ra: spec.reciprocal.map(|spec| self.reciprocal(spec)).transpose()?,
@@ -93,20 +95,24 @@ impl<B: Backend> Builder<'_, B> {
         Ok(block)
     }
 
-    fn attention(&mut self) -> Result<TokenMixer<B>, LabError> {
+    fn attention(&mut self, index: usize) -> Result<TokenMixer<B>, LabError> {
         let GptDims { d_model: d, n_head, .. } = self.dims;
         let width = d / n_head;
         Ok(match self.dims.block.attention {
             AttentionKind::Standard => {
-                let Parts { qk_norm, .. } = self.dims.block.parts;
+                let Parts { qk_norm, mup_base_width, .. } = self.dims.block.parts;
                 let kv_heads = self.dims.block.parts.kv_heads(n_head);
+                let mixes_values = self.dims.block.parts.mixes_values(index, self.dims.n_layer);
                 TokenMixer::Standard(Attention {
-                    c_attn: self.linear("attn.c_attn", d, d + 2 * kv_heads * width)?,
+                    c_attn: self.linear("attn.c_attn", d, d + 2 * self.dims.shared_width())?,
                     c_proj: self.linear("attn.c_proj", d, d)?,
                     q_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.q_norm", width)).transpose()?,
                     k_norm: qk_norm.then(|| self.norm_of(NormKind::RmsNorm, "attn.k_norm", width)).transpose()?,
+                    value_mix: mixes_values.then(|| self.tensor("attn.value_mix", [2])).transpose()?,
                     n_head,
                     kv_heads,
+                    // With the parametrization, scores are divided by the width.
+                    score_factor: if mup_base_width.is_some() { (width as f64).sqrt().recip() } else { 1.0 },
                 })
             }
             AttentionKind::Latent { dim } => TokenMixer::Latent(LatentAttention {
@@ -130,13 +136,29 @@ impl<B: Backend> Builder<'_, B> {
         })
     }
 
+    /// The MLP whose parameters have names that begin with `name`.
+    fn mlp(&mut self, name: &str) -> Result<Mlp<B>, LabError> {
+        let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
+        let is_gated = self.dims.block.parts.glu;
+        Ok(Mlp {
+            c_fc: self.linear(&format!("{name}.c_fc"), d, hidden)?,
+            c_gate: is_gated.then(|| self.linear(&format!("{name}.c_gate"), d, hidden)).transpose()?,
+            c_proj: self.linear(&format!("{name}.c_proj"), hidden, d)?,
+        })
+    }
+
     fn feed_forward(&mut self) -> Result<FeedForward<B>, LabError> {
         let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
+        if let Some(ExpertsSpec { count, per_token }) = self.dims.block.experts {
+            return Ok(FeedForward::Experts(Experts {
+                router: self.unbiased("mlp.router", d, count)?,
+                experts: (0..count).map(|index| self.mlp(&format!("mlp.experts.{index}"))).collect::<Result<_, _>>()?,
+                per_token,
+                logit_factor: self.dims.width_ratio().recip(),
+            }));
+        }
         let Some(RMlpSpec { low, mixer, gate }) = self.dims.block.r_mlp else {
-            let c_fc = self.linear("mlp.c_fc", d, hidden)?;
-            let is_gated = self.dims.block.parts.glu;
-            let c_gate = is_gated.then(|| self.linear("mlp.c_gate", d, hidden)).transpose()?;
-            return Ok(FeedForward::Plain(Mlp { c_fc, c_gate, c_proj: self.linear("mlp.c_proj", hidden, d)? }));
+            return Ok(FeedForward::Plain(self.mlp("mlp")?));
         };
         Ok(FeedForward::Reciprocal(ReciprocalMlp {
             up_std: self.unbiased("mlp.up_std", d, hidden - low)?,

@@ -3,11 +3,12 @@
 use sweep_job::{
     Conflict,
     tasks::{
-        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, GatePool, Model, NormKind, Parts,
-        Position, RMlpSpec, RecipTying,
+        Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, ExpertsSpec, GatePool, Model, NormKind,
+        Parts, Position, RMlpSpec, RecipTying,
     },
 };
 
+use super::param_info::{ParamInfo, Role};
 use crate::LabError;
 
 /// Rows of the token table for bytes.
@@ -33,82 +34,6 @@ pub struct GptDims {
     pub activation: Activation,
     /// Specification of a block.
     pub block: BlockSpec,
-}
-
-/// Role of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The table of tokens, which may also be the output layer.
-    TokenTable,
-    /// The output layer, if it is not the table of tokens.
-    Head,
-    /// The table of positions.
-    PositionTable,
-    /// The weight of a linear layer.
-    Linear,
-    /// A matrix for each head, of MLA. The reference prunes only weights of linear layers, to which these do not belong.
-    HeadMaps,
-    /// A bias, a gain of a LayerNorm, or a mechanism's strength.
-    Vector,
-}
-
-/// A parameter's name, shape and role.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParamInfo {
-    /// Its name in nanoGPT and on the Hub, such as `h.0.attn.c_attn.weight`.
-    pub name: String,
-    /// Its shape; linear weights are `[in, out]`.
-    pub shape: Vec<usize>,
-}
-
-impl ParamInfo {
-    /// Numbers in it.
-    pub fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Inputs and outputs of a matrix `[in, out]`; of anything else, 1 and its numbers.
-    pub fn matrix(&self) -> [usize; 2] {
-        match self.shape[..] {
-            [inputs, outputs] => [inputs, outputs],
-            _ => [1, self.len()],
-        }
-    }
-
-    /// True if it has no numbers.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Role of the parameter.
-    pub fn role(&self) -> Role {
-        match self.name.as_str() {
-            "wte.weight" => Role::TokenTable,
-            "wpe.weight" => Role::PositionTable,
-            "lm_head.weight" => Role::Head,
-            _ if self.shape.len() == 3 => Role::HeadMaps,
-            _ if self.shape.len() == 2 => Role::Linear,
-            _ => Role::Vector,
-        }
-    }
-
-    /// True if weight decay shrinks it.
-    pub fn decays(&self, on: DecayOn) -> bool {
-        match on {
-            DecayOn::Linear => matches!(self.role(), Role::Linear | Role::HeadMaps | Role::Head),
-            DecayOn::Matrices => self.shape.len() >= 2,
-            DecayOn::All => true,
-        }
-    }
-
-    /// True if its weights may be pruned: those of linear layers, and with `head` the output layer and the token table.
-    pub fn prunable(&self, head: bool) -> bool {
-        match self.role() {
-            Role::Linear => true,
-            Role::TokenTable | Role::Head => head,
-            Role::PositionTable | Role::HeadMaps | Role::Vector => false,
-        }
-    }
 }
 
 impl GptDims {
@@ -168,9 +93,26 @@ impl GptDims {
         Ok(self)
     }
 
+    /// The width relative to that at which the maximal update parametrization has the standard one's weights and learning rates; 1
+    /// without it.
+    pub fn width_ratio(&self) -> f64 {
+        self.block.parts.mup_base_width.map_or(1.0, |base| self.d_model as f64 / base as f64)
+    }
+
+    /// Factor of a parameter's learning rate: the maximal update parametrization divides that of matrices whose sides both grow
+    /// with the width.
+    pub fn rate_factor(&self, info: &ParamInfo) -> f64 {
+        if info.role() == Role::Linear { self.width_ratio().recip() } else { 1.0 }
+    }
+
     /// Hidden width of the MLP.
     pub fn mlp_hidden(&self) -> usize {
         self.block.mlp_hidden.unwrap_or(4 * self.d_model)
+    }
+
+    /// Width of the keys and of the values of all heads of standard attention.
+    pub fn shared_width(&self) -> usize {
+        self.d_model / self.n_head * self.block.parts.kv_heads(self.n_head)
     }
 
     /// True for a GPT-2, with an MLP of any width, which other programs can read.
@@ -191,9 +133,12 @@ impl GptDims {
         if self.block.parts.position == Position::Learned {
             list.add("wpe.weight", &[self.block_size, d]);
         }
+        if self.block.parts.value_embeddings > 0 {
+            list.add("vte.weight", &[self.vocab_size, self.shared_width()]);
+        }
         for block in 0..self.n_layer {
             list.prefix = format!("h.{block}.");
-            self.add_block(&mut list);
+            self.add_block(block, &mut list);
         }
         list.prefix.clear();
         list.norm("ln_f", d);
@@ -203,22 +148,31 @@ impl GptDims {
         list.found
     }
 
-    fn add_block(&self, list: &mut Parameters) {
+    fn add_block(&self, block: usize, list: &mut Parameters) {
         let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
-        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _, parts } =
-            &self.block;
+        let BlockSpec {
+            attention,
+            reciprocal,
+            gate,
+            cross,
+            recip,
+            ra_ct,
+            r_mlp,
+            experts,
+            mlp_hidden: _,
+            kv_prune: _,
+            parts: _,
+        } = &self.block;
         list.norm("ln_1", d);
-        self.add_attention(list);
+        self.add_attention(block, list);
         list.norm("ln_2", d);
-        match r_mlp {
-            None => {
-                list.linear("mlp.c_fc", d, hidden);
-                if parts.glu {
-                    list.linear("mlp.c_gate", d, hidden);
-                }
-                list.linear("mlp.c_proj", hidden, d);
+        match (experts, r_mlp) {
+            (Some(ExpertsSpec { count, .. }), _) => {
+                list.add("mlp.router.weight", &[d, *count]);
+                (0..*count).for_each(|index| list.mlp(&format!("mlp.experts.{index}"), d, hidden));
             }
-            Some(RMlpSpec { low, mixer, gate }) => {
+            (None, None) => list.mlp("mlp", d, hidden),
+            (None, Some(RMlpSpec { low, mixer, gate })) => {
                 list.add("mlp.up_std.weight", &[d, hidden - low]);
                 list.add("mlp.up_low.weight", &[d, *low]);
                 if *mixer {
@@ -264,16 +218,19 @@ impl GptDims {
         }
     }
 
-    fn add_attention(&self, list: &mut Parameters) {
+    fn add_attention(&self, block: usize, list: &mut Parameters) {
         let (d, heads, parts) = (self.d_model, self.n_head, &self.block.parts);
         let width = d / heads;
         match &self.block.attention {
             AttentionKind::Standard => {
-                list.linear("attn.c_attn", d, d + 2 * parts.kv_heads(heads) * width);
+                list.linear("attn.c_attn", d, d + 2 * self.shared_width());
                 list.linear("attn.c_proj", d, d);
                 if parts.qk_norm {
                     list.add("attn.q_norm.weight", &[width]);
                     list.add("attn.k_norm.weight", &[width]);
+                }
+                if parts.mixes_values(block, self.n_layer) {
+                    list.add("attn.value_mix", &[2]);
                 }
             }
             AttentionKind::Latent { dim } => {
@@ -313,7 +270,19 @@ impl GptDims {
                 names.push(format!("h.{last_block}.recip.back.weight"));
             }
         }
+        // The weight of the only expert of a token is 1 for all logits; a balancing loss may train the router.
+        if self.block.experts.is_some_and(|experts| experts.per_token == 1) {
+            names.extend((0..self.n_layer).map(|block| format!("h.{block}.mlp.router.weight")));
+        }
         names
+    }
+
+    /// Numbers that compute a token: those of experts count as many times as a token chooses experts, over their number.
+    pub fn active_parameter_count(&self) -> usize {
+        let Some(ExpertsSpec { count, per_token }) = self.block.experts else { return self.parameter_count() };
+        let parameters = self.parameters();
+        let of_experts: usize = parameters.iter().filter(|info| info.is_of_expert()).map(ParamInfo::len).sum();
+        self.parameter_count() - of_experts / count * (count - per_token)
     }
 
     /// Numbers in the network, by arithmetic: 124,475,904 for size `gpt2` with 50,304 tokens.
@@ -324,7 +293,8 @@ impl GptDims {
     /// Expected loss of an untrained network in nats: a uniform guess, plus half the variance of the logits
     /// (ratio-ablation, section 2).
     pub fn initial_loss(&self) -> f64 {
-        (self.vocab_size as f64).ln() + self.d_model as f64 * 0.02 * 0.02 / 2.0
+        let std = 0.02 / self.width_ratio();
+        (self.vocab_size as f64).ln() + self.d_model as f64 * std * std / 2.0
     }
 }
 
@@ -355,6 +325,15 @@ impl Parameters {
         }
     }
 
+    /// A plain MLP.
+    fn mlp(&mut self, name: &str, width: usize, hidden: usize) {
+        self.linear(&format!("{name}.c_fc"), width, hidden);
+        if self.parts.glu {
+            self.linear(&format!("{name}.c_gate"), width, hidden);
+        }
+        self.linear(&format!("{name}.c_proj"), hidden, width);
+    }
+
     /// A normalization of the residual stream.
     fn norm(&mut self, name: &str, width: usize) {
         self.add(&format!("{name}.weight"), &[width]);
@@ -366,7 +345,7 @@ impl Parameters {
 
 #[cfg(test)]
 mod tests {
-    use sweep_job::tasks::{Ablation, AblationNet};
+    use sweep_job::tasks::{Ablation, AblationNet, DecayOn};
 
     use super::*;
 

@@ -6,7 +6,10 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-use super::layers::{Linear, Mlp};
+use super::{
+    experts::{Experts, Routing},
+    layers::{Linear, Mlp},
+};
 use crate::ops::Ops;
 
 /// An MLP, by its kind.
@@ -17,6 +20,8 @@ pub enum FeedForward<B: Backend> {
     Plain(Mlp<B>),
     /// The two linear layers without biases, in two parts.
     Reciprocal(ReciprocalMlp<B>),
+    /// Several MLPs and a router.
+    Experts(Experts<B>),
 }
 
 /// An MLP whose hidden numbers are a standard and a reciprocal part, weighed separately (ratio-ablation, section 9.2).
@@ -41,19 +46,23 @@ pub struct ReciprocalMlp<B: Backend> {
 }
 
 impl<B: Ops> FeedForward<B> {
-    /// The hidden numbers of `x` `[rows, d_model]`, `[rows, hidden]`.
-    pub(crate) fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
+    /// The output for `x` `[rows, d_model]`, of the hidden numbers `[rows, hidden]` after `between`; and a router's choices.
+    ///
+    /// Experts have hidden numbers of their own, and no architecture has a mechanism between them.
+    pub(crate) fn forward(
+        &self,
+        x: Tensor<B, 2>,
+        activation: Activation,
+        coupling: f64,
+        between: impl FnOnce(Tensor<B, 2>) -> Tensor<B, 2>,
+    ) -> (Tensor<B, 2>, Option<Routing<B>>) {
         match self {
-            Self::Plain(mlp) => mlp.hidden(x, activation),
-            Self::Reciprocal(mlp) => mlp.hidden(x, activation, coupling),
-        }
-    }
-
-    /// Hidden numbers back to the residual stream.
-    pub(crate) fn output(&self, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
-        match self {
-            Self::Plain(mlp) => mlp.c_proj.forward(hidden),
-            Self::Reciprocal(mlp) => mlp.c_proj.forward(hidden),
+            Self::Plain(mlp) => (mlp.c_proj.forward(between(mlp.hidden(x, activation))), None),
+            Self::Reciprocal(mlp) => (mlp.c_proj.forward(between(mlp.hidden(x, activation, coupling))), None),
+            Self::Experts(experts) => {
+                let (output, routing) = experts.forward(x, activation);
+                (output, Some(routing))
+            }
         }
     }
 }

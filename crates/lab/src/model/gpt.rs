@@ -13,12 +13,13 @@ use super::{
     block::{Block, Flow, Handed},
     build::Builder,
     cache::{BlockCache, Cache},
-    dims::{GptDims, ParamInfo},
+    dims::GptDims,
     init::initial_values,
     layers::{Embedding, Norm},
-    loss::{Objective, cross_entropy, objective},
+    loss::{Auxiliary, Objective, cross_entropy, objective},
     mechanisms::Pass,
     mutants::{self, Mutant},
+    param_info::ParamInfo,
 };
 use crate::{
     LabError,
@@ -59,6 +60,8 @@ pub struct Gpt<B: Backend> {
     pub wte: Embedding<B>,
     /// The position table `[block_size, d_model]`, of learned positions.
     pub wpe: Option<Embedding<B>>,
+    /// The table of value embeddings `[vocab, width]`, if there is one.
+    pub vte: Option<Embedding<B>>,
     /// The blocks.
     pub h: Vec<Block<B>>,
     /// Before the output layer.
@@ -93,6 +96,11 @@ impl<B: Backend> Gpt<B> {
             wpe: match dims.block.parts.position {
                 Position::Learned => Some(Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? }),
                 Position::Rope { .. } | Position::None => None,
+            },
+            vte: if dims.block.parts.value_embeddings > 0 {
+                Some(Embedding { weight: builder.tensor("vte.weight", [dims.vocab_size, dims.shared_width()])? })
+            } else {
+                None
             },
             h: (0..dims.n_layer).map(|block| builder.block(block)).collect::<Result<_, _>>()?,
             ln_f: builder.norm("ln_f", d)?,
@@ -134,10 +142,10 @@ impl<B: Ops> Gpt<B> {
     /// Input of the output layer, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
         let rows = self.rows(tokens.dims()[1]);
-        self.stream(tokens, 0, &rows, dropout_p, None)
+        self.stream(tokens, 0, &rows, dropout_p, None).0
     }
 
-    /// The normalized residual stream of `tokens`, the first of which is at `position`.
+    /// The normalized residual stream of `tokens`, the first of which is at `position`, and what the last block hands on.
     fn stream(
         &self,
         tokens: Tensor<B, 2, Int>,
@@ -145,12 +153,11 @@ impl<B: Ops> Gpt<B> {
         rows: &Rows<B>,
         dropout_p: f64,
         cache: Option<&mut Cache<B>>,
-    ) -> Tensor<B, 2> {
-        let dims = tokens.dims();
+    ) -> (Tensor<B, 2>, Handed<B>) {
+        let flow = self.flow(&tokens, position, rows, dropout_p);
         let x = self.embed(tokens, position, dropout_p, cache.is_some());
-        let flow = self.flow(dims[0], position, rows, dropout_p);
-        let (x, _) = self.through(0..self.h.len(), (x, Handed::NOTHING), &flow, cache);
-        self.ln_f.forward(x)
+        let (x, handed) = self.through(0..self.h.len(), (x, Handed::NOTHING), &flow, cache);
+        (self.ln_f.forward(x), handed)
     }
 
     /// Input of the first block for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
@@ -177,10 +184,21 @@ impl<B: Ops> Gpt<B> {
         dropout(x.reshape([batch * length, d_model]), dropout_p)
     }
 
-    /// The parts of a forward pass over `batch` sequences that are the same in every block.
-    pub(crate) fn flow<'a>(&self, batch: usize, position: usize, rows: &'a Rows<B>, dropout: f64) -> Flow<'a, B> {
+    /// The parts of a forward pass over `tokens`, the first of which is at `position`, that are the same in every block.
+    pub(crate) fn flow<'a>(
+        &self,
+        tokens: &Tensor<B, 2, Int>,
+        position: usize,
+        rows: &'a Rows<B>,
+        dropout: f64,
+    ) -> Flow<'a, B> {
+        let [batch, length] = tokens.dims();
         let pass = Pass { batch, rows, coupling: self.coupling };
-        Flow { pass, activation: self.dims.activation, dropout, position }
+        let embedded = self.vte.as_ref().map(|vte| {
+            let width = vte.weight.dims()[1];
+            vte.forward(tokens.clone()).reshape([batch * length, width])
+        });
+        Flow { pass, activation: self.dims.activation, dropout, position, embedded }
     }
 
     /// Visible positions of sequences of `length` tokens.
@@ -210,24 +228,32 @@ impl<B: Ops> Gpt<B> {
         (x, handed)
     }
 
-    /// Returns the objective, see [`objective`](Self::objective), of the output of the last block.
+    /// Returns the objective, see [`objective`](Self::objective), of the output of the last block, without the loss that balances
+    /// experts.
     pub(crate) fn objective_after(&self, x: Tensor<B, 2>, targets: Tensor<B, 2, Int>, z_loss: f64) -> Objective<B> {
         self.objective_of(self.ln_f.forward(x), targets, z_loss)
     }
 
-    /// The loss, see [`Network::loss`], and what a training with `z_loss` minimizes.
+    /// The loss, see [`Network::loss`], and what a training with the auxiliary losses minimizes.
     pub(crate) fn objective(
         &self,
         tokens: Tensor<B, 2, Int>,
         targets: Tensor<B, 2, Int>,
         dropout_p: f64,
-        z_loss: f64,
+        Auxiliary { z_loss, balance_loss }: Auxiliary,
     ) -> Objective<B> {
-        self.objective_of(self.hidden(tokens, dropout_p), targets, z_loss)
+        let rows = self.rows(tokens.dims()[1]);
+        let (hidden, handed) = self.stream(tokens, 0, &rows, dropout_p, None);
+        let Objective { cross_entropy, total } = self.objective_of(hidden, targets, z_loss);
+        match handed.routing.filter(|_| balance_loss != 0.0) {
+            Some(routing) => Objective { cross_entropy, total: total + routing.loss() * balance_loss },
+            None => Objective { cross_entropy, total },
+        }
     }
 
     /// The objective of the input of the output layer, in single precision for any format of `hidden`.
     fn objective_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>, z_loss: f64) -> Objective<B> {
+        let hidden = self.narrowed(hidden);
         let format = if hidden.dtype() == DType::F32 { autocast::cast_format::<B>() } else { Some(hidden.dtype()) };
         let table = self.output_table();
         let cross_entropy = match format {
@@ -250,11 +276,24 @@ impl<B: Ops> Gpt<B> {
         Objective { total: cross_entropy.clone(), cross_entropy }
     }
 
+    /// Returns the logits of the output of the last block for `batch` sequences.
+    pub(crate) fn logits_after(&self, x: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
+        self.head(self.ln_f.forward(x), batch)
+    }
+
     /// Returns the logits of the output of [`stream`](Self::stream).
     fn head(&self, hidden: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
         let length = hidden.dims()[0] / batch;
-        let logits = autocast::product(hidden, self.output_table().transpose());
+        let logits = autocast::product(self.narrowed(hidden), self.output_table().transpose());
         self.capped(logits).reshape([batch, length, self.dims.vocab_size])
+    }
+
+    /// `hidden` over the ratio of widths, so that logits do not grow with the width.
+    fn narrowed(&self, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
+        match self.dims.width_ratio() {
+            1.0 => hidden,
+            ratio => hidden * ratio.recip(),
+        }
     }
 
     /// The weights of the output layer, `[vocab, d_model]`.
@@ -278,7 +317,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
     }
 
     fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 1> {
-        self.objective(tokens, targets, dropout_p, 0.0).total
+        self.objective(tokens, targets, dropout_p, Auxiliary::default()).total
     }
 
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {
@@ -294,7 +333,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
         }
         let batch = token.dims()[0];
         let rows = self.masks.next(position);
-        let hidden = self.stream(token, position, &rows, 0.0, Some(cache));
+        let (hidden, _) = self.stream(token, position, &rows, 0.0, Some(cache));
         cache.length += 1;
         Ok(self.head(hidden, batch))
     }

@@ -178,8 +178,19 @@ fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result
 
 /// The same for every number of a block's specification that its network uses later.
 fn check_block(block: &BlockSpec) -> Result<(), String> {
-    let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _, parts } =
-        block;
+    let BlockSpec {
+        attention,
+        mlp_hidden,
+        reciprocal,
+        gate,
+        cross,
+        ra_ct,
+        experts,
+        parts,
+        recip: _,
+        r_mlp: _,
+        kv_prune: _,
+    } = block;
     check_parts(parts)?;
     if let AttentionKind::Latent { dim } = attention {
         check("sweep.block.attention.latent.dim", *dim, "latent_dim")?;
@@ -203,6 +214,10 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
             Selection::All => {}
         }
     }
+    if let Some(experts) = experts {
+        check("sweep.block.experts.count", experts.count, "experts")?;
+        check("sweep.block.experts.per_token", experts.per_token, "experts_per_token")?;
+    }
     if let Some(ra_ct) = ra_ct {
         check("sweep.block.ra_ct.k", ra_ct.k, "ra_ct_k")?;
         check("sweep.block.ra_ct.alpha", ra_ct.alpha, "ra_ct_alpha")?;
@@ -213,6 +228,10 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
 /// The same for every number of the parts.
 fn check_parts(parts: &Parts) -> Result<(), String> {
     check("sweep.block.parts.norm_epsilon", parts.norm_epsilon, "norm_epsilon")?;
+    check("sweep.block.parts.value_embeddings", parts.value_embeddings, "value_embeddings")?;
+    if let Some(width) = parts.mup_base_width {
+        check("sweep.block.parts.mup_base_width", width, "mup_base_width")?;
+    }
     check("sweep.block.parts.logit_cap", parts.logit_cap, "logit_cap")?;
     check("sweep.block.parts.kv_heads", parts.kv_heads.unwrap_or(1), "kv_heads")?;
     match parts.position {

@@ -7,7 +7,10 @@ use rand::Rng;
 use rand_distr::StandardNormal;
 use sweep_job::tasks::AttentionKind;
 
-use super::dims::{GptDims, ParamInfo, Role};
+use super::{
+    dims::GptDims,
+    param_info::{ParamInfo, Role},
+};
 use crate::rng;
 
 /// Standard deviation of weights; those that end a residual branch get it divided by `sqrt(2 n_layer)`.
@@ -19,13 +22,21 @@ const OPEN: f32 = 2.0;
 pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
     let std = match info.role() {
         Role::Vector => return vec![initial_vector(dims, &info.name); info.len()],
-        Role::Linear if info.name.ends_with(".c_proj.weight") => STD / (2.0 * dims.n_layer as f32).sqrt(),
+        Role::Linear if info.name.ends_with(".c_proj.weight") => hidden_std(dims) / (2.0 * dims.n_layer as f32).sqrt(),
+        Role::Linear => hidden_std(dims),
         // A map per head preserves the scale of its input.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
-        Role::Linear | Role::TokenTable | Role::Head | Role::PositionTable => STD,
+        Role::Router | Role::TokenTable | Role::Head | Role::PositionTable | Role::ValueTable => STD,
     };
     let mut rng = rng::stream(seed, "init", &info.name, &[]);
     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * std).collect()
+}
+
+/// Standard deviation of a matrix whose inputs grow with the width, so that its outputs do not.
+fn hidden_std(dims: &GptDims) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "weights are in single precision")]
+    let ratio = dims.width_ratio() as f32;
+    STD / ratio.sqrt()
 }
 
 /// The initial value of every number in a vector.
@@ -48,6 +59,7 @@ fn initial_vector(dims: &GptDims, name: &str) -> f32 {
         ["w_std", "mlp"] => 1.0 - low_part(dims),
         ["w_rec", "mlp"] => low_part(dims),
         ["restart", "attn"] => 0.05,
+        ["value_mix", "attn"] => 0.5,
         ["gate_low", "mlp"] => 0.1,
         _ => 0.0,
     }

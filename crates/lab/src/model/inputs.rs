@@ -76,6 +76,11 @@ fn record(empty: Record, work: impl FnOnce() -> Result<(), LabError>) -> Result<
     SEEN.take().transpose()
 }
 
+/// True while inputs are recorded on this thread.
+pub(super) fn is_recording() -> bool {
+    SEEN.with_borrow(|state| matches!(state, Some(Ok(_))))
+}
+
 /// Notes that the layer with `weight` gets `x` `[rows, in]`.
 pub(super) fn saw<B: Backend>(weight: &Param<Tensor<B, 2>>, x: &Tensor<B, 2>) {
     SEEN.with_borrow_mut(|state| {

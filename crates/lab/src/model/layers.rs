@@ -104,28 +104,38 @@ pub struct Attention<B: Backend> {
     pub q_norm: Option<Norm<B>>,
     /// Of the keys of a head, over its width.
     pub k_norm: Option<Norm<B>>,
+    /// Factors of the values and of their embeddings, `[2]`, where these are mixed.
+    pub value_mix: Option<Param<Tensor<B, 1>>>,
     /// Heads of queries.
     pub n_head: usize,
     /// Heads of keys and values.
     pub kv_heads: usize,
+    /// Factor of the scores in addition to the reciprocal root of a head's width: 1, or that root once more.
+    pub score_factor: f64,
 }
 
 impl<B: Ops> Attention<B> {
     /// Mixes the tokens of every sequence in `x` `[batch * length, d_model]`.
     ///
     /// `mask` `[1, length * length]` is added to the scores: 0 where a query may look, a large negative number where
-    /// it may not. `rope` rotates queries and keys. `dropout` applies to the probabilities and to the output.
+    /// it may not. `rope` rotates queries and keys. `embedded` `[batch * length, kv_heads width]` are the tokens' value
+    /// embeddings. `dropout` applies to the probabilities and to the output.
     pub fn forward(
         &self,
         x: Tensor<B, 2>,
         batch: usize,
         mask: &Tensor<B, 2>,
         rope: Option<&Rope<B>>,
+        embedded: Option<&Tensor<B, 2>>,
         dropout_p: f64,
     ) -> Tensor<B, 2> {
         let qkv = self.c_attn.forward(x);
-        let is_plain = rope.is_none() && self.q_norm.is_none() && self.kv_heads == self.n_head;
-        let qkv = if is_plain { qkv } else { self.joined(&qkv, batch, rope) };
+        let is_plain = rope.is_none()
+            && self.q_norm.is_none()
+            && self.value_mix.is_none()
+            && self.kv_heads == self.n_head
+            && self.score_factor == 1.0;
+        let qkv = if is_plain { qkv } else { self.joined(&qkv, batch, rope, embedded) };
         let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
             // Scores and probabilities are the largest tensors of a block, so they stay short as well.
@@ -140,18 +150,31 @@ impl<B: Ops> Attention<B> {
 
     /// Scaled queries `[batch, heads, length, width]`, and keys and values `[batch, kv_heads, length, width]`, of `x`
     /// `[batch * length, d_model]`.
-    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 4>; 3] {
+    pub(crate) fn project(
+        &self,
+        x: Tensor<B, 2>,
+        batch: usize,
+        rope: Option<&Rope<B>>,
+        embedded: Option<&Tensor<B, 2>>,
+    ) -> [Tensor<B, 4>; 3] {
         let [rows, d_model] = x.dims();
         let (length, width) = (rows / batch, d_model / self.n_head);
-        let [queries, keys, values] = self.rotated(&self.c_attn.forward(x), batch, rope);
+        let [queries, keys, values] = self.rotated(&self.c_attn.forward(x), batch, rope, embedded);
         let split = |part: Tensor<B, 2>, heads: usize| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
         // Scaling the queries touches fewer numbers than scaling the scores.
         let queries = split(queries * (width as f64).sqrt().recip(), self.n_head);
         [queries, split(keys, self.kv_heads), split(values, self.kv_heads)]
     }
 
-    /// The queries `[rows, d_model]`, keys and values `[rows, kv_heads width]` in `qkv`, normalized and rotated.
-    fn rotated(&self, qkv: &Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> [Tensor<B, 2>; 3] {
+    /// The queries `[rows, d_model]`, keys and values `[rows, kv_heads width]` in `qkv`, normalized and rotated; queries times
+    /// the factor of the scores, and values mixed with `embedded`.
+    fn rotated(
+        &self,
+        qkv: &Tensor<B, 2>,
+        batch: usize,
+        rope: Option<&Rope<B>>,
+        embedded: Option<&Tensor<B, 2>>,
+    ) -> [Tensor<B, 2>; 3] {
         let [rows, _] = qkv.dims();
         let d_model = self.c_attn.weight.dims()[0];
         let shared = d_model / self.n_head * self.kv_heads;
@@ -172,13 +195,28 @@ impl<B: Ops> Attention<B> {
             }
         };
         let queries = prepare(part(0, d_model), &self.q_norm);
+        let queries = if self.score_factor == 1.0 { queries } else { queries * self.score_factor };
         let keys = prepare(part(d_model, shared), &self.k_norm);
-        [queries, keys, part(d_model + shared, shared)]
+        let values = part(d_model + shared, shared);
+        let values = match (&self.value_mix, embedded) {
+            (Some(mix), Some(embedded)) => {
+                let factor = |index: usize| mix.val().narrow(0, index, 1).unsqueeze::<2>();
+                values * factor(0) + embedded.clone() * factor(1)
+            }
+            _ => values,
+        };
+        [queries, keys, values]
     }
 
     /// `qkv` after [`rotated`](Self::rotated), `[rows, 3 d_model]`, with a copy of shared keys and values for each head.
-    fn joined(&self, qkv: &Tensor<B, 2>, batch: usize, rope: Option<&Rope<B>>) -> Tensor<B, 2> {
-        let [queries, keys, values] = self.rotated(qkv, batch, rope);
+    fn joined(
+        &self,
+        qkv: &Tensor<B, 2>,
+        batch: usize,
+        rope: Option<&Rope<B>>,
+        embedded: Option<&Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        let [queries, keys, values] = self.rotated(qkv, batch, rope, embedded);
         let [rows, d_model] = queries.dims();
         let (width, copies) = (d_model / self.n_head, self.n_head / self.kv_heads);
         let spread = |part: Tensor<B, 2>| {

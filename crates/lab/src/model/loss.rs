@@ -1,6 +1,7 @@
 //! The loss.
 
 use burn::tensor::{Int, Tensor, backend::Backend};
+use sweep_job::tasks::Optimizer;
 
 /// A loss of a training and what is to be minimized, `[1]` each.
 #[derive(Debug, Clone)]
@@ -9,6 +10,22 @@ pub struct Objective<B: Backend> {
     pub cross_entropy: Tensor<B, 1>,
     /// The cross-entropy and the auxiliary losses.
     pub total: Tensor<B, 1>,
+}
+
+/// Factors of the auxiliary losses, see the parameters of an optimizer; the default is none.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Auxiliary {
+    /// Factor of the mean square of the logits' normalizers.
+    pub z_loss: f64,
+    /// Factor of the loss that balances the choices of experts.
+    pub balance_loss: f64,
+}
+
+impl Auxiliary {
+    /// The factors that `settings` give.
+    pub fn new(settings: &Optimizer) -> Self {
+        Self { z_loss: settings.z_loss, balance_loss: settings.balance_loss }
+    }
 }
 
 /// Mean cross-entropy in nats, `[1]`, of `logits` `[batch, length, vocab]` against `targets` `[batch, length]`,

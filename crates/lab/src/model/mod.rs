@@ -6,7 +6,7 @@
 //!
 //! `sweep_job::tasks::architecture` resolves a recipe's parameters to a block's specification without open choices. `dims.rs`
 //! lists every parameter without allocating memory, `build.rs` allocates them, `block.rs` applies the mechanisms in order,
-//! `attention.rs` and `feed_forward.rs` have the kinds of attention and MLP, `mechanisms.rs` the others. A block without
+//! `attention.rs`, `feed_forward.rs` and `experts.rs` have the kinds of attention and MLP, `mechanisms.rs` the others. A block without
 //! mechanisms takes the fast path through `layers.rs`. Whole sequences and decoding with a cache (`cache.rs`) use the same
 //! code; `mutants.rs` has deliberate defects for the tests of the check.
 
@@ -16,6 +16,7 @@ mod block;
 mod build;
 mod cache;
 mod dims;
+mod experts;
 mod feed_forward;
 mod gpt;
 pub mod hub;
@@ -26,6 +27,7 @@ mod layers;
 mod loss;
 mod mechanisms;
 mod mutants;
+mod param_info;
 mod params;
 pub mod quantize;
 mod rope;
@@ -36,15 +38,17 @@ pub use attention::{FoldedAttention, LatentAttention, TokenMixer};
 pub use block::Block;
 pub(crate) use block::Handed;
 pub use cache::Cache;
-pub use dims::{GptDims, ParamInfo, Role, VOCAB_BYTES, VOCAB_UINT16};
+pub use dims::{GptDims, VOCAB_BYTES, VOCAB_UINT16};
+pub use experts::Experts;
 pub use feed_forward::{FeedForward, ReciprocalMlp};
 pub use gpt::{Gpt, Network};
 pub use init::initial_values;
 pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, Linear, Mlp, Norm};
-pub use loss::{Objective, cross_entropy};
+pub use loss::{Auxiliary, Objective, cross_entropy};
 pub use mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal};
 #[cfg(test)]
 pub(crate) use mutants::{Mutant, with as with_fault};
+pub use param_info::{ParamInfo, Role};
 pub(crate) use params::ids;
 pub use params::{gradients, infos, map_values, values};
 pub use rope::Rope;

@@ -10,7 +10,7 @@ use burn::{
     },
 };
 
-use super::dims::ParamInfo;
+use super::param_info::ParamInfo;
 
 /// Names and shapes of `module`'s parameters.
 pub fn infos<B: Backend, M: Module<B>>(module: &M) -> Vec<ParamInfo> {

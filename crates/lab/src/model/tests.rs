@@ -19,6 +19,7 @@ use self::loops::Loops;
 use super::{
     attention::{Heads, Scores},
     attention_masks::AttentionMasks,
+    inputs::{self, Combining},
     mechanisms::Reciprocal,
     *,
 };
@@ -168,6 +169,36 @@ fn latent_caches_are_smaller() {
     assert_eq!(cache_size(Ablation::Step8), 3 * 5 * 2 * latent);
     // Two queries for a band of one token back, each of both heads.
     assert_eq!(cache_size(Ablation::Step11), 3 * (5 * 2 * latent + 2 * 2 * latent));
+}
+
+#[test]
+fn recorded_inputs_of_an_expert_are_those_of_the_tokens_that_choose_it() {
+    // Squares of the norms of the inputs of the first block's experts, which are those of all tokens, each as often as it chooses.
+    let squares = |experts_per_token| {
+        let architecture =
+            Architecture { experts: Some(4), experts_per_token: Some(experts_per_token), ..Architecture::default() };
+        let (network, _) = network(&architecture, 1.0);
+        let tokens = Tensor::<Flex, 2, Int>::from_ints([[1, 7, 3, 3, 9, 0, 2], [5, 5, 1, 0, 8, 9, 2]], &FlexDevice);
+        let norms = inputs::watch(Combining::All, || {
+            drop(network.logits(tokens, 0.0));
+            Ok(())
+        })
+        .unwrap();
+        let named = infos(&network).into_iter().zip(ids(&network));
+        let square = |(info, id): (ParamInfo, _)| {
+            let is_input = info.name.starts_with("h.0.mlp.experts.") && info.name.ends_with(".c_fc.weight");
+            is_input.then(|| norms[&id].iter().map(|norm| norm * norm).sum::<f32>())
+        };
+        named.filter_map(square).collect::<Vec<f32>>()
+    };
+    let all = squares(4);
+    assert!(all.iter().all(|square| (square - all[0]).abs() < 1e-4), "{all:?}");
+    for experts_per_token in [1, 2, 3] {
+        let chosen = squares(experts_per_token);
+        let expected = all[0] * experts_per_token as f32;
+        assert!((chosen.iter().sum::<f32>() - expected).abs() < 1e-3 * expected, "{chosen:?}");
+        assert!(chosen.iter().any(|square| (square - all[0]).abs() > 0.1), "{chosen:?}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     LabError, StateError,
     files::Snapshot,
-    model::{self, ParamInfo},
+    model::{self, GptDims, ParamInfo},
     ops::{AdamWState, AdamWStep, Mask, Ops, Parameter},
 };
 
@@ -30,6 +30,8 @@ pub struct AdamW<B: Backend> {
     amsgrad: bool,
     /// By parameter.
     decay: Vec<f64>,
+    /// By parameter: factor of the learning rate, but not of the decay.
+    rates: Vec<f64>,
     /// By parameter; none before its first gradient.
     states: Vec<Option<AdamWState<B>>>,
     /// Since the start, or since SPAM has begun the bias correction again.
@@ -67,6 +69,7 @@ impl<B: Ops> AdamW<B> {
             epsilon: settings.epsilon,
             amsgrad: settings.uses_amsgrad(),
             decay: parameters.iter().map(decay).collect(),
+            rates: vec![1.0; parameters.len()],
             states: parameters.iter().map(|_| None).collect(),
             steps: 0,
             spam: (settings.optimizer == OptimizerKind::AdamWSpam).then(|| Spam::new(settings)),
@@ -78,6 +81,12 @@ impl<B: Ops> AdamW<B> {
     /// Returns this optimizer with steps that are fused according to `fusing`, on backends that can fuse them.
     pub fn with_fusing(self, fusing: Fusing) -> Self {
         Self { fused: Some(fusing.fuses_optimizer()), ..self }
+    }
+
+    /// Returns this optimizer of the `parameters` of a network of `dims` with the factors that its parametrization gives the
+    /// learning rate. Weight decay stays that of the learning rate without a factor, as in the `mup` package.
+    pub fn with_rates_of(self, dims: &GptDims, parameters: &[ParamInfo]) -> Self {
+        Self { rates: parameters.iter().map(|info| dims.rate_factor(info)).collect(), ..self }
     }
 
     /// The state of a parameter.
@@ -189,7 +198,8 @@ impl<B: Ops> AdamW<B> {
             };
             let mask = keep.map(|keep| Mask { keep, moments: context.mask_moments });
             let decay = lr * self.decay[index];
-            let before = Before { weights, gradient, rate: lr, decay, step: self.steps, mask };
+            let rate_factor = self.rates[index];
+            let before = Before { weights, gradient, rate: lr * rate_factor, decay, step: self.steps, mask };
             let Before { weights, gradient, mask, .. } =
                 match self.rules.step(index, before, step.gradient_factor.as_ref()) {
                     Ok(weights) => return weights,
@@ -197,7 +207,11 @@ impl<B: Ops> AdamW<B> {
                 };
             let state = self.states[index].take();
             let parameter = Parameter { weights, gradient, state, decay, mask };
-            let (weights, state) = B::adamw_step(&step, parameter);
+            let (weights, state) = if rate_factor == 1.0 {
+                B::adamw_step(&step, parameter)
+            } else {
+                B::adamw_step(&AdamWStep { step_size: step.step_size * rate_factor, ..step.clone() }, parameter)
+            };
             self.states[index] = Some(state);
             weights
         });

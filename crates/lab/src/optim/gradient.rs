@@ -20,10 +20,8 @@ use burn::{
 use sweep_job::tasks::{BlockSpec, Checkpointing, Computing, Precision};
 
 use crate::{
-    LabError, StateError,
-    device::read::number,
-    files::Snapshot,
-    model::{self, Gpt, Handed, Objective},
+    LabError,
+    model::{self, Auxiliary, Gpt, Handed, Objective},
     ops::{Ops, autocast},
     optim::{Gradients, add_gradients},
     rng,
@@ -57,13 +55,13 @@ pub enum Requested<'a> {
 pub struct Derived<'a> {
     /// The parameters whose gradients are computed.
     pub requested: Requested<'a>,
-    /// Factor of the auxiliary loss that is added to the loss, see `z_loss` of a training's parameters.
-    pub z_loss: f64,
+    /// Factors of the auxiliary losses that are added to the loss.
+    pub auxiliary: Auxiliary,
 }
 
 impl Default for Derived<'_> {
     fn default() -> Self {
-        Self { requested: Requested::All, z_loss: 0.0 }
+        Self { requested: Requested::All, auxiliary: Auxiliary::default() }
     }
 }
 
@@ -140,8 +138,11 @@ struct Segments<B: Ops> {
     kept: Vec<(Range<usize>, Stream<B>)>,
     /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
-    /// The loss and auxiliary losses.
+    /// The loss and auxiliary losses, without the one that balances experts.
     total: Tensor<Autodiff<B>, 1>,
+    /// The derivative of the loss that balances experts with respect to the probabilities of every block, `[experts]`. The
+    /// probabilities are summed over blocks and have no other factor with a gradient, so each segment needs only this of the others.
+    slopes: Option<Tensor<B, 1>>,
     reach: Reach,
 }
 
@@ -168,19 +169,19 @@ impl<B: Ops> Forward<B> {
         dropout: Dropout,
         derived: Derived<'_>,
     ) -> Self {
-        let Derived { requested, z_loss } = derived;
+        let Derived { requested, auxiliary } = derived;
         let inner = || in_precision(network, computing.precision);
         let is_unchanged = activations(computing.precision) == DType::F32 && requested == Requested::All;
         let products = autocasts(computing.precision);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
                 let network = if is_unchanged { network.clone() } else { tracked::<Autodiff<B>>(inner(), requested) };
-                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, z_loss);
+                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, auxiliary);
                 (cross_entropy.inner(), Rest::Kept(Box::new(network), total))
             }
             Checkpointing::Balanced => {
                 let network = tracked::<Balanced<B>>(inner(), requested);
-                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, z_loss);
+                let Objective { cross_entropy, total } = objective_of(&network, tokens, targets, dropout.p, auxiliary);
                 (cross_entropy.inner(), Rest::Balanced(Box::new(network), total))
             }
             _ => {
@@ -237,35 +238,36 @@ impl<B: Ops> Segments<B> {
         [tokens, targets]: [Tensor<B, 2, Int>; 2],
         blocks: usize,
         dropout: Dropout,
-        Derived { requested, z_loss }: Derived<'_>,
+        Derived { requested, auxiliary: Auxiliary { z_loss, balance_loss } }: Derived<'_>,
     ) -> (Tensor<B, 1>, Self) {
         let reach = requested.reach(inner);
-        let [batch, length] = tokens.dims();
         let layers = inner.h.len();
-        let rows = inner.rows(length);
-        let flow = inner.flow(batch, 0, &rows, dropout.p);
+        let rows = inner.rows(tokens.dims()[1]);
+        let flow = inner.flow(&tokens, 0, &rows, dropout.p);
         dropout.seed_segment::<B>(0, &tokens.device());
         let mut stream = (inner.embed(tokens.clone(), 0, dropout.p, false), Handed::NOTHING);
         let mut kept = Vec::with_capacity(layers.div_ceil(blocks));
         for first in (0..layers).step_by(blocks) {
             let range = first..layers.min(first + blocks);
             dropout.seed_segment::<B>(first + 1, &tokens.device());
-            kept.push((range.clone(), stream.clone()));
+            let (x, handed) = stream.clone();
+            kept.push((range.clone(), (x, Handed { routing: None, ..handed })));
             stream = inner.through(range, stream, &flow, None);
         }
         // The loss is not computed again: its graph is the first that the backward pass needs.
         let last = leaf_if(reach.is_before(layers), stream.0);
         let Objective { cross_entropy, total } =
             network.objective_after(last.clone(), Tensor::from_inner(targets), z_loss);
-        (cross_entropy.inner(), Self { network, tokens, dropout, kept, last, total, reach })
+        let routing = stream.1.routing.filter(|_| balance_loss != 0.0);
+        let slopes = routing.map(|routing| routing.slopes() * balance_loss);
+        (cross_entropy.inner(), Self { network, tokens, dropout, kept, last, total, slopes, reach })
     }
 
     fn backward(self, scale: f64) -> Gradients<B> {
-        let Self { network, tokens, dropout, mut kept, last, total, reach } = self;
-        let [batch, length] = tokens.dims();
+        let Self { network, tokens, dropout, mut kept, last, total, slopes, reach } = self;
+        let slopes = slopes.map(|slopes| slopes * scale);
         let device = tokens.device();
-        let rows = network.rows(length);
-        let flow = network.flow(batch, 0, &rows, dropout.p);
+        let rows = network.rows(tokens.dims()[1]);
         let mut loss_gradients = (total * scale).backward();
         let mut output_gradients = (last.grad_remove(&mut loss_gradients), None, None);
         drop(last);
@@ -277,10 +279,18 @@ impl<B: Ops> Segments<B> {
             let gate = handed.gate.map(|gate| leaf_if(has_earlier_parts, gate));
             let back = handed.back.map(|back| leaf_if(has_earlier_parts, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
-            let handed = Handed { gate: gate.clone(), back: back.clone() };
+            let handed = Handed { gate: gate.clone(), back: back.clone(), routing: None };
+            // Each segment has value embeddings with a graph of its own, which its backward pass consumes.
+            let flow = network.flow(&Tensor::from_inner(tokens.clone()), 0, &rows, dropout.p);
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
             let (d_out, d_gate, d_back) = take(&mut output_gradients);
-            let products = [product(Some(out), d_out), product(handed.gate, d_gate), product(handed.back, d_back)];
+            let probabilities = handed.routing.map(|routing| routing.probabilities);
+            let products = [
+                product(Some(out), d_out),
+                product(handed.gate, d_gate),
+                product(handed.back, d_back),
+                product(probabilities, slopes.clone()),
+            ];
             let Some(product) = products.into_iter().flatten().reduce(|sum, product| sum + product) else { break };
             let mut product_gradients = product.backward();
             let take_gradient = |product_gradients: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| {
@@ -377,9 +387,9 @@ fn objective_of<A: AutodiffBackend + Ops>(
     tokens: Tensor<A::InnerBackend, 2, Int>,
     targets: Tensor<A::InnerBackend, 2, Int>,
     dropout: f64,
-    z_loss: f64,
+    auxiliary: Auxiliary,
 ) -> Objective<A> {
-    network.objective(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout, z_loss)
+    network.objective(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout, auxiliary)
 }
 
 fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64) -> Gradients<A::InnerBackend> {
@@ -428,81 +438,4 @@ fn product<B: Ops, const D: usize>(
     gradient: Option<Tensor<B, D>>,
 ) -> Option<Tensor<Autodiff<B>, 1>> {
     Some((output? * Tensor::from_inner(gradient?)).sum())
-}
-
-/// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
-///
-/// It grows while gradients stay finite, and halves when they do not; such a step is skipped (as in PyTorch's
-/// `GradScaler`). The test costs one read per step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LossScale {
-    /// A power of 2, if the first one is.
-    factor: f64,
-    /// Steps since it last changed.
-    good: u32,
-    /// Steps left out.
-    pub(crate) left_out: u32,
-    /// Good steps before the factor doubles.
-    patience: u32,
-}
-
-impl LossScale {
-    /// The smallest number of half precision. Gradients that are not finite with a smaller factor never are.
-    const MIN_FACTOR: f64 = 1.0 / 16_777_216.0;
-    /// The initial factor and the growth interval of PyTorch's `GradScaler`.
-    const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0, patience: 2000 };
-
-    /// State that `precision` needs.
-    pub fn new(precision: Precision) -> Option<Self> {
-        (precision == Precision::F16).then_some(Self::FIRST)
-    }
-
-    /// A factor that begins with `factor` and doubles after `patience` good steps.
-    pub fn with(factor: f64, patience: u32) -> Self {
-        Self { factor, patience, ..Self::FIRST }
-    }
-
-    /// The factor.
-    pub fn factor(self) -> f64 {
-        self.factor
-    }
-
-    /// The gradients without the factor; `None` if they are not finite, so that the step must be left out. Fails if no factor
-    /// makes them finite.
-    pub fn unscale<B: Ops>(&mut self, gradients: Gradients<B>) -> Result<Option<Gradients<B>>, LabError> {
-        let factor = self.factor().recip();
-        let scale_back = |gradient: Tensor<B, 1>| gradient * factor;
-        let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scale_back)).collect();
-        let norm = crate::optim::global_norm(&gradients).map_or(Ok(0.0), number)?;
-        if !norm.is_finite() {
-            if self.factor < Self::MIN_FACTOR {
-                return Err(LabError::diverged("gradient", norm, "with every factor of the loss".into()));
-            }
-            *self = Self { factor: self.factor / 2.0, good: 0, left_out: self.left_out + 1, ..*self };
-            return Ok(None);
-        }
-        self.good += 1;
-        if self.good == self.patience {
-            *self = Self { factor: self.factor * 2.0, good: 0, ..*self };
-        }
-        Ok(Some(gradients))
-    }
-
-    /// Adds everything that the next step depends on to `snapshot`.
-    pub(crate) fn store<B: Backend>(self, snapshot: &mut Snapshot<B>) {
-        snapshot.put_count("loss_scale.factor", self.factor().to_bits());
-        snapshot.put_count("loss_scale.good", self.good.into());
-        snapshot.put_count("loss_scale.left_out", self.left_out.into());
-    }
-
-    /// Takes the values that [`store`](Self::store) has put into `snapshot` out of it.
-    pub(crate) fn restore<B: Backend>(&mut self, snapshot: &mut Snapshot<B>) -> Result<(), StateError> {
-        let factor = f64::from_bits(snapshot.take_count("loss_scale.factor")?);
-        if !factor.is_normal() || factor < 0.0 {
-            return Err(StateError::NotFinite { name: "loss_scale.factor".into() });
-        }
-        let (good, left_out) = (snapshot.take_count("loss_scale.good")?, snapshot.take_count("loss_scale.left_out")?);
-        *self = Self { factor, good, left_out, ..*self };
-        Ok(())
-    }
 }

@@ -10,6 +10,7 @@ mod adafactor;
 mod adamw;
 mod bases;
 pub mod gradient;
+mod loss_scale;
 mod rules;
 mod schedule_free;
 mod soap;
@@ -17,6 +18,7 @@ mod spam;
 
 pub use adamw::{AdamW, StepContext};
 use burn::tensor::{Tensor, backend::Backend};
+pub use loss_scale::LossScale;
 pub use spam::Reading;
 use spam::Spam;
 use sweep_job::tasks::{LrSchedule, Optimizer};

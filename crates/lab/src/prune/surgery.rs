@@ -53,26 +53,26 @@ impl Surgery {
         let mut streams: Vec<_> = batches
             .into_iter()
             .map(|tokens| {
-                let shape = tokens.dims();
-                (shape, (inner.embed(tokens, 0, 0.0, false), Handed::NOTHING))
+                let stream = (inner.embed(tokens.clone(), 0, 0.0, false), Handed::NOTHING);
+                (tokens, stream)
             })
             .collect();
         let mut changed = BTreeSet::new();
         for block in 0..inner.h.len() {
-            let through = |network: &Gpt<B>, [batch, length]: [usize; 2], stream| {
-                let rows = network.rows(length);
-                network.through(block..block + 1, stream, &network.flow(batch, 0, &rows, 0.0), None)
+            let through = |network: &Gpt<B>, tokens: &Tensor<B, 2, Int>, stream| {
+                let rows = network.rows(tokens.dims()[1]);
+                network.through(block..block + 1, stream, &network.flow(tokens, 0, &rows, 0.0), None)
             };
             let products = inputs::products(|| {
-                for (shape, stream) in &streams {
-                    drop(through(&inner, *shape, stream.clone()));
+                for (tokens, stream) in &streams {
+                    drop(through(&inner, tokens, stream.clone()));
                 }
                 Ok(())
             })?;
             network = self.on_layers(network, &inner, &infos, &products, &mut changed)?;
             inner = network.valid();
-            for (shape, stream) in &mut streams {
-                *stream = through(&inner, *shape, stream.clone());
+            for (tokens, stream) in &mut streams {
+                *stream = through(&inner, tokens, stream.clone());
             }
         }
         let missing = (0..infos.len()).find(|index| infos[*index].role() == Role::Linear && !changed.contains(index));

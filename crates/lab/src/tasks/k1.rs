@@ -28,7 +28,7 @@ use crate::{
     measure::{self, Breakdown, Part, fusion, sampler::Sampler},
     model,
     ops::autocast,
-    optim::{self, Gradients, gradient::LossScale},
+    optim::{self, Gradients, LossScale},
     papers::k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
     rng,
 };

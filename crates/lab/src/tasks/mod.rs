@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod coordinates;
 mod coupling;
 mod eval;
 mod generate;
@@ -16,8 +17,8 @@ mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
 use sweep_job::{
-    Backend, Outcome, Report, Task, TaskSpec, for_each_task,
-    tasks::{Architecture, Model},
+    Backend, Conflict, Outcome, Report, Task, TaskSpec, for_each_task,
+    tasks::{Architecture, Model, Optimizer},
 };
 
 pub use check::{Assertion, Expected, assertions};
@@ -27,7 +28,8 @@ use crate::{
     backend::Compute,
     data::Batch,
     device::read::number,
-    model::{Gpt, GptDims, Network, hub},
+    model::{Gpt, GptDims, Network, ParamInfo, hub},
+    optim::AdamW,
 };
 
 /// A job's surroundings: its backend, its folders, and the receiver of its progress.
@@ -73,6 +75,20 @@ fn network<B: BurnBackend>(
         Some(folder) => hub::load(&folder.0, device),
         None => Gpt::random(GptDims::new(model, architecture, vocab_size)?, seed, device),
     }
+}
+
+/// Fails if the parametrization of a network, which may come from a folder, says nothing about the steps of `optimizer`.
+fn check_optimizer(dims: &GptDims, optimizer: &Optimizer) -> Result<(), LabError> {
+    match dims.block.misfit_of_optimizer(optimizer) {
+        Some(Conflict { message, advice, .. }) => Err(LabError::Dimensions(format!("{message}; {advice}"))),
+        None => Ok(()),
+    }
+}
+
+/// The optimizer of the `parameters` of a network of `dims`. Fails like [`check_optimizer`].
+fn adamw<B: Compute>(settings: &Optimizer, dims: &GptDims, parameters: &[ParamInfo]) -> Result<AdamW<B>, LabError> {
+    check_optimizer(dims, settings)?;
+    Ok(AdamW::new(settings, parameters).with_rates_of(dims, parameters))
 }
 
 /// The mean loss of `network` on `batches`, without dropout, in nats.

@@ -9,17 +9,17 @@ use sweep_job::{
     tasks::{Computing, MaskPlan, NetworkMetrics, Parity, Precision, Prune, PruneMethod},
 };
 
-use super::{Context, Run, network};
+use super::{Context, Run, adamw, network};
 use crate::{
     LabError,
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::{Batch, Dataset},
     device::read::host,
-    model::{self, Gpt, Handed, Network as _, ParamInfo},
+    model::{self, Auxiliary, Gpt, Handed, Network as _, ParamInfo},
     ops,
     optim::{
-        self, AdamW, Gradients,
-        gradient::{self, Derived, Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+        self, Gradients, LossScale,
+        gradient::{self, Derived, Dropout, Forward, check_precision, in_precision, with_products},
     },
     prune::Pruner,
 };
@@ -140,7 +140,7 @@ impl BackendTask for Observe<'_> {
         })?;
         drop(inner);
 
-        let mut adam = AdamW::<B>::new(optimizer, &infos).with_fusing(computing.fusion);
+        let mut adam = adamw::<B>(optimizer, network.dims(), &infos)?.with_fusing(computing.fusion);
         let mut pruner = Pruner::new(prune, &infos)
             .with_seed(comparing.seed)
             .with_fusing(computing.fusion)
@@ -150,7 +150,7 @@ impl BackendTask for Observe<'_> {
         for iter in 0..comparing.iters {
             let (tokens, targets) = batch(iter)?.to_tensors(device);
             let dropout = Dropout { p: 0.0, seed: comparing.seed, at: [iter as u64, 0] };
-            let derived = Derived { z_loss: optimizer.z_loss, ..Derived::default() };
+            let derived = Derived { auxiliary: Auxiliary::new(optimizer), ..Derived::default() };
             let forward = Forward::<B>::of(&network, [tokens, targets], computing, dropout, derived);
             losses.push(f64::from(host(forward.loss())?[0]));
             let step_gradients = match &mut scale {
@@ -211,7 +211,7 @@ fn modules<B: Compute>(
 ) -> Result<Vec<(String, Vec<f32>)>, LabError> {
     let (tokens, _) = batch.to_tensors::<B>(device);
     let rows = network.rows(batch.length);
-    let flow = network.flow(batch.batch_size, 0, &rows, 0.0);
+    let flow = network.flow(&tokens, 0, &rows, 0.0);
     let mut stream = (network.embed(tokens, 0, 0.0, false), Handed::NOTHING);
     let mut outputs = vec![("wte and wpe".to_owned(), numbers(stream.0.clone())?)];
     for index in 0..network.h.len() {

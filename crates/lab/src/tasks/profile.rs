@@ -81,6 +81,7 @@ impl BackendTask for Job<'_> {
         let mut outcome = Outcome::default();
         let parameters: usize = model::infos(&network).iter().map(|info| info.shape.iter().product::<usize>()).sum();
         outcome.set(&NetworkMetrics::PARAMETERS, parameters as f64);
+        outcome.set(&NetworkMetrics::ACTIVE, network.dims().active_parameter_count() as f64);
         let batch = batch::<B>(profile, network.dims(), device)?;
         let mut steps = Vec::with_capacity(settings.steps);
         let (warmups, total) = (settings.warmups, settings.warmups + settings.steps);

@@ -35,7 +35,7 @@ use self::{
     describe::{describe, describe_speed, explain_absence},
 };
 use super::{
-    Context, Mean, Run,
+    Context, Mean, Run, check_optimizer,
     coupling::Schedule,
     mean_loss, network,
     steps::{Clock, Curves, Seen},
@@ -45,10 +45,10 @@ use crate::{
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, sync},
     data::{Batch, Batches, Dataset},
     measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
-    model::{self, Gpt, ParamInfo, hub},
+    model::{self, Auxiliary, Gpt, ParamInfo, hub},
     optim::{
-        self, AdamW, Gradients,
-        gradient::{self, Derived, Dropout, Forward, LossScale},
+        self, AdamW, Gradients, LossScale,
+        gradient::{self, Derived, Dropout, Forward},
     },
     prune::{self, Pruner},
     rng,
@@ -88,6 +88,7 @@ impl BackendTask for Job<'_> {
                 "the network's head gate sees the tokens to predict, so it cannot be trained".into(),
             ));
         }
+        check_optimizer(&dims, &train.optimizer)?;
         pruning::note_missing(train, report);
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
@@ -103,7 +104,9 @@ impl BackendTask for Job<'_> {
             held_out,
             calibration: calibration.clone(),
             loss_scale: LossScale::new(train.computing.precision),
-            optimizer: AdamW::new(&train.optimizer, &parameters).with_fusing(train.computing.fusion),
+            optimizer: AdamW::new(&train.optimizer, &parameters)
+                .with_rates_of(&dims, &parameters)
+                .with_fusing(train.computing.fusion),
             pruner: pruning::pruner(train, &parameters, random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
@@ -153,7 +156,7 @@ impl BackendTask for Job<'_> {
         if let Some(bytes) = attempts.peak() {
             outcome.set(&Train::MEMORY_PEAK, bytes);
         }
-        describe(&mut outcome, train, &parameters);
+        describe(&mut outcome, train, &dims, &parameters);
         describe_speed(&mut outcome, train, &dims, ceiling::<B>(train, device, report));
         explain_absence(&mut outcome, train, backend);
         Ok(outcome)
@@ -444,7 +447,7 @@ impl<B: Compute> Trainer<'_, B> {
             })??;
             let forward = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
                 let dropout = Dropout { p: dropout, seed: training.seed, at };
-                let derived = Derived { z_loss: optimizer.z_loss, ..Derived::default() };
+                let derived = Derived { auxiliary: Auxiliary::new(optimizer), ..Derived::default() };
                 Forward::of(network, [inputs, targets], computing, dropout, derived)
             })?;
             self.loss.add(forward.loss());

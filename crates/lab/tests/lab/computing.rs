@@ -174,8 +174,8 @@ fn gradients_in_half_precision_are_scaled_back_and_an_overflow_leaves_a_step_out
     for (expected, found) in expected.iter().flatten().zip(found.iter().flatten()) {
         assert!(relative_error(found, expected) < 0.02);
     }
-    let mut scale = sweep_lab::optim::gradient::LossScale::new(Precision::F16).unwrap();
-    assert_eq!(sweep_lab::optim::gradient::LossScale::new(Precision::Mixed), None);
+    let mut scale = sweep_lab::optim::LossScale::new(Precision::F16).unwrap();
+    assert_eq!(sweep_lab::optim::LossScale::new(Precision::Mixed), None);
     let first = scale.factor();
     let tensor = |number: f32| vec![Some(Tensor::<Flex, 1>::from_floats([number, 1.0], &FlexDevice))];
     #[expect(clippy::cast_possible_truncation, reason = "a power of two")]

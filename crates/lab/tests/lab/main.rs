@@ -7,6 +7,7 @@ mod benches;
 mod common;
 mod compression;
 mod computing;
+mod coordinates;
 mod data;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 mod device;
@@ -15,6 +16,7 @@ mod golden;
 mod gradprobe;
 mod hub;
 mod k1;
+mod networks;
 mod objective;
 mod ops;
 mod optim;

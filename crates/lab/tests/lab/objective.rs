@@ -14,7 +14,7 @@ use sweep_job::{
     tasks::{Checkpointing, Computing, Precision},
 };
 use sweep_lab::{
-    model::{self, Gpt},
+    model::{self, Auxiliary, Gpt},
     optim::{
         AdamW,
         gradient::{Derived, Dropout, Forward},
@@ -27,7 +27,8 @@ fn cases() -> BTreeMap<String, Case> {
 
 fn forward(network: &Gpt<Train>, computing: &Computing, z_loss: f64) -> Forward<Flex> {
     let dropout = Dropout { p: 0.0, seed: 0, at: [0, 0] };
-    Forward::of(network, [tokens(0), tokens(3)], computing, dropout, Derived { z_loss, ..Derived::default() })
+    let auxiliary = Auxiliary { z_loss, ..Auxiliary::default() };
+    Forward::of(network, [tokens(0), tokens(3)], computing, dropout, Derived { auxiliary, ..Derived::default() })
 }
 
 fn z_loss(with: &Value) -> f64 {

@@ -41,6 +41,7 @@ fn nothing_is_read_between_log_points() {
     let plain = json!({"dropout": 0.1, "grad_accumulation": 2});
     assert_eq!(readings(&merged(plain.clone(), &json!({"log_every": 10}))), [1; 5]);
     assert_eq!(readings(&merged(plain, &json!({"log_every": 1}))), [1; 59]);
+    assert_eq!(readings(&json!({"experts": 3, "log_every": 10})), [1; 5], "choices stay on the device");
     let spam = json!({"optimizer": "adamwspam", "spam_interval": 7});
     assert_eq!(readings(&merged(spam.clone(), &json!({"log_every": 10}))), [2; 5]);
     assert_eq!(readings(&merged(spam, &json!({"log_every": 1}))), [2; 59]);

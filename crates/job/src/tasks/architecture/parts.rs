@@ -55,6 +55,9 @@ pub struct Parts {
     pub kv_heads: Option<usize>,
     /// Normalize the queries and the keys of each head by RMSNorm with a gain.
     pub qk_norm: bool,
+    /// Blocks at each end whose attention mixes a table of the input tokens with its values.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub value_embeddings: usize,
     /// Biases in linear layers and LayerNorms.
     pub bias: bool,
     /// A gated linear unit as MLP.
@@ -63,6 +66,9 @@ pub struct Parts {
     pub tie: bool,
     /// Limit of the logits' magnitude; 0 is no limit.
     pub logit_cap: f64,
+    /// The maximal update parametrization, by the width at which it has the standard one's weights and learning rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mup_base_width: Option<usize>,
 }
 
 /// The way in which a network knows positions.
@@ -104,6 +110,11 @@ pub enum RopeScaling {
     },
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl Default for Parts {
     fn default() -> Self {
         Self::GPT2
@@ -118,10 +129,12 @@ impl Parts {
         position: Position::Learned,
         kv_heads: None,
         qk_norm: false,
+        value_embeddings: 0,
         bias: true,
         glu: false,
         tie: true,
         logit_cap: 0.0,
+        mup_base_width: None,
     };
 
     /// Llama's parts (Touvron et al. 2023), of which `kv_heads`, `theta`, `norm_epsilon` and `tie` differ by size and version.
@@ -142,6 +155,12 @@ impl Parts {
     /// Heads of keys and values, for `n_head` heads of queries.
     pub fn kv_heads(&self, n_head: usize) -> usize {
         self.kv_heads.unwrap_or(n_head)
+    }
+
+    /// True if block `block` of `n_layer` mixes the table of value embeddings with its values.
+    pub fn mixes_values(&self, block: usize, n_layer: usize) -> bool {
+        let at_each_end = self.value_embeddings;
+        block < at_each_end || block.saturating_add(at_each_end) >= n_layer
     }
 
     /// Hidden width of a gated MLP in a network of width `d_model`: two thirds of `4 d_model`, so that its three matrices
@@ -173,10 +192,12 @@ impl Architecture {
             },
             kv_heads: self.kv_heads.filter(|heads| *heads != size.n_head),
             qk_norm: self.qk_norm,
+            value_embeddings: self.value_embeddings,
             bias: self.bias,
             glu: self.glu,
             tie: self.tie,
             logit_cap: self.logit_cap,
+            mup_base_width: self.mup_base_width(),
         }
     }
 
@@ -221,6 +242,7 @@ impl BlockSpec {
                 ("position", rope, "position: rope"),
                 ("kv_heads", parts.kv_heads.is_some(), "kv_heads"),
                 ("qk_norm", parts.qk_norm, "qk_norm: true"),
+                ("value_embeddings", parts.value_embeddings > 0, "value_embeddings"),
             ];
             if let Some((name, _, setting)) = parts.into_iter().find(|(_, on, _)| *on) {
                 let kind = match self.attention {
@@ -231,6 +253,9 @@ impl BlockSpec {
                 let advice = format!("remove `{name}`, or write `attention: standard`");
                 return conflict(&[name, "attention"], message, &advice);
             }
+        }
+        if let Some(conflict) = self.misfit_of_experts().or_else(|| self.misfit_of_parametrization()) {
+            return Some(conflict);
         }
         if self.r_mlp.is_some() && parts.glu {
             let message = "`glu: true` is not supported in the MLP with a reciprocal part".to_owned();

@@ -240,6 +240,7 @@ impl Ablation {
             recip: None,
             r_mlp: None,
             kv_prune: None,
+            experts: None,
             parts: Parts::GPT2,
             ra_ct: row.ra_ct.map(|(statistic, apply)| RaCtSpec { statistic, apply, ..RaCtSpec::default() }),
         }

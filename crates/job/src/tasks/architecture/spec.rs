@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GatePool, Parts, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
+use super::{ExpertsSpec, GatePool, Parts, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
 
 /// The structure of a block. The default is GPT-2's block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct BlockSpec {
     /// Pruning of keys and values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_prune: Option<KvPruneSpec>,
+    /// A mixture of experts in place of the MLP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<ExpertsSpec>,
     /// The parts in which decoders differ.
     #[serde(default, skip_serializing_if = "Parts::is_gpt2")]
     pub parts: Parts,
@@ -299,6 +302,7 @@ impl BlockSpec {
         recip: None,
         ra_ct: None,
         kv_prune: None,
+        experts: None,
         parts: Parts::GPT2,
     };
 

@@ -260,3 +260,96 @@ fn settings_that_do_not_fit_the_optimizer_are_conflicts() {
         assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
     }
 }
+
+#[test]
+fn experts_that_cannot_be_are_conflicts() {
+    for (given, expected) in [
+        (
+            vec![("experts", Value::Int(2)), ("experts_per_token", Value::Int(3))],
+            "a token cannot choose 3 of 2 experts; choose an `experts_per_token` from 1 to 2",
+        ),
+        (vec![("experts_per_token", Value::Int(2))], "`experts_per_token` has no effect here; write `experts: 8`"),
+        (vec![("balance_loss", Value::Float(0.0))], "`balance_loss` has no effect here; write `experts: 8`"),
+        (
+            vec![("experts", Value::Int(4)), ("mlp_gate", Value::Bool(true))],
+            "`experts` does not combine with the head gate, which needs one MLP in a block",
+        ),
+        (
+            vec![("experts", Value::Int(4)), ("ablation", word("V3"))],
+            "`experts` does not combine with the reciprocal part of the MLP",
+        ),
+        (
+            vec![("experts", Value::Int(4)), ("precision", word("bf16"))],
+            "do not support `precision: bf16`; write `precision: mixed`",
+        ),
+    ] {
+        is_a_conflict(&given, expected);
+    }
+    for given in [
+        vec![("experts", Value::Int(1))],
+        vec![
+            ("experts", Value::Int(8)),
+            ("experts_per_token", Value::Int(8)),
+            ("balance_loss", Value::Float(0.0)),
+            ("glu", Value::Bool(true)),
+            ("precision", word("mixed")),
+            ("ra", Value::Bool(true)),
+        ],
+    ] {
+        assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
+    }
+}
+
+#[test]
+fn parametrizations_that_cannot_be_are_conflicts() {
+    let mup = ("parametrization", word("mup"));
+    let base = ("mup_base_width", Value::Int(48));
+    for (given, expected) in [
+        (vec![mup.clone()], "write `mup_base_width`, such as the `d_model`"),
+        (vec![base.clone()], "`mup_base_width` has no effect here; write `parametrization: mup`"),
+        (
+            vec![mup.clone(), base.clone(), ("attention", word("mla"))],
+            "`parametrization: mup` is not defined for multi-head latent attention",
+        ),
+        (
+            vec![mup.clone(), base.clone(), ("ra", Value::Bool(true))],
+            "`parametrization: mup` is not defined for reciprocal attention",
+        ),
+        (
+            vec![mup.clone(), base.clone(), ("optimizer", word("muon"))],
+            "are not defined for `optimizer: muon`; write `optimizer: adamw`",
+        ),
+    ] {
+        is_a_conflict(&given, expected);
+    }
+    for given in [
+        vec![mup.clone(), base.clone()],
+        vec![mup, base, ("optimizer", word("adamwspam")), ("experts", Value::Int(4)), ("glu", Value::Bool(true))],
+    ] {
+        assert_eq!(messages(&given), Vec::<String>::new(), "{given:?}");
+    }
+    let info = Task::info("coordinates").unwrap();
+    let found = |given: Vec<(&str, Value)>| {
+        let given = given.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let conflicts = info.conflicts(&info.complete(given.collect()));
+        conflicts.iter().map(|conflict| conflict.params[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(found(Vec::new()), Vec::<&str>::new());
+    assert_eq!(found(vec![("init", Value::Text("folder".into()))]), ["init"]);
+    assert_eq!(found(vec![("doublings", Value::Int(12))]), ["doublings"]);
+    assert_eq!(found(vec![("length", Value::Int(100))]), ["length"]);
+}
+
+#[test]
+fn value_embeddings_need_values_of_heads() {
+    let given = |more: Vec<(&'static str, Value)>| [vec![("value_embeddings", Value::Int(2))], more].concat();
+    for (more, expected) in [
+        (vec![("attention", word("mla"))], "`value_embeddings` is not supported in multi-head latent attention"),
+        (vec![("ablation", word("V1"))], "`value_embeddings` is not supported in the reciprocal attention"),
+    ] {
+        is_a_conflict(&given(more), expected);
+    }
+    for more in [Vec::new(), vec![("kv_heads", Value::Int(1)), ("position", word("rope")), ("ra", Value::Bool(true))]] {
+        assert_eq!(messages(&given(more)), Vec::<String>::new());
+    }
+}

@@ -19,8 +19,8 @@ use crate::{
         inputs::{self, Combining},
     },
     optim::{
-        Gradients,
-        gradient::{Derived, Dropout, Forward, LossScale, Requested, check_precision},
+        Gradients, LossScale,
+        gradient::{Derived, Dropout, Forward, Requested, check_precision},
     },
 };
 
@@ -73,8 +73,8 @@ impl<B: Compute> GptSubject<B> {
         let shape = [settings.eval_batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
         let prunable = |info: &model::ParamInfo| {
-            let is_table = matches!(info.role(), Role::TokenTable | Role::PositionTable);
-            info.shape.len() >= 2 && (settings.prune_tables || !is_table)
+            let is_table = matches!(info.role(), Role::TokenTable | Role::PositionTable | Role::ValueTable);
+            info.shape.len() >= 2 && info.role() != Role::Router && (settings.prune_tables || !is_table)
         };
         let parameters = model::infos(&network).into_iter().enumerate();
         let tensors = parameters.filter(|(_, info)| prunable(info));

@@ -202,7 +202,7 @@ impl<B: Ops> Node<B> {
     fn forward(&self, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
         let Flow { batch, mask, way: Way { attention, dropout: p } } = flow;
         let attention_output = match attention {
-            AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, None, *p),
+            AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, None, None, *p),
             AttentionForm::Explicit => {
                 let qkv = self.attn.c_attn.forward(x.clone());
                 let attend = |qkv: &Tensor<B, 2>, mask: &Tensor<B, 2>| {
@@ -247,8 +247,10 @@ impl<B: Backend> TreeNetwork<B> {
                     c_proj,
                     q_norm: None,
                     k_norm: None,
+                    value_mix: None,
                     n_head: dims.n_head,
                     kv_heads: dims.n_head,
+                    score_factor: 1.0,
                 },
                 ln_1,
                 mlp,

@@ -116,11 +116,11 @@ impl<'a, B: Compute> Checker<'a, B> {
             let numbers: Vec<f32> = match info.role() {
                 Role::Vector if is_strength => (0..info.len()).map(|_| strength(&mut rng)).collect(),
                 Role::Vector if is_part => (0..info.len()).map(|_| strength(&mut rng).abs()).collect(),
-                Role::Linear | Role::HeadMaps => {
+                Role::Linear | Role::Router | Role::HeadMaps => {
                     let scale = (info.shape[info.shape.len() - 2] as f32).sqrt().recip();
                     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * scale).collect()
                 }
-                Role::Vector | Role::TokenTable | Role::Head | Role::PositionTable => return values,
+                Role::Vector | Role::TokenTable | Role::Head | Role::PositionTable | Role::ValueTable => return values,
             };
             Tensor::from_data(TensorData::new(numbers, [info.len()]), &values.device())
         })
@@ -150,7 +150,7 @@ impl<'a, B: Compute> Checker<'a, B> {
     /// Adam without weight decay, which would move tensors that nothing else moves.
     pub(super) fn optimizer(&self) -> AdamW<B> {
         let settings = Optimizer { weight_decay: 0.0, decay_on: DecayOn::All, ..Optimizer::default() };
-        AdamW::new(&settings, &self.parameters)
+        AdamW::new(&settings, &self.parameters).with_rates_of(&self.expected.dims, &self.parameters)
     }
 
     /// Returns the optimizer with SPAM's guards, for the step that prunes.
@@ -161,7 +161,7 @@ impl<'a, B: Compute> Checker<'a, B> {
             optimizer: OptimizerKind::AdamWSpam,
             ..Optimizer::default()
         };
-        AdamW::new(&settings, &self.parameters)
+        AdamW::new(&settings, &self.parameters).with_rates_of(&self.expected.dims, &self.parameters)
     }
 
     pub(super) fn seed_dropout(&self) {

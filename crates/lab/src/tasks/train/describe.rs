@@ -13,11 +13,12 @@ use crate::{
 };
 
 /// Adds what follows from the parameters alone.
-pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
+pub(super) fn describe(outcome: &mut Outcome, train: &Train, dims: &GptDims, parameters: &[ParamInfo]) {
     let count = |counts: &dyn Fn(&ParamInfo) -> bool| -> usize {
         parameters.iter().filter(|info| counts(info)).map(ParamInfo::len).sum()
     };
     outcome.set(&NetworkMetrics::PARAMETERS, count(&|_| true) as f64);
+    outcome.set(&NetworkMetrics::ACTIVE, dims.active_parameter_count() as f64);
     let decayed_count = count(&|info| info.decays(train.optimizer.decay_on));
     outcome.facts.insert("parameters.decayed".into(), decayed_count.to_string());
     let prunable = |info: &ParamInfo| info.prunable(train.prune.prune_tied_head);

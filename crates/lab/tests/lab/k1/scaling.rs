@@ -2,7 +2,7 @@
 
 use burn::{backend::flex::FlexDevice, tensor::Tensor};
 use serde_json::{Value, json};
-use sweep_lab::optim::gradient::LossScale;
+use sweep_lab::optim::LossScale;
 
 use super::{merged, metric};
 use crate::common::Inner;
