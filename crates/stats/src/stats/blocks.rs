@@ -56,10 +56,10 @@ impl Blocks {
         Self { sd: error * (self.blocks as f64).sqrt(), freedom, uneven: None, ..self }
     }
 
-    /// The same rows, whose blocks are the folds of a cross-validation.
+    /// The same rows, whose blocks are the folds of a cross-validation with this number of folds, which may be repeated.
     #[must_use]
-    pub fn of_folds(self) -> Self {
-        let error = self.sd * variance_of_folds(self.blocks).sqrt();
+    pub fn of_folds(self, folds: usize) -> Self {
+        let error = self.sd * variance_of_folds(self.blocks, folds).sqrt();
         let freedom = self.freedom;
         self.with_error(ErrorOfMean { error, freedom })
     }
