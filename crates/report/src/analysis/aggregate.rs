@@ -45,7 +45,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
         let mut sides: Vec<Side<'_>> =
             methods.iter().map(|method| side(aggregate, source, method, (metric, traits))).collect();
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
-        let equal = leave_out_equal(&mut all, &question.apart, traits);
+        let equal = leave_out_equal(&mut all, &question.apart, (traits, &question.kinds));
         notes.extend(equal.words());
         let (scores, left_out) = scores(&mut sides, &question);
         notes.extend(left_out);

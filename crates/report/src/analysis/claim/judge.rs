@@ -126,7 +126,7 @@ impl<'a> Judge<'a> {
             if lacks.is_empty() {
                 lacks = lacking(&evidence, &[&earlier, &later]);
             }
-            let needed = evidence.seeds_needed([0.0], [], verdict.family * (values.len() - 1));
+            let needed = evidence.seeds_needed([0.0], [], verdict.compared.max(verdict.family * (values.len() - 1)));
             steps.push((format!("{} < {}", two[0], two[1]), difference, needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -317,7 +317,11 @@ pub(super) fn decide(
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
         // No tie follows while the interval excludes the paper's number.
         let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
-        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), verdict.family))
+        let needed = evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), verdict.family);
+        // A table with the same pair has to tell the sides apart, too, after its own correction.
+        let of_table =
+            (verdict.compared > 1).then(|| evidence.seeds_needed([evidence.none()], [], verdict.compared)).flatten();
+        outlook(needed.map(|needed| of_table.map_or(needed, |of_table| needed.max(of_table))))
     } else {
         String::new()
     };
