@@ -162,9 +162,15 @@ impl Groups {
         Some(Self { means, counts, sd, freedom, uneven })
     }
 
-    /// True if the rows differ in their spread (Cochran's C at 5 %), which is only known with equally many values in each.
+    /// True if rows are also compared by their own spreads: they differ in it (Cochran's C at 5 %), or have different numbers of
+    /// values, two at least, with which that test is impossible.
     pub fn is_uneven(&self) -> bool {
         self.uneven.is_some()
+    }
+
+    /// True if the rows have the same number of values.
+    pub fn is_balanced(&self) -> bool {
+        self.counts.iter().all(|count| *count == self.counts[0])
     }
 
     /// The smallest difference of the means of two rows, given by their indices, that is not chance at this level,
