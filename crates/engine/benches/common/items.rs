@@ -3,7 +3,7 @@
 
 use super::{
     situation::{Promise, Situation},
-    stats::{Draws, LEVEL, Rates, Runs, Sample, clustered, quantile_of, sign_flips},
+    stats::{Draws, LEVEL, Rates, Runs, Sample, Signs, clustered, quantile_of},
 };
 
 /// The probability of a wrong decision that all rules are made for.
@@ -143,7 +143,7 @@ fn few_clusters() -> Vec<Situation> {
     vec![
         Situation::new(format!("{name}, by clusters and their signs"), Promise::AtMost, ERROR, move |draws| {
             let differences = differences(draws);
-            let signs = sign_flips(&differences, &groups, 0.0).is_some_and(|p| p <= ERROR);
+            let signs = Signs::new(&differences, &groups).is_some_and(|signs| signs.p(0.0) <= ERROR);
             signs && is_told(&[vec![differences]], &groups)
         }),
         Situation::new(format!("{name}, by clusters alone"), Promise::Nothing, ERROR, move |draws| {

@@ -100,7 +100,7 @@ fn folds() -> Vec<Situation> {
     vec![
         Situation::new("5 folds of a cross-validation, corrected", Promise::AtMost, ERROR, move |draws| {
             let Some(Sample { mean, sd: Some(sd), .. }) = Sample::new(&differences(draws)) else { return false };
-            is_told(mean, ErrorOfMean { error: sd * variance_of_folds(5).sqrt(), freedom: 4.0 })
+            is_told(mean, ErrorOfMean { error: sd * variance_of_folds(5, 5).sqrt(), freedom: 4.0 })
         }),
         Situation::new("5 folds of a cross-validation, as if independent", Promise::Nothing, ERROR, move |draws| {
             mean_excludes(&differences(draws), 0.0, LEVEL)

@@ -8,7 +8,7 @@ use sweep_job::Value;
 use super::Point;
 use crate::{
     format::clean,
-    recipe::{Collector, Design, Dimension, Effects, Interactions, Problem, Recipe, Span, Spanned, Step},
+    recipe::{Collector, Design, Dimension, Effects, Interactions, Problem, Recipe, Replication, Span, Spanned, Step},
     stats::factorial::{Effect, Factorial, Group, MAX_CELLS, MAX_FACTORS, Missing},
 };
 
@@ -185,6 +185,7 @@ impl Layout {
         let design =
             Factorial::new(levels, order, &groups).map_err(|missing| incomplete(&missing, &factors, effects))?;
         let interactions = interactions(&design, &names, &effects.interactions)?;
+        let repeats = without_names(repeats, step, points, &names);
         let layout = Self { factors, design, interactions, cells, repeats };
         layout.check_aliases(effects, &names)?;
         if layout.effects().len() > MAX_EFFECTS {
@@ -308,6 +309,21 @@ fn repeats(step: &Step) -> Vec<String> {
     let declared_axes = step.axes().into_iter().filter(|axis| step.is_repeated_by(axis)).map(str::to_owned);
     let other_axes: BTreeSet<String> = zipped_axes.chain(declared_axes).filter(|axis| axis != "seed").collect();
     std::iter::once("seed".to_owned()).chain(other_axes).collect()
+}
+
+/// The axes that repeat a measurement, without those of kind `repeat` that only name the points because the others tell them apart,
+/// such as the names of imported runs with seeds.
+fn without_names(repeats: Vec<String>, step: &Step, points: &[&Point], names: &[(String, Span)]) -> Vec<String> {
+    let is_distinct = |axes: &[&str]| {
+        let mut places = HashSet::new();
+        points.iter().all(|point| places.insert(text(&axes.iter().map(|axis| point.get(axis)).collect::<Vec<_>>())))
+    };
+    let is_name = |axis: &str| {
+        step.replicates.iter().any(|(name, kind)| name == axis && *kind == Replication::Repeat) && is_distinct(&[axis])
+    };
+    let (named, others): (Vec<String>, Vec<String>) = repeats.into_iter().partition(|axis| is_name(axis));
+    let all: Vec<&str> = names.iter().map(|(axis, _)| axis.as_str()).chain(others.iter().map(String::as_str)).collect();
+    if is_distinct(&all) { others } else { others.into_iter().chain(named).collect() }
 }
 
 /// The factors that the author names, or else all axes that vary, each with the place to report it at.

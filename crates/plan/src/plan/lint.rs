@@ -227,9 +227,7 @@ pub(super) fn gpus(recipe: &Recipe, problems: &mut Collector) {
 /// Warns about claims on the results of a search: the best of many configurations looks better than in a repetition.
 pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
     for claim in &recipe.claims {
-        let chosen = |step: &usize| {
-            recipe.steps[*step].search.as_ref().filter(|search| search.suggest.is_some() || search.rungs.is_some())
-        };
+        let chosen = |step: &usize| recipe.steps[*step].search.as_ref().filter(|search| search.selects());
         let mut steps = claim.selections().into_iter().map(|(step, _)| step);
         let Some((step, search)) = steps.find_map(|step| Some((step, chosen(&step)?))) else { continue };
         let (claim_name, name) = (&claim.name.value, &recipe.steps[step].name.value);

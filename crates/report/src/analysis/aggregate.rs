@@ -1,7 +1,7 @@
 //! Aggregates over tasks: the interquartile mean of all runs, and the probability that one method is better than another.
 //!
 //! A value of an axis is a method, a combination of the other axes is a task, and seeds are its runs. Intervals are those
-//! of a bootstrap that draws runs within each task (Agarwal et al., 2021).
+//! of a bootstrap that draws runs within each task (Agarwal et al., 2021), by the values of each of several crossed seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use crate::{
         alike::leave_out_equal,
         evidence::{Question, Side, Silence, Source, complete, like},
         table::scale,
-        units::place,
+        units::{Units, place, reduce},
     },
     format::{Scale, clean, count},
-    plan::resolved,
+    plan::{Point, resolved},
     recipe::{self, Aggregate, MetricTraits, Names, OfStep, Replication},
     stats::{Better, Estimate, Sample, Tasks},
 };
@@ -36,7 +36,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
         .collect();
     let mut footnotes = Footnotes::default();
     let (mut columns, mut notes) = (Vec::new(), BTreeSet::new());
-    let mut sizes = BTreeSet::new();
+    let mut sizes = Sizes::default();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let traits = source.traits(aggregate.of.step, metric);
         let apart = super::pairs::apart(step, &[axis]);
@@ -45,7 +45,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
         let mut sides: Vec<Side<'_>> =
             methods.iter().map(|method| side(aggregate, source, method, (metric, traits))).collect();
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
-        let equal = leave_out_equal(&mut all, &question.apart, traits);
+        let equal = leave_out_equal(&mut all, &question.apart, (traits, &question.kinds));
         notes.extend(equal.words());
         let (scores, left_out) = scores(&mut sides, &question);
         notes.extend(left_out);
@@ -54,7 +54,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
         let (mut means, mut chances) = (Vec::new(), Vec::new());
         for (index, (side, score)) in sides.iter().zip(&scores).enumerate() {
             let other = other.filter(|_| Some(&methods[index]) != baseline.as_ref());
-            sizes.extend(score.as_ref().ok().map(|score| (score.tasks, score.count)));
+            score.iter().for_each(|score| sizes.add(score));
             let [mean, chance] = cells(side, score, other, traits, &mut footnotes);
             means.push(mean);
             chances.push(chance);
@@ -160,6 +160,26 @@ struct Score {
     count: usize,
     mean: Estimate,
     runs: Tasks,
+    /// The axes of crossed seeds.
+    crossed: BTreeSet<String>,
+}
+
+/// The numbers of tasks and runs of the scores, and what the note below says about them.
+#[derive(Default)]
+struct Sizes {
+    tasks: BTreeSet<usize>,
+    runs: BTreeSet<usize>,
+    is_uneven: bool,
+    crossed: BTreeSet<String>,
+}
+
+impl Sizes {
+    fn add(&mut self, score: &Score) {
+        self.tasks.insert(score.tasks);
+        self.runs.insert(score.count);
+        self.is_uneven |= score.runs.is_uneven();
+        self.crossed.extend(score.crossed.iter().cloned());
+    }
 }
 
 /// The scores of all methods over their common tasks, or the reason why there is none, and a note on other tasks.
@@ -182,13 +202,14 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score,
         if let Some(unlike) = &unlike {
             return Err(Some(unlike.clone()));
         }
-        let mut tasks: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+        let mut tasks: BTreeMap<Vec<String>, Vec<(&Point, f64)>> = BTreeMap::new();
         for (point, value) in side.values() {
             let is_repetition = |axis: &str| question.kinds.of_axis(axis) >= Replication::Seed;
             let is_own = |axis: &str| is_repetition(axis) || question.apart.iter().any(|apart| apart == axis);
-            tasks.entry(place(point, is_own)).or_default().push(value);
+            tasks.entry(place(point, is_own)).or_default().push((point, value));
         }
-        Ok(tasks)
+        let runs = |values: &Vec<(&Point, f64)>| reduce(values, &question.apart, &question.kinds, None);
+        Ok(tasks.iter().map(|(name, values)| (name.clone(), runs(values))).collect::<BTreeMap<_, _>>())
     };
     let mut all: Vec<Result<_, Option<Absence>>> = sides.iter().map(tasks).collect();
     // A mean over other tasks is another quantity.
@@ -198,10 +219,12 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score,
     for tasks in all.iter_mut().flatten() {
         tasks.retain(|name, _| common.contains(name));
     }
-    let score = |tasks: BTreeMap<Vec<String>, Vec<f64>>| {
-        let (size, count) = (tasks.len(), tasks.values().map(Vec::len).sum());
-        let runs = Tasks::new(tasks.into_values().collect()).ok_or(Some(Absence::Unpaired))?;
-        Ok(Score { tasks: size, count, mean: runs.interquartile_mean(), runs })
+    let score = |tasks: BTreeMap<Vec<String>, Units>| {
+        let (size, count) = (tasks.len(), tasks.values().map(|runs| runs.values.len()).sum());
+        let crossed = tasks.values().flat_map(|runs| &runs.axes).cloned().collect();
+        let runs = tasks.into_values().map(Units::leveled).collect();
+        let runs = Tasks::crossed(runs).ok_or(Some(Absence::Unpaired))?;
+        Ok(Score { tasks: size, count, mean: runs.interquartile_mean(), runs, crossed })
     };
     let left_out =
         (!others.is_empty()).then(|| format!("left out: {} that not all methods have", count(others.len(), "task")));
@@ -213,17 +236,24 @@ fn is_even(estimate: Estimate) -> bool {
     estimate.low.zip(estimate.high).is_some_and(|(low, high)| low <= 0.5 && 0.5 <= high)
 }
 
-fn described(sizes: &BTreeSet<(usize, usize)>, baseline: Option<&Value>, columns: &[Column]) -> Vec<String> {
-    let range = |values: Vec<usize>, word: &str| match (values.iter().min(), values.iter().max()) {
+fn described(sizes: &Sizes, baseline: Option<&Value>, columns: &[Column]) -> Vec<String> {
+    let range = |values: &BTreeSet<usize>, word: &str| match (values.first(), values.last()) {
         (Some(least), Some(most)) if least == most => Some(count(*least, word)),
         (Some(least), Some(most)) => Some(format!("{least} to {}", count(*most, word))),
         _ => None,
     };
-    let tasks = range(sizes.iter().map(|(tasks, _)| *tasks).collect(), "task");
-    let runs = range(sizes.iter().map(|(_, runs)| *runs).collect(), "run");
     let mut notes = Vec::new();
-    if let (Some(tasks), Some(runs)) = (tasks, runs) {
-        notes.push(format!("interquartile mean of {runs} of {tasks} [95 % interval of a bootstrap within tasks]"));
+    if let (Some(tasks), Some(runs)) = (range(&sizes.tasks, "task"), range(&sizes.runs, "run")) {
+        let equal = if sizes.is_uneven { ", which weigh equally," } else { "" };
+        let axes: Vec<String> = sizes.crossed.iter().map(|axis| format!("`{axis}`")).collect();
+        let drawn = if axes.is_empty() {
+            String::new()
+        } else {
+            format!(" that draws the values of {} independently", axes.join(" and "))
+        };
+        notes.push(format!(
+            "interquartile mean of {runs} of {tasks}{equal} [95 % interval of a bootstrap within tasks{drawn}]"
+        ));
     }
     if let Some(baseline) = baseline.filter(|_| columns.iter().any(|column| column.show == Show::Improvement)) {
         notes.push(format!(

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sweep_base::SEED;
-use sweep_job::{Precision, Unit};
+use sweep_job::{Precision, Unit, Value};
 
 use super::{
     evidence::{Found, Side},
+    kinds::Kinds,
     units::place,
 };
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
@@ -20,7 +21,8 @@ const MIN_EQUAL_VALUES: usize = 4;
 /// Names that a sentence lists at most.
 const MAX_NAMES: usize = 3;
 
-/// The place of a job without its seed and without the axes that distinguish the sides, and its seed.
+/// The place of a job without its seed and without the axes that distinguish the sides, and its seed. A run without a seed has its
+/// name in the place of one, and its side in its place.
 type Place = (Vec<String>, String);
 /// Digests of results, each with the index of its side.
 type Digests = Vec<(usize, u64)>;
@@ -33,6 +35,8 @@ const ROUNDING: f64 = 1e-6;
 pub(super) struct Alike {
     /// Jobs that are equal to others in all but their seeds.
     equal: BTreeSet<Key>,
+    /// Runs without seeds that are equal to others.
+    copies: BTreeSet<Key>,
     /// Jobs whose values differ from those of other seeds by rounding.
     near: BTreeSet<Key>,
 }
@@ -41,6 +45,7 @@ impl Alike {
     /// Adds those of other sides.
     pub(super) fn extend(&mut self, other: Self) {
         self.equal.extend(other.equal);
+        self.copies.extend(other.copies);
         self.near.extend(other.near);
     }
 
@@ -53,6 +58,12 @@ impl Alike {
                 count(self.equal.len(), "job")
             )
         });
+        let copies = (!self.copies.is_empty()).then(|| {
+            format!(
+                "{} are copies: they have the same measurements as others, bit by bit (times and memory aside), and count once",
+                count(self.copies.len(), "run")
+            )
+        });
         let near = (!self.near.is_empty()).then(|| {
             format!(
                 "the seed has no effect beyond rounding: the values of {} of different seeds differ by less than a millionth of their \
@@ -60,7 +71,7 @@ impl Alike {
                 count(self.near.len(), "job")
             )
         });
-        let words: Vec<String> = equal.into_iter().chain(near).collect();
+        let words: Vec<String> = equal.into_iter().chain(copies).chain(near).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
 }
@@ -75,16 +86,30 @@ struct Signature {
 
 /// Leaves out the jobs that are equal to others of the sides in all but the seed, and answers the jobs that are equal to some
 /// other. Seeds are compared on all sides together: one side may be the same with every seed.
-pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], traits: MetricTraits) -> Alike {
-    let place_of = |point: &Point| -> Option<Place> {
-        let seed = point.get(SEED)?;
-        Some((place(point, |axis| axis == SEED || apart.iter().any(|other| other == axis)), format!("{seed:?}")))
+pub(super) fn leave_out_equal(
+    sides: &mut [&mut Side<'_>],
+    apart: &[String],
+    (traits, kinds): (MetricTraits, &Kinds),
+) -> Alike {
+    let is_own = |axis: &str| axis == SEED || kinds.identifies(axis) || apart.iter().any(|other| other == axis);
+    let place_of_seed =
+        |point: &Point| -> Option<Place> { Some((place(point, is_own), format!("{:?}", point.get(SEED)?))) };
+    let place_of = |side: usize, point: &Point| -> Option<Place> {
+        place_of_seed(point).or_else(|| {
+            let names: Vec<&Value> =
+                point.values.iter().filter(|(axis, _)| kinds.identifies(axis)).map(|(_, value)| &value.value).collect();
+            let mut of = place(point, is_own);
+            of.push(format!("side {side}"));
+            (!names.is_empty()).then(|| (of, format!("{names:?}")))
+        })
     };
     // `None` if what was measured cannot be compared.
     let mut signatures: BTreeMap<Place, Option<Signature>> = BTreeMap::new();
+    let mut has_seeds = false;
     for (index, side) in sides.iter().enumerate() {
         for found in &side.found {
-            let Some(place) = place_of(found.point) else { continue };
+            let Some(place) = place_of(index, found.point) else { continue };
+            has_seeds |= found.point.get(SEED).is_some();
             let signature = signatures.entry(place).or_insert_with(|| Some(Signature::default()));
             match (signature.as_mut(), digest(found, traits)) {
                 (Some(known), Some((digest, values))) => {
@@ -105,25 +130,26 @@ pub(super) fn leave_out_equal(sides: &mut [&mut Side<'_>], apart: &[String], tra
     }
     // Some of several seeds can have the same rounded number by chance, but not the same curve.
     let is_few = |place: &Place| signatures[place].as_ref().is_none_or(|signature| signature.few);
-    alike.retain(|(of, _), places| places.len() == seeds[of] || !places.iter().any(|place| is_few(place)));
+    alike.retain(|(of, _), places| has_seeds && places.len() == seeds[of] || !places.iter().any(|place| is_few(place)));
     let equal: Vec<&Vec<&Place>> = alike.values().filter(|places| places.len() > 1).collect();
     let all: BTreeSet<&Place> = equal.iter().flat_map(|places| places.iter().copied()).collect();
     let repeated_places: BTreeSet<&Place> = equal.iter().flat_map(|places| places[1..].iter().copied()).collect();
     let mut jobs = BTreeSet::new();
-    for side in sides.iter_mut().filter(|_| !all.is_empty()) {
+    for (index, side) in sides.iter_mut().enumerate().filter(|_| !all.is_empty()) {
         side.found.retain(|found| {
-            let Some(place) = place_of(found.point) else { return true };
+            let Some(place) = place_of(index, found.point) else { return true };
             if all.contains(&place) {
                 jobs.extend(found.by.map(|by| by.key));
             }
             !repeated_places.contains(&place)
         });
     }
-    let (near_places, near) = near_seeds(sides, &place_of, traits);
+    let (near_places, near) = near_seeds(sides, &place_of_seed, traits);
     for side in sides.iter_mut().filter(|_| !near_places.is_empty()) {
-        side.found.retain(|found| place_of(found.point).is_none_or(|place| !near_places.contains(&place)));
+        side.found.retain(|found| place_of_seed(found.point).is_none_or(|place| !near_places.contains(&place)));
     }
-    Alike { equal: jobs, near }
+    let (equal, copies) = if has_seeds { (jobs, BTreeSet::new()) } else { (BTreeSet::new(), jobs) };
+    Alike { equal, copies, near }
 }
 
 /// The seeds other than the first of places at which all seeds have the same values up to rounding on all sides, and the jobs of
@@ -169,12 +195,12 @@ fn near_seeds(
 pub(super) fn values_without_effect(
     rows: &[(String, &Side<'_>)],
     apart: &[String],
-    traits: MetricTraits,
+    (traits, kinds): (MetricTraits, &Kinds),
 ) -> Vec<String> {
     let mut groups: BTreeMap<Vec<(Vec<String>, u64)>, Vec<&str>> = BTreeMap::new();
     for (label, side) in rows.iter().filter(|(_, side)| side.absent.is_empty()) {
         let of = |found: &Found<'_>| {
-            let place = place(found.point, |axis| apart.iter().any(|other| other == axis));
+            let place = place(found.point, |axis| kinds.identifies(axis) || apart.iter().any(|other| other == axis));
             Some((place, digest(found, traits)?.0))
         };
         let Some(mut signature) = side.found.iter().map(of).collect::<Option<Vec<_>>>() else { continue };

@@ -32,7 +32,7 @@ use super::{adopted, evidence::Source};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{Claim, Expectation, Family, Measure, Recipe, Side, Statement},
+    recipe::{Claim, Expectation, Family, Measure, Recipe, Search, Side, Statement},
     stats::{LEVEL, holm},
 };
 
@@ -91,6 +91,12 @@ pub struct Verdict {
     /// Number of claims among which the verdict is corrected.
     #[serde(skip)]
     pub family: usize,
+    /// Number of comparisons among which tables of the same pair correct its difference.
+    #[serde(skip)]
+    pub compared: usize,
+    /// True if a search chose what it is about by the same results, for which its level does not allow.
+    #[serde(skip)]
+    pub searched: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -229,6 +235,8 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         open: false,
         certain: false,
         family: family_size(claim, &source.study.recipe),
+        compared: tables::comparisons(claim, source),
+        searched: false,
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
     let result = match &claim.statement {
@@ -242,6 +250,10 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     };
     if let Err(reason) = result {
         verdict.because = reason;
+    }
+    if let Some(remark) = searched(claim, &source.study.recipe) {
+        let _ = write!(verdict.because, "; {remark}");
+        verdict.searched = true;
     }
     if let Some(adopted) = adopted::note(selected_jobs(claim, source.study).map(|(_, job)| job), source.measured) {
         let _ = write!(verdict.because, "; {adopted}");
@@ -268,6 +280,20 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         verdict.lacks = Some(if verdict.open { Lack::Samples } else { Lack::Results });
     }
     verdict
+}
+
+/// A remark on a claim about the results of a search, which were chosen by the same results.
+fn searched(claim: &Claim, recipe: &Recipe) -> Option<String> {
+    let selects = |step: &usize| recipe.steps[*step].search.as_ref().is_some_and(Search::selects);
+    let step = claim.selections().into_iter().map(|(step, _)| step).find(selects)?;
+    let name = &recipe.steps[step].name.value;
+    let confirms = recipe.steps[step].search.as_ref().is_some_and(|search| search.confirm.is_some());
+    let remedy =
+        if confirms { String::new() } else { "; `confirm` in `search` measures the best of them again".to_owned() };
+    Some(format!(
+        "the results of `{name}` decided what ran: the best of them are better than they would be again, and wrong verdicts on them are more \
+         frequent than 5 %; `{name}-confirmed` has seeds that the search has not seen{remedy}"
+    ))
 }
 
 /// The verdicts on a recipe's claims, corrected for their number if the recipe says so.
@@ -315,23 +341,30 @@ fn correct(verdicts: &mut [Verdict]) {
 pub fn chance_of_error(verdicts: &[Verdict], family: Family) -> Option<String> {
     let claims = verdicts.iter().filter(|verdict| !verdict.invariant);
     let uncertain = claims.filter(|verdict| verdict.interval.is_some() || verdict.p.is_some());
-    let judged = uncertain.filter(|verdict| !verdict.certain).count();
-    if judged == 0 {
-        return None;
-    }
-    let claims = count(judged, "claim");
-    let were = if judged == 1 { "was" } else { "were" };
-    Some(match family {
-        Family::Holm => {
-            format!("{claims} {were} judged by samples; the probability of any wrong verdict is at most 5 % (Holm)")
+    let judged: Vec<bool> = uncertain.filter(|verdict| !verdict.certain).map(|verdict| verdict.searched).collect();
+    let searched = judged.iter().filter(|searched| **searched).count();
+    let counted = judged.len() - searched;
+    let of = |number: usize| (count(number, "claim"), if number == 1 { "was" } else { "were" });
+    let by_samples = (counted > 0).then(|| {
+        let (claims, were) = of(counted);
+        match family {
+            Family::Holm => {
+                format!("{claims} {were} judged by samples; the probability of any wrong verdict is at most 5 % (Holm)")
+            }
+            Family::None => {
+                let most = counted as f64 * (1.0 - LEVEL);
+                format!(
+                    "{claims} {were} judged by samples, each with a probability of a wrong verdict of at most 5 %: chance gives at most {most:.2} wrong verdicts on average"
+                )
+            }
         }
-        Family::None => {
-            let most = judged as f64 * (1.0 - LEVEL);
-            format!(
-                "{claims} {were} judged by samples, each with a probability of a wrong verdict of at most 5 %: chance gives at most {most:.2} wrong verdicts on average"
-            )
-        }
-    })
+    });
+    let by_search = (searched > 0).then(|| {
+        let (claims, were) = of(searched);
+        format!("{claims} {were} judged by results that a search chose by themselves, so that wrong verdicts are more frequent than 5 %")
+    });
+    let texts: Vec<String> = by_samples.into_iter().chain(by_search).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// A side in words: the values of its axes, or its step if it has no axes.

@@ -13,7 +13,7 @@ use crate::{
         kinds::Kinds,
         pairs::apart,
         table::{scale, too_wide},
-        units::{SamplingUnit, blocks, unit_values},
+        units::{SamplingUnit, blocks, place, unit_values},
     },
     format::{clean, count, measured},
     plan::{JobId, Point, resolved, selected},
@@ -243,7 +243,7 @@ impl<'a> Sides<'a> {
         sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         complete(&mut all, &self.question()).ok()?;
-        let _ = leave_out_equal(&mut all, &self.apart, self.traits);
+        let _ = leave_out_equal(&mut all, &self.apart, (self.traits, &self.kinds));
         if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once)
         {
             return None;
@@ -297,9 +297,11 @@ impl<'a> Sides<'a> {
         let scaled = |value: f64| if self.compare.ratio { value.ln() } else { value };
         let values: Vec<(&Point, f64)> = side.found.iter().map(|found| (found.point, scaled(found.value))).collect();
         let (mut squares, mut freedom) = (0.0, 0.0);
-        let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let names = self.kinds.names_only(values.iter().map(|(point, _)| *point));
+        let is_own = |axis: &str| axis == repeats || names.iter().any(|name| name == axis);
+        let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
         for (point, value) in values {
-            groups.entry(point.but(repeats)).or_default().push(value);
+            groups.entry(place(point, is_own)).or_default().push(value);
         }
         for values in groups.into_values() {
             let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&values) else { continue };

@@ -132,7 +132,7 @@ impl Evidence {
     pub(super) fn of_mean(side: &mut Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
         complete(&mut [&mut *side], question)?;
         let notes = like(&[side], question.traits, question.rules)?;
-        let equal = leave_out_equal(&mut [&mut *side], &question.apart, question.traits);
+        let equal = leave_out_equal(&mut [&mut *side], &question.apart, (question.traits, &question.kinds));
         let equal = equal.words();
         let units = reduce(&side.values(), &question.apart, &question.kinds, question.repeats);
         let notes = notes.into_iter().chain(equal.clone()).collect();
@@ -425,6 +425,11 @@ impl Evidence {
         Some(needed.map_or(Needed::MoreThan(MAX_SEEDS), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }
 
+    /// The number that says that two sides are equal.
+    pub(super) fn none(&self) -> f64 {
+        if self.ratio { 1.0 } else { 0.0 }
+    }
+
     /// The odds of a difference below, within and above a region of practical equivalence, which is a fraction for
     /// ratios.
     pub(super) fn odds(&self, region: f64) -> Option<Odds> {
@@ -466,8 +471,8 @@ fn largest<'v>(values: impl IntoIterator<Item = &'v f64>) -> f64 {
 fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
     let traits = question.traits;
     let sides = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
-    let values = values_without_effect(&sides, &question.apart, traits);
-    let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, traits);
+    let values = values_without_effect(&sides, &question.apart, (traits, &question.kinds));
+    let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, (traits, &question.kinds));
     let remarks: Vec<String> = values.into_iter().chain(jobs.words()).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }

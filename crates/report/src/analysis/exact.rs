@@ -1,8 +1,6 @@
 //! Intervals and tests that follow from more than a standard error: ranks, counts, signs of clusters, and laws over sizes.
 
-use crate::stats::{
-    Estimate, ItemError, LawNumber, PowerLaw, Rates, quantile_of, sign_flip_interval, sign_flips, sign_test,
-};
+use crate::stats::{Estimate, ItemError, LawNumber, PowerLaw, Rates, Signs, quantile_of, sign_test};
 
 /// Basis of an interval that is not, or not only, a standard error.
 #[derive(Debug, Clone)]
@@ -11,9 +9,8 @@ pub(super) enum Exact {
     Ranks { values: Vec<f64>, q: f64 },
     /// Counts of jobs that failed.
     Rates(Rates),
-    /// The error of a mean over items, and the differences of items with their clusters: the interval contains that of the signs
-    /// of few clusters.
-    Items { error: ItemError, signs: Option<(Vec<f64>, Vec<usize>)> },
+    /// The error of a mean over items, and the test by the signs of few or unequal clusters: the interval contains that of the signs.
+    Items { error: ItemError, signs: Option<Signs> },
     /// A law over sizes, and its number that the estimate is.
     Law(PowerLaw, LawNumber),
 }
@@ -28,7 +25,7 @@ impl Exact {
             Self::Items { error, signs } => {
                 let (value, half) = (usual.value, error.half(level));
                 let [own_low, own_high] = [value - half, value + half];
-                let signs = signs.as_ref().and_then(|(values, clusters)| sign_flip_interval(values, clusters, level));
+                let signs = signs.as_ref().map(|signs| signs.interval(level));
                 let [low, high] = signs.unwrap_or([Some(own_low), Some(own_high)]);
                 let (low, high) = (low.map(|low| low.min(own_low)), high.map(|high| high.max(own_high)));
                 Estimate { low, high, p: self.p_at(0.0, Some(error.p(value))), ..usual }
@@ -51,7 +48,7 @@ impl Exact {
             Self::Rates(rates) => Some(rates.p_at(bound)),
             Self::Law(law, number) => law.p_at(*number, bound),
             Self::Items { signs, .. } => {
-                let signs = signs.as_ref().and_then(|(values, clusters)| sign_flips(values, clusters, bound));
+                let signs = signs.as_ref().map(|signs| signs.p(bound));
                 signs.into_iter().chain(usual).reduce(f64::max)
             }
         }

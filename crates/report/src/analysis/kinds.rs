@@ -1,16 +1,23 @@
 //! The kinds of replication of a step's axes, declared by the recipe or implied by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sweep_base::SEED;
 
-use crate::{format::clean, plan::Study, recipe::Replication};
+use super::units::place;
+use crate::{
+    format::clean,
+    plan::{Point, Study},
+    recipe::Replication,
+};
 
 /// The kinds of the axes that are no settings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kinds {
     declared: BTreeMap<String, Replication>,
     implied: BTreeMap<String, Replication>,
+    /// The axes of repetitions that have another value at every point, such as the names of imported runs.
+    identifiers: BTreeSet<String>,
 }
 
 impl Kinds {
@@ -29,7 +36,39 @@ impl Kinds {
             }
         }
         kinds.implied.retain(|axis, _| !kinds.declared.contains_key(axis));
+        let all: BTreeSet<&str> = steps.iter().flat_map(|step| study.recipe.steps[*step].axes()).collect();
+        let identifies = |axis: &str| {
+            steps.iter().all(|step| {
+                let values: Vec<_> = study.steps[*step].iter().filter_map(|(point, _)| point.get(axis)).collect();
+                let distinct: BTreeSet<String> = values.iter().map(|value| format!("{value:?}")).collect();
+                distinct.len() == values.len()
+            })
+        };
+        let repeats = all.into_iter().filter(|axis| kinds.of_axis(axis) == Replication::Repeat);
+        kinds.identifiers = repeats.filter(|axis| identifies(axis)).map(str::to_owned).collect();
         kinds
+    }
+
+    /// True if every point has another value of an axis of repetitions.
+    pub(super) fn identifies(&self, axis: &str) -> bool {
+        self.identifiers.contains(axis)
+    }
+
+    /// True if every value of an axis beside folds is another partition of the data: repetitions of the cross-validation, and
+    /// seeds whose names say so.
+    pub(super) fn is_partition(&self, axis: &str) -> bool {
+        match self.of_axis(axis) {
+            Replication::Repeat => !self.identifies(axis),
+            Replication::Seed => Replication::draws_partition(axis),
+            _ => false,
+        }
+    }
+
+    /// The axes that only name these points, because the other axes tell them apart.
+    pub(super) fn names_only<'p>(&self, points: impl Iterator<Item = &'p Point>) -> Vec<String> {
+        let mut places = BTreeSet::new();
+        let mut points = points.map(|point| places.insert(place(point, |axis| self.identifies(axis))));
+        if points.all(|is_new| is_new) { self.identifiers.iter().cloned().collect() } else { Vec::new() }
     }
 
     /// The kind of an axis.

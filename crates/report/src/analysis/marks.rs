@@ -42,6 +42,8 @@ pub(super) enum Remark {
     Equal,
     /// The rows differ in their spread.
     Uneven,
+    /// The rows differ in their numbers of values.
+    Unbalanced,
     /// Seeds were added after looks at the results, in words.
     Looks(String),
 }
@@ -71,7 +73,7 @@ pub(super) fn mark(
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
     // Fills in or leaves out missing results; rows that still lack some are not ranked.
     let _ = complete(&mut all, question);
-    let _ = leave_out_equal(&mut all, &question.apart, question.traits);
+    let _ = leave_out_equal(&mut all, &question.apart, (question.traits, &question.kinds));
     let is_whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
     let rows: Vec<usize> = (0..cells.len()).filter(|row| is_whole(&sides[*row])).collect();
     let partial: Vec<usize> =
@@ -103,9 +105,7 @@ pub(super) fn mark(
         // Nothing is known about chance, so no sign says anything about it.
         return BTreeSet::from([Remark::Equal]);
     }
-    if test.is_uneven() {
-        remarks.insert(Remark::Uneven);
-    }
+    remarks.extend(test.own_spreads());
     let looks =
         used_sides.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
     let growing = ranked.unit.is_seeds();
@@ -161,10 +161,13 @@ impl Test {
         }
     }
 
-    fn is_uneven(&self) -> bool {
+    /// The reason why rows are also compared by their own spreads.
+    fn own_spreads(&self) -> Option<Remark> {
         match self {
-            Self::Blocks(blocks) => blocks.is_uneven(),
-            Self::Groups(groups) => groups.is_uneven(),
+            Self::Blocks(blocks) => blocks.is_uneven().then_some(Remark::Uneven),
+            Self::Groups(groups) if !groups.is_uneven() => None,
+            Self::Groups(groups) if groups.is_balanced() => Some(Remark::Uneven),
+            Self::Groups(_) => Some(Remark::Unbalanced),
         }
     }
 }
@@ -207,17 +210,14 @@ impl Ranked {
         Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit)?), uneven))
     }
 
-    /// Marks the rows by a test. The best row is that with the best shown mean, which has all of its measurements. True if
-    /// there is any mark.
+    /// Marks the rows by a test. The best row is that with the best of the tested means, which a row's own measurements may not have: a
+    /// row that lacks a hard seed has a better mean for that. True if there is any mark.
     fn mark(&self, cells: &mut [Cell], test: &Test, (better, precision, level): (Better, Precision, f64)) -> bool {
         let means = match test {
             Test::Blocks(blocks) => &blocks.means,
             Test::Groups(groups) => &groups.means,
         };
-        let shown: Option<Vec<f64>> =
-            self.rows.iter().map(|row| cells[*row].estimate.map(|estimate| estimate.value)).collect();
-        let shown = shown.as_ref().unwrap_or(means);
-        let Some(best) = first(shown, better) else { return false };
+        let Some(best) = first(means, better) else { return false };
         // Equal values have no best one.
         if means.iter().all(|mean| *mean == means[best]) {
             return false;
@@ -228,8 +228,7 @@ impl Ranked {
                     Test::Blocks(blocks) => blocks.p(row, best, precision),
                     Test::Groups(groups) => groups.p(row, best, precision),
                 };
-                // A row that the common seeds show as better is not worse.
-                p.is_some_and(|p| p < 1.0 - level) && first(&[means[best], means[row]], better) == Some(0)
+                p.is_some_and(|p| p < 1.0 - level)
             })
             .collect();
         let few = match test {
@@ -241,7 +240,7 @@ impl Ranked {
         };
         let any = differences.contains(&true);
         for (row, differs) in differences.iter().enumerate() {
-            cells[self.rows[row]].mark = match (shown[row] == shown[best], differs) {
+            cells[self.rows[row]].mark = match (means[row] == means[best], differs) {
                 (true, _) if any => Some(Mark::Best),
                 (false, true) => None,
                 _ if few => Some(Mark::Unclear),
@@ -323,6 +322,10 @@ impl Remark {
                 .to_owned(),
             Self::Uneven => {
                 "rows differ in their spread (Cochran's C), so they are told apart only if their own spreads also do (Games and Howell)"
+                    .to_owned()
+            }
+            Self::Unbalanced => {
+                "rows have different numbers of values, so they are told apart only if their own spreads also do (Games and Howell)"
                     .to_owned()
             }
             Self::Looks(looks) => format!("signs allow for looks at the results: {looks}"),

@@ -25,6 +25,10 @@ pub(super) struct Source<'a> {
     pub(super) further: Option<&'a FurtherSeeds>,
 }
 
+/// The numbers of planned seeds of the configurations of a step, and of those that are only added if results are open.
+#[derive(Default)]
+pub(super) struct Planned(BTreeMap<String, (usize, usize)>);
+
 /// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.
 #[derive(Clone)]
 pub(super) struct Found<'a> {
@@ -83,8 +87,7 @@ impl<'a> Source<'a> {
             if let Some(seed) = point.get(SEED) {
                 seeds.entry(point.but(SEED)).or_default().insert(format!("{seed:?}"));
             }
-            let rounds = [&self.study.rounds, &self.study.looks].map(|rounds| rounds.get(&job).copied().unwrap_or(0));
-            extra = rounds.into_iter().fold(extra, usize::max);
+            extra = self.extra(job).max(extra);
             if !jobs.insert(job) {
                 continue;
             }
@@ -100,9 +103,47 @@ impl<'a> Source<'a> {
         }
         // With `include`, each configuration may have seeds of its own.
         let max_seeds = seeds.values().map(BTreeSet::len).max().unwrap_or(1);
-        side.looks = Looks::planned(max_seeds.saturating_sub(extra), max_seeds);
-        side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
+        side.set_looks(max_seeds, extra);
         side
+    }
+
+    /// The planned seeds of a step's configurations at the points with these values; nothing without seeds that depend on the results.
+    pub(super) fn planned(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Planned {
+        let points = || self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
+        if !points().any(|(_, job)| self.study.rounds.contains_key(job)) {
+            return Planned::default();
+        }
+        let mut configurations: BTreeMap<String, (BTreeSet<String>, usize)> = BTreeMap::new();
+        for (point, job) in points() {
+            let Some(seed) = point.get(SEED) else { continue };
+            let (seeds, extra) = configurations.entry(point.but(SEED)).or_default();
+            seeds.insert(format!("{seed:?}"));
+            *extra = self.extra(*job).max(*extra);
+        }
+        Planned(configurations.into_iter().map(|(key, (seeds, extra))| (key, (seeds.len(), extra))).collect())
+    }
+
+    /// The measurements at the points of a row, whose looks are all that are planned for its configurations: the points may lack the
+    /// seeds that were not needed.
+    pub(super) fn row(
+        &self,
+        points: &[(&'a Point, JobId)],
+        metric: &str,
+        (traits, planned): (MetricTraits, &Planned),
+    ) -> Side<'a> {
+        let mut side = self.side_of(points.iter().copied(), metric, traits);
+        let own: Vec<(usize, usize)> =
+            points.iter().filter_map(|(point, _)| planned.0.get(&point.but(SEED)).copied()).collect();
+        if let (Some(most), Some(extra)) = (own.iter().map(|of| of.0).max(), own.iter().map(|of| of.1).max()) {
+            side.set_looks(most, extra);
+        }
+        side
+    }
+
+    /// The number of evaluations before a job runs.
+    fn extra(&self, job: JobId) -> usize {
+        let rounds = [&self.study.rounds, &self.study.looks].map(|rounds| rounds.get(&job).copied().unwrap_or(0));
+        rounds.into_iter().fold(0, usize::max)
     }
 
     /// The points of a step that have these values, without additional seeds that were not needed.
@@ -133,6 +174,12 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Side<'a> {
+    /// Sets the looks at up to `most` seeds, of which `extra` are added one after the other.
+    fn set_looks(&mut self, most: usize, extra: usize) {
+        self.looks = Looks::planned(most.saturating_sub(extra), most);
+        self.looks.add_made(self.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
+    }
+
     pub(super) fn keys(&self) -> HashSet<Key> {
         self.found.iter().filter_map(|found| Some(found.by?.key)).collect()
     }

@@ -86,7 +86,8 @@ impl Table {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
         let step = &source.study.recipe.steps[shown.of.step];
-        let points = source.points(shown.of.step, &resolved(&source.study.recipe, &shown.of.only));
+        let only = resolved(&source.study.recipe, &shown.of.only);
+        let (points, planned) = (source.points(shown.of.step, &only), source.planned(shown.of.step, &only));
         let (row_keys, column_keys) = (Keys::new(&points, &row_axes), Keys::new(&points, &column_axes));
         // Every point belongs to one row and one group of columns.
         let groups = column_keys.labels.len();
@@ -114,7 +115,7 @@ impl Table {
                 let members: Vec<&Members<'_>> =
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
-                    members.iter().map(|members| source.side_of(members.iter().copied(), metric, traits)).collect();
+                    members.iter().map(|members| source.row(members, metric, (traits, &planned))).collect();
                 let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
                     Show::Interval
                 } else {
@@ -122,14 +123,18 @@ impl Table {
                 };
                 let labels = row_keys.labels.iter().map(|labels| labels.join(", "));
                 let labeled_sides: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
-                equal_rows.extend(values_without_effect(&labeled_sides, &apart, traits));
+                equal_rows.extend(values_without_effect(&labeled_sides, &apart, (traits, &kinds)));
                 let (rules, unpaired) = (table.rules, true);
                 let (apart, kinds) = (apart.clone(), kinds.clone());
                 let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired, rules };
                 let mut cells = Vec::new();
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
                     let mut distinct_side = side.clone();
-                    equal_jobs.extend(leave_out_equal(&mut [&mut distinct_side], &question.apart, traits));
+                    equal_jobs.extend(leave_out_equal(
+                        &mut [&mut distinct_side],
+                        &question.apart,
+                        (traits, &question.kinds),
+                    ));
                     let mut cell = cell(&distinct_side, &question, show, &mut looks);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);

@@ -27,6 +27,8 @@ pub(super) struct SamplingUnit {
     averaged: Vec<(String, usize)>,
     /// The axes that do not tell units apart.
     ignored: Vec<String>,
+    /// The largest number of folds of one cross-validation; 0 if folds are no units.
+    folds: usize,
 }
 
 /// Independent units of a sample.
@@ -55,18 +57,25 @@ impl SamplingUnit {
         let names: BTreeSet<&str> =
             points.clone().flat_map(|point| &point.values).map(|(axis, _)| axis.as_str()).collect();
         let names: Vec<&str> = names.into_iter().filter(|axis| !apart.iter().any(|other| other == axis)).collect();
+        let names_only = kinds.names_only(points.clone());
+        let is_name = |axis: &str| names_only.iter().any(|name| name == axis);
         let levels = |axes: &[&str]| -> usize {
             let levels: BTreeSet<Vec<String>> = points.clone().map(|point| levels(point, axes)).collect();
             levels.len()
         };
-        let varying: Vec<(&str, usize)> =
-            names.iter().map(|axis| (*axis, levels(&[axis]))).filter(|(_, levels)| *levels > 1).collect();
+        let varying = names.iter().filter(|axis| !is_name(axis)).map(|axis| (*axis, levels(&[axis])));
+        let varying: Vec<(&str, usize)> = varying.filter(|(_, levels)| *levels > 1).collect();
         let kind = varying.iter().map(|(axis, _)| kind_of(axis)).min().unwrap_or(Replication::Seed);
         let mut axes: Vec<(&str, usize)> = varying.iter().filter(|(axis, _)| kind_of(axis) == kind).copied().collect();
         axes.sort_by_key(|(_, levels)| *levels);
         match kind {
-            // Folds of other axes share data, too.
-            Replication::Fold => axes.truncate(1),
+            Replication::Fold => {
+                // Folds of other axes share data, too.
+                axes.truncate(1);
+                // Another partition has folds of its own.
+                let is_partition = |axis: &str| repeats != Some(axis) && kinds.is_partition(axis);
+                axes.extend(varying.iter().filter(|(axis, _)| is_partition(axis)));
+            }
             Replication::Condition => axes.sort_unstable(),
             // An axis that another one determines is no factor of its own; the units are the fewer values.
             _ => {
@@ -83,19 +92,19 @@ impl SamplingUnit {
         let is_unit = |axis: &str| axes.iter().any(|(own, _)| *own == axis);
         let is_varying = |axis: &str| varying.iter().any(|(other, _)| *other == axis);
         let is_dropped = |axis: &str| kind_of(axis) == kind && is_varying(axis) && !is_unit(axis);
-        let ignored: Vec<String> =
-            names.into_iter().filter(|axis| kind_of(axis) > kind || is_dropped(axis)).map(str::to_owned).collect();
-        let names: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
-        let within = |axis: &str| {
-            let mut groups: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
-            for point in points.clone() {
-                groups.entry(self::levels(point, &names)).or_default().insert(self::levels(point, &[axis]));
-            }
-            groups.values().map(BTreeSet::len).max().unwrap_or(1)
-        };
-        let averaged = varying.iter().filter(|(axis, _)| !is_unit(axis));
-        let averaged = averaged.map(|(axis, _)| ((*axis).to_owned(), within(axis))).collect();
-        Self { kind, axes: names.into_iter().map(str::to_owned).collect(), averaged, ignored }
+        let ignored =
+            names.iter().filter(|axis| !is_unit(axis) && (kind_of(axis) > kind || is_dropped(axis) || is_name(axis)));
+        let ignored: Vec<String> = ignored.map(|axis| (*axis).to_owned()).collect();
+        let own: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
+        let most = |of: &str, within: &[&str]| most_levels(points.clone(), of, within);
+        let averaged = varying.iter().filter(|(axis, _)| !is_unit(axis)).map(|(axis, _)| {
+            // Every run has a name of its own: only those at one place repeat a measurement.
+            let others = || names.iter().copied().filter(|other| !kinds.identifies(other)).collect::<Vec<&str>>();
+            ((*axis).to_owned(), if kinds.identifies(axis) { most(axis, &others()) } else { most(axis, &own) })
+        });
+        let averaged = averaged.filter(|(_, most)| *most > 1).collect();
+        let folds = if kind == Replication::Fold { own.first().map_or(0, |fold| most(fold, &own[1..])) } else { 0 };
+        Self { kind, axes: own.into_iter().map(str::to_owned).collect(), averaged, ignored, folds }
     }
 
     /// The place of a point's unit among those of one side.
@@ -151,7 +160,31 @@ impl SamplingUnit {
         };
         let axes = self.averaged.iter().map(|(axis, _)| axis).chain(&self.axes);
         let implied = if self.kind == Replication::Condition { None } else { kinds.implied(axes) };
-        text.map(str::to_owned).into_iter().chain(implied).collect()
+        text.map(str::to_owned).into_iter().chain(self.partitions(kinds)).chain(implied).collect()
+    }
+
+    /// The partitions of the data that folds are taken for.
+    fn partitions(&self, kinds: &Kinds) -> Option<String> {
+        if !self.is_folds() {
+            return None;
+        }
+        let in_words = |axes: &[&String]| axes.iter().map(|axis| format!("`{axis}`")).collect::<Vec<_>>().join(" and ");
+        let own: Vec<&String> = self.axes.iter().skip(1).collect();
+        if !own.is_empty() {
+            return Some(format!("every value of {} has folds of its own (repeated cross-validation)", in_words(&own)));
+        }
+        let averaged = self.averaged.iter().map(|(axis, _)| axis);
+        let same: Vec<&String> = averaged.filter(|axis| kinds.of_axis(axis) >= Replication::Seed).collect();
+        let first = same.first()?;
+        let remedy = if kinds.identifies(first) {
+            "import the number of the repetition as `repeat`".to_owned()
+        } else {
+            format!("declare `replicates: {{ {first}: repeat }}`")
+        };
+        let axes = in_words(&same);
+        Some(format!(
+            "folds of equal number are taken for the same data in every value of {axes}; if they are not, {remedy}"
+        ))
     }
 
     /// True if the units are the folds of a cross-validation.
@@ -169,6 +202,11 @@ impl SamplingUnit {
             };
             let counts: Vec<String> = (0..axes.len()).map(count).collect();
             format!("{} crossed values of {}", counts.join(" × "), axes.join(" and "))
+        } else if self.axes.len() > 1 && self.is_folds() {
+            let axes = axes[1..].join(" and ");
+            let (folds, rest) = (count(self.folds, unit_word(self.kind, self.axes.first()?)), units % self.folds);
+            let repetitions = count(units / self.folds + usize::from(rest > 0), "value");
+            format!("{folds} × {repetitions} of {axes}")
         } else if self.is_shared() {
             count(units, unit_word(self.kind, self.axes.first()?))
         } else {
@@ -189,6 +227,15 @@ fn unit_word(kind: Replication, axis: &str) -> &str {
 
 fn averaged_words(axis: &str, number: usize) -> String {
     if [SEED, "fold"].contains(&axis) { count(number, axis) } else { format!("{} of `{axis}`", count(number, "value")) }
+}
+
+/// The largest number of values of an axis among the points that agree on some others.
+fn most_levels<'p>(points: impl Iterator<Item = &'p Point>, of: &str, within: &[&str]) -> usize {
+    let mut groups: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for point in points {
+        groups.entry(levels(point, within)).or_default().insert(levels(point, &[of]));
+    }
+    groups.values().map(BTreeSet::len).max().unwrap_or(1)
 }
 
 /// The values of a point on some axes.
@@ -215,7 +262,10 @@ impl Units {
             return Some(ErrorOfMean { error: precision.scaled(units.sqrt().recip()).spread(error)?, freedom });
         }
         let sd = precision.spread(sd)?;
-        let error = if self.unit.is_folds() { sd * variance_of_folds(n).sqrt() } else { sd / units.sqrt() };
+        let error = match self.unit.folds {
+            0 => sd / units.sqrt(),
+            folds => sd * variance_of_folds(n, folds).sqrt(),
+        };
         Some(ErrorOfMean { error, freedom: units - 1.0 })
     }
 
@@ -243,6 +293,14 @@ impl Units {
             Some(ErrorOfMean { error: precision.spread(error)?, freedom })
         };
         Some((mean, error.and_then(floor)))
+    }
+
+    /// The values with the levels of crossed axes, or each with a level of its own.
+    pub(super) fn leveled(self) -> Vec<Leveled> {
+        if self.crossed.is_empty() {
+            return self.values.into_iter().enumerate().map(|(unit, value)| (vec![unit], value)).collect();
+        }
+        self.crossed
     }
 
     /// Number and kind of the units.
@@ -285,7 +343,7 @@ pub(super) fn blocks(rows: &[Vec<f64>], places: &[&Vec<String>], unit: &Sampling
         let row = |row: &Vec<f64>| levels.iter().cloned().zip(row.iter().copied()).collect();
         return Some(blocks.with_error(crossed(&rows.iter().map(row).collect::<Vec<_>>())?));
     }
-    Some(if unit.is_folds() { blocks.of_folds() } else { blocks })
+    Some(if unit.is_folds() { blocks.of_folds(unit.folds) } else { blocks })
 }
 
 /// The index of each place's value on every axis.
@@ -381,7 +439,7 @@ fn averaged<'a>(side: &[(&'a Point, f64)], over: &[String]) -> Vec<(&'a Point, f
 }
 
 /// The axes on which the points of a pair may differ: those that distinguish the sides, and, if no points of both sides agree on
-/// all others, those that repeat a measurement, such as the identifier of a run.
+/// all others, those that name the runs, or else all that repeat a measurement.
 pub(super) fn free_axes(of: &[&Point], to: &[&Point], apart: &[String], kinds: &Kinds) -> Vec<String> {
     let repeats: BTreeSet<&str> = of
         .iter()
@@ -392,10 +450,20 @@ pub(super) fn free_axes(of: &[&Point], to: &[&Point], apart: &[String], kinds: &
     let places = |side: &[&Point], free: &[String]| -> BTreeSet<Vec<String>> {
         side.iter().map(|point| place(point, |axis| free.iter().any(|other| other == axis))).collect()
     };
-    let free: Vec<String> = apart.iter().cloned().chain(repeats.iter().map(|axis| (*axis).to_owned())).collect();
+    let are_pairs = |free: &[String]| !places(of, free).is_disjoint(&places(to, free));
     // Repetitions of one point are the units themselves.
-    let are_units = repeats.is_empty() || places(of, &free).len() < 2;
-    if are_units || !places(of, apart).is_disjoint(&places(to, apart)) { apart.to_vec() } else { free }
+    let are_units = |free: &[String]| places(of, free).len() < 2;
+    let but = |is_free: &dyn Fn(&&&str) -> bool| -> Vec<String> {
+        apart.iter().cloned().chain(repeats.iter().filter(is_free).map(|axis| (*axis).to_owned())).collect()
+    };
+    let (without_names, without_repeats) = (but(&|axis| kinds.identifies(axis)), but(&|_| true));
+    if repeats.is_empty() || are_pairs(apart) {
+        return apart.to_vec();
+    }
+    if !are_units(&without_names) && are_pairs(&without_names) {
+        return without_names;
+    }
+    if are_units(&without_repeats) { apart.to_vec() } else { without_repeats }
 }
 
 /// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot

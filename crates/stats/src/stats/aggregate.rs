@@ -1,54 +1,130 @@
 //! Aggregates over several tasks with several runs each, and their bootstrap intervals.
 
-use super::{Draws, Estimate, sample::percentile, student::LEVEL};
+use super::{Draws, Estimate, Leveled, sample::percentile, student::LEVEL};
 
 /// Number of bootstrap draws.
 const DRAWS: usize = 2_000;
 
-/// Mean of the middle half of the values: a quarter of their number, rounded down, is left out at each end. `None`
-/// without values.
+/// Largest common number of runs to which the runs of tasks with different numbers of them are weighed up exactly.
+const MAX_COMMON: usize = 1 << 30;
+
+/// Mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. `None` if there are
+/// none.
 pub fn interquartile_mean(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    trimmed_mean(&mut sorted)
+    trimmed_mean(&mut values.iter().map(|value| (*value, 1.0)).collect::<Vec<_>>())
 }
 
-fn trimmed_mean(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let cut = values.len() / 4;
-    let middle = values.get(cut..values.len() - cut).filter(|middle| !middle.is_empty())?;
-    Some(middle.iter().sum::<f64>() / middle.len() as f64)
+/// The same for values with weights, each of which counts as that many equal values.
+fn trimmed_mean(weighted: &mut [(f64, f64)]) -> Option<f64> {
+    weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let whole: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+    let cut = (whole / 4.0).floor();
+    let (mut before, mut sum, mut kept) = (0.0, 0.0, 0.0);
+    for (value, weight) in weighted.iter() {
+        let after: f64 = before + weight;
+        let middle = after.min(whole - cut) - f64::max(before, cut);
+        if middle > 0.0 {
+            sum += middle * value;
+            kept += middle;
+        }
+        before = after;
+    }
+    (kept > 0.0).then(|| sum / kept)
 }
 
-/// Scores of one method: the runs of each task. Tasks may have different numbers of runs.
+/// Scores of one method: the runs of each task. Tasks may have different numbers of runs, and weigh equally.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tasks(Vec<Vec<f64>>);
+pub struct Tasks(Vec<Task>);
 
-impl Tasks {
-    /// Scores of the runs of each task; `None` without tasks, or if a task has no run.
-    pub fn new(tasks: Vec<Vec<f64>>) -> Option<Self> {
-        (!tasks.is_empty() && tasks.iter().all(|runs| !runs.is_empty())).then_some(Self(tasks))
+/// The runs of a task, at the levels of one factor or of several crossed ones.
+#[derive(Debug, Clone, PartialEq)]
+struct Task {
+    runs: Vec<Leveled>,
+    /// The number of levels of each factor.
+    levels: Vec<usize>,
+}
+
+impl Task {
+    /// `None` without runs, or if they do not have levels of the same factors.
+    fn new(runs: Vec<Leveled>) -> Option<Self> {
+        let factors = runs.first()?.0.len();
+        if factors == 0 || runs.iter().any(|(levels, _)| levels.len() != factors) {
+            return None;
+        }
+        let most = |factor: usize| runs.iter().map(|(levels, _)| levels[factor]).max();
+        let levels = (0..factors).filter_map(most).map(|most| most + 1).collect();
+        Some(Self { runs, levels })
     }
 
-    /// The interquartile mean of all runs of all tasks, with the 95 % percentile interval of a stratified bootstrap:
-    /// runs are drawn with replacement within each task. There is no interval if a task has a single run, because the
-    /// spread of its runs is unknown.
+    /// The number of times that a bootstrap draws each run. Levels of each factor are drawn with replacement (Owen, 2007): runs
+    /// with a common level are not independent.
+    fn drawn(&self, random: &mut Draws) -> Vec<f64> {
+        /// Tries to draw any run, where not all combinations have one.
+        const TRIES: usize = 100;
+        for _ in 0..TRIES {
+            let of_factor = |count: &usize| {
+                let mut times = vec![0.0; *count];
+                (0..*count).for_each(|_| times[random.below(*count)] += 1.0);
+                times
+            };
+            let times: Vec<Vec<f64>> = self.levels.iter().map(of_factor).collect();
+            let of_run =
+                |(levels, _): &Leveled| levels.iter().zip(&times).map(|(level, times)| times[*level]).product();
+            let drawn: Vec<f64> = self.runs.iter().map(of_run).collect();
+            if drawn.iter().any(|times| *times > 0.0) {
+                return drawn;
+            }
+        }
+        self.all()
+    }
+
+    /// Every run once.
+    fn all(&self) -> Vec<f64> {
+        vec![1.0; self.runs.len()]
+    }
+}
+
+impl Tasks {
+    /// The independent runs of each task; `None` if there is no task, or a task without a run.
+    pub fn new(tasks: Vec<Vec<f64>>) -> Option<Self> {
+        let leveled = |runs: Vec<f64>| runs.into_iter().enumerate().map(|(run, value)| (vec![run], value)).collect();
+        Self::crossed(tasks.into_iter().map(leveled).collect())
+    }
+
+    /// The same for runs at levels of random factors, such as the seeds of the data and of the initialization.
+    pub fn crossed(tasks: Vec<Vec<Leveled>>) -> Option<Self> {
+        let tasks = tasks.into_iter().map(Task::new).collect::<Option<Vec<Task>>>()?;
+        (!tasks.is_empty()).then_some(Self(tasks))
+    }
+
+    /// True if the tasks have different numbers of runs.
+    pub fn is_uneven(&self) -> bool {
+        self.0.iter().any(|task| task.runs.len() != self.0[0].runs.len())
+    }
+
+    /// The interquartile mean of all runs of all tasks, each task with the same weight, with the 95 % percentile interval of a
+    /// stratified bootstrap: runs are drawn with replacement within each task. No interval if a task has a single run, because
+    /// its spread is unknown.
     pub fn interquartile_mean(&self) -> Estimate {
         self.interquartile_mean_with(1, DRAWS)
     }
 
     /// Like [`interquartile_mean`](Self::interquartile_mean), with this seed and this number of draws.
     pub fn interquartile_mean_with(&self, seed: u64, draws: usize) -> Estimate {
-        let all_values: Vec<f64> = self.0.iter().flatten().copied().collect();
-        let value = interquartile_mean(&all_values).unwrap_or(f64::NAN);
-        let mut random = Draws::new(seed);
-        let mut drawn = Vec::with_capacity(all_values.len());
-        let resampled = || {
-            drawn.clear();
-            for runs in &self.0 {
-                drawn.extend(runs.iter().map(|_| runs[random.below(runs.len())]));
+        // As if every task had this number of runs, each of its own equally often.
+        let common = self.0.iter().fold(1, |common, task| least_multiple(common, task.runs.len())) as f64;
+        let of_times = |times: Vec<Vec<f64>>| {
+            let mut weighted: Vec<(f64, f64)> = Vec::new();
+            for (task, times) in self.0.iter().zip(times) {
+                let weight = common / times.iter().sum::<f64>();
+                let runs = task.runs.iter().zip(times).filter(|(_, times)| *times > 0.0);
+                weighted.extend(runs.map(|((_, value), times)| (*value, times * weight)));
             }
-            trimmed_mean(&mut drawn).unwrap_or(f64::NAN)
+            trimmed_mean(&mut weighted).unwrap_or(f64::NAN)
         };
+        let value = of_times(self.0.iter().map(Task::all).collect());
+        let mut random = Draws::new(seed);
+        let resampled = || of_times(self.0.iter().map(|task| task.drawn(&mut random)).collect());
         interval(value, self.is_replicated(), draws, resampled)
     }
 
@@ -65,47 +141,55 @@ impl Tasks {
         if self.0.len() != other.0.len() {
             return None;
         }
-        let wins: Vec<Wins> = self.0.iter().zip(&other.0).map(|(ours, theirs)| Wins::new(ours, theirs)).collect();
-        let value = wins.iter().map(Wins::share).sum::<f64>() / wins.len() as f64;
+        let pairs: Vec<(&Task, &Task, Wins)> =
+            self.0.iter().zip(&other.0).map(|(ours, theirs)| (ours, theirs, Wins::new(ours, theirs))).collect();
+        let mean = |sum: f64| sum / pairs.len() as f64;
+        let value = mean(pairs.iter().map(|(ours, theirs, wins)| wins.share(&ours.all(), &theirs.all())).sum::<f64>());
         let mut random = Draws::new(seed);
-        let resampled = || wins.iter().map(|wins| wins.drawn(&mut random)).sum::<f64>() / wins.len() as f64;
+        let resampled = || {
+            let shares = pairs.iter().map(|(ours, theirs, wins)| {
+                let theirs = theirs.drawn(&mut random);
+                wins.share(&ours.drawn(&mut random), &theirs)
+            });
+            mean(shares.sum::<f64>())
+        };
         Some(interval(value, self.is_replicated() && other.is_replicated(), draws, resampled))
     }
 
     fn is_replicated(&self) -> bool {
-        self.0.iter().all(|runs| runs.len() > 1)
+        self.0.iter().all(|task| task.levels.iter().all(|levels| *levels > 1))
     }
 }
 
-/// Comparisons of each run of one method with each run of another method on one task: 1 for a win, ½ for a tie, 0 for a
-/// loss.
+/// The least common multiple, or the largest number that weights are exact for.
+fn least_multiple(first: usize, second: usize) -> usize {
+    let (mut a, mut b) = (first, second);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    (first / a.max(1)).saturating_mul(second).min(MAX_COMMON)
+}
+
+/// Comparisons of each run of one method with each run of another one on one task: 1, ½ or 0.
 struct Wins(Vec<Vec<f64>>);
 
 impl Wins {
-    fn new(ours: &[f64], theirs: &[f64]) -> Self {
+    fn new(ours: &Task, theirs: &Task) -> Self {
         let against = |our: f64, their: f64| match our.total_cmp(&their) {
             _ if our == their => 0.5,
             std::cmp::Ordering::Greater => 1.0,
             _ => 0.0,
         };
-        Self(ours.iter().map(|our| theirs.iter().map(|their| against(*our, *their)).collect()).collect())
+        let row = |(_, our): &Leveled| theirs.runs.iter().map(|(_, their)| against(*our, *their)).collect();
+        Self(ours.runs.iter().map(row).collect())
     }
 
-    fn share(&self) -> f64 {
-        let number: usize = self.0.iter().map(Vec::len).sum();
-        self.0.iter().flatten().sum::<f64>() / number as f64
-    }
-
-    fn drawn(&self, random: &mut Draws) -> f64 {
-        let theirs = self.0.first().map_or(0, Vec::len);
-        let columns: Vec<usize> = (0..theirs).map(|_| random.below(theirs)).collect();
-        let sum: f64 = self
-            .0
-            .iter()
-            .map(|_| &self.0[random.below(self.0.len())])
-            .map(|row| columns.iter().map(|column| row[*column]).sum::<f64>())
-            .sum();
-        sum / (self.0.len() * theirs) as f64
+    /// The share of wins if each run counts this number of times.
+    fn share(&self, ours: &[f64], theirs: &[f64]) -> f64 {
+        let of_row = |row: &Vec<f64>| row.iter().zip(theirs).map(|(win, times)| win * times).sum::<f64>();
+        let sum: f64 =
+            self.0.iter().zip(ours).filter(|(_, times)| **times > 0.0).map(|(row, times)| times * of_row(row)).sum();
+        sum / (ours.iter().sum::<f64>() * theirs.iter().sum::<f64>())
     }
 }
 

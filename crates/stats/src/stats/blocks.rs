@@ -20,6 +20,8 @@ pub struct Blocks {
     pub freedom: f64,
     /// The values of each row if the rows differ in their spread.
     uneven: Option<Vec<Vec<f64>>>,
+    /// The error of a mean in units of that of as many independent blocks.
+    inflation: f64,
 }
 
 impl Blocks {
@@ -42,7 +44,7 @@ impl Blocks {
         let freedom = ((rows.len() - 1) * (blocks - 1)) as f64;
         let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
         let uneven = is_uneven(&squares, (blocks - 1) as f64).then(|| rows.to_vec());
-        Some(Self { means, blocks, sd, freedom, uneven })
+        Some(Self { means, blocks, sd, freedom, uneven, inflation: 1.0 })
     }
 
     /// True if the rows differ in their spread (Cochran's C at 5 %).
@@ -56,12 +58,11 @@ impl Blocks {
         Self { sd: error * (self.blocks as f64).sqrt(), freedom, uneven: None, ..self }
     }
 
-    /// The same rows, whose blocks are the folds of a cross-validation.
+    /// The same rows, whose blocks are the folds of a cross-validation with this number of folds, which may be repeated.
     #[must_use]
-    pub fn of_folds(self) -> Self {
-        let error = self.sd * variance_of_folds(self.blocks).sqrt();
-        let freedom = self.freedom;
-        self.with_error(ErrorOfMean { error, freedom })
+    pub fn of_folds(self, folds: usize) -> Self {
+        let inflation = (variance_of_folds(self.blocks, folds) * self.blocks as f64).sqrt();
+        Self { sd: self.sd * inflation, inflation, ..self }
     }
 
     /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs
@@ -86,7 +87,7 @@ impl Blocks {
         let Some(rows) = &self.uneven else { return Some(pooled) };
         let differences: Vec<f64> = rows.get(first)?.iter().zip(rows.get(second)?).map(|(a, b)| a - b).collect();
         // The range of two rows is √2 times their difference in standard errors.
-        let error = Sample::new(&differences)?.sd? / std::f64::consts::SQRT_2;
+        let error = self.inflation * Sample::new(&differences)?.sd? / std::f64::consts::SQRT_2;
         Some(pooled.max(of(error, (self.blocks - 1) as f64)?))
     }
 
@@ -135,7 +136,7 @@ pub struct Groups {
     pub sd: f64,
     /// Degrees of freedom of `sd`: values − rows.
     pub freedom: f64,
-    /// The squared standard error of each row's mean if the rows differ in their spread.
+    /// The squared standard error of each row's mean if the rows differ in their spread, or if nothing shows that they do not.
     uneven: Option<Vec<f64>>,
 }
 
@@ -154,13 +155,22 @@ impl Groups {
         let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
         let equal = counts.iter().all(|count| *count == counts[0]);
         let errors = squares.iter().zip(&counts).map(|(sum, n)| sum / ((n - 1) * n) as f64);
-        let uneven = (equal && is_uneven(&squares, (counts[0] - 1) as f64)).then(|| errors.collect());
+        // Cochran's C needs equally many values. The pooled error is wrong by more with unequal ones.
+        let is_own =
+            if equal { is_uneven(&squares, (counts[0] - 1) as f64) } else { counts.iter().all(|count| *count > 1) };
+        let uneven = is_own.then(|| errors.collect());
         Some(Self { means, counts, sd, freedom, uneven })
     }
 
-    /// True if the rows differ in their spread (Cochran's C at 5 %), which is only known with equally many values in each.
+    /// True if rows are also compared by their own spreads: they differ in it (Cochran's C at 5 %), or have different numbers of
+    /// values, two at least, with which that test is impossible.
     pub fn is_uneven(&self) -> bool {
         self.uneven.is_some()
+    }
+
+    /// True if the rows have the same number of values.
+    pub fn is_balanced(&self) -> bool {
+        self.counts.iter().all(|count| *count == self.counts[0])
     }
 
     /// The smallest difference of the means of two rows, given by their indices, that is not chance at this level,
@@ -170,8 +180,8 @@ impl Groups {
         Some(range_quantile(level, self.means.len(), self.freedom) * self.error(first, second, precision)?)
     }
 
-    /// The p-value of the difference of the means of two rows, corrected for all pairs. If the rows differ in their spread, it
-    /// is also that of Games and Howell's test: the larger one counts. `None` as in
+    /// The p-value of the difference of the means of two rows, corrected for all pairs. If the rows differ in their spread or in
+    /// their numbers of values, it is also that of Games and Howell's test: the larger one counts. `None` as in
     /// [`honest_difference`](Self::honest_difference).
     pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
         let difference = self.means.get(first)? - self.means.get(second)?;

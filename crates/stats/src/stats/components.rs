@@ -25,8 +25,8 @@ struct MeanSquare {
 
 /// The components of values at crossed levels of random factors, with one value for each combination (analysis of variance). The
 /// interval of a factor is that of a difference of two mean squares (Ting and others, 1990), of which the second has the factor's
-/// interactions; that of the rest, and of a single
-/// factor, has the chi-squared distribution. `None` if a combination is missing or there twice, or if a factor has one level.
+/// interactions. The rest is the sum of the components of the interactions of two factors and of what remains. Its interval and that of a
+/// single factor have the chi-squared distribution, with Satterthwaite's degrees of freedom. `None` if a combination is missing or there twice, or if a factor has one level.
 pub fn components(values: &[Leveled]) -> Option<Components> {
     let factors = values.first()?.0.len();
     let cells = values.len() as f64;
@@ -58,48 +58,82 @@ pub fn components(values: &[Leveled]) -> Option<Components> {
         return Some(Components { factors: vec![variance(*only)], rest: None });
     }
     let rest = MeanSquare { value: (whole - explained).max(0.0) / (cells - 1.0 - used), freedom: cells - 1.0 - used };
-    let errors = errors(values, &squares, rest);
+    let interactions = Interactions::new(values, &squares, rest);
+    let errors: Vec<MeanSquare> =
+        (0..factors).map(|factor| interactions.as_ref().map_or(rest, |of| of.error(factor))).collect();
+    let rest = interactions.map_or(rest, |of| of.sum(&squares, cells).unwrap_or(rest));
     let factors =
         squares.into_iter().zip(errors).map(|((square, per), error)| difference(square, error, per)).collect();
     Some(Components { factors, rest: Some(variance(rest)) })
 }
 
-/// The expected mean square of each factor without a variance of its own: that of the rest, or with more than two factors that of its
-/// interactions with the others less the higher ones, with Satterthwaite's degrees of freedom.
-fn errors(values: &[Leveled], squares: &[(MeanSquare, f64)], rest: MeanSquare) -> Vec<MeanSquare> {
-    let count = squares.len();
-    if count < 3 {
-        return vec![rest; count];
-    }
-    let sum = |of: MeanSquare| of.value * of.freedom;
-    let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
-    let pair = |first: usize, second: usize| {
-        let mut groups: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
-        for (levels, value) in values {
-            groups.entry((levels[first], levels[second])).or_default().push(*value);
+/// The interactions of more than two factors.
+struct Interactions {
+    /// The mean square of each pair of factors.
+    pairs: BTreeMap<(usize, usize), MeanSquare>,
+    /// That of the higher interactions and of what else varies.
+    higher: MeanSquare,
+    factors: usize,
+}
+
+impl Interactions {
+    /// `None` with two factors, whose interaction is the rest.
+    fn new(values: &[Leveled], squares: &[(MeanSquare, f64)], rest: MeanSquare) -> Option<Self> {
+        let factors = squares.len();
+        if factors < 3 {
+            return None;
         }
-        let between: f64 = groups.values().map(|group| group.len() as f64 * (mean_of(group) - mean).powi(2)).sum();
-        let [(first, _), (second, _)] = [squares[first], squares[second]];
-        let freedom = first.freedom * second.freedom;
-        MeanSquare { value: (between - sum(first) - sum(second)).max(0.0) / freedom, freedom }
-    };
-    let pairs: BTreeMap<(usize, usize), MeanSquare> = (0..count)
-        .flat_map(|first| (first + 1..count).map(move |second| (first, second)))
-        .map(|(first, second)| ((first, second), pair(first, second)))
-        .collect();
-    let freedom = rest.freedom - pairs.values().map(|of| of.freedom).sum::<f64>();
-    let higher = (sum(rest) - pairs.values().map(|of| sum(*of)).sum::<f64>()).max(0.0);
-    let higher = MeanSquare { value: higher / freedom, freedom };
-    let of_factor = |factor: usize| {
-        let own =
-            || pairs.iter().filter(|((first, second), _)| *first == factor || *second == factor).map(|(_, of)| *of);
-        let more = (count - 2) as f64;
-        let value = own().map(|of| of.value).sum::<f64>() - more * higher.value;
-        let spread =
-            own().map(|of| of.value.powi(2) / of.freedom).sum::<f64>() + (more * higher.value).powi(2) / freedom;
-        if value > rest.value { MeanSquare { value, freedom: value.powi(2) / spread } } else { rest }
-    };
-    (0..count).map(of_factor).collect()
+        let sum = |of: MeanSquare| of.value * of.freedom;
+        let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+        let pair = |first: usize, second: usize| {
+            let mut groups: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+            for (levels, value) in values {
+                groups.entry((levels[first], levels[second])).or_default().push(*value);
+            }
+            let between: f64 = groups.values().map(|group| group.len() as f64 * (mean_of(group) - mean).powi(2)).sum();
+            let [(first, _), (second, _)] = [squares[first], squares[second]];
+            let freedom = first.freedom * second.freedom;
+            MeanSquare { value: (between - sum(first) - sum(second)).max(0.0) / freedom, freedom }
+        };
+        let pairs: BTreeMap<(usize, usize), MeanSquare> = (0..factors)
+            .flat_map(|first| (first + 1..factors).map(move |second| (first, second)))
+            .map(|(first, second)| ((first, second), pair(first, second)))
+            .collect();
+        let freedom = rest.freedom - pairs.values().map(|of| of.freedom).sum::<f64>();
+        let higher = (sum(rest) - pairs.values().map(|of| sum(*of)).sum::<f64>()).max(0.0);
+        Some(Self { pairs, higher: MeanSquare { value: higher / freedom, freedom }, factors })
+    }
+
+    /// The expected mean square of a factor without a variance of its own: those of its interactions less the higher ones. If these are
+    /// not less, nothing tells them apart, and they are pooled.
+    fn error(&self, factor: usize) -> MeanSquare {
+        let pairs = self.pairs.iter().filter(|((first, second), _)| *first == factor || *second == factor);
+        let own: Vec<MeanSquare> = pairs.map(|(_, of)| *of).collect();
+        let less = (-(self.factors as f64 - 2.0), self.higher);
+        let error = combined(own.iter().map(|of| (1.0, *of)).chain([less]));
+        if error.value > self.higher.value {
+            return error;
+        }
+        let freedom = own.iter().chain([&self.higher]).map(|of| of.freedom).sum::<f64>();
+        let sum = own.iter().chain([&self.higher]).map(|of| of.value * of.freedom).sum::<f64>();
+        MeanSquare { value: sum / freedom, freedom }
+    }
+
+    /// The sum of the components of the interactions and of what remains; `None` if its estimate is not above zero.
+    fn sum(&self, squares: &[(MeanSquare, f64)], cells: f64) -> Option<MeanSquare> {
+        let levels = |factor: usize| squares[factor].0.freedom + 1.0;
+        let parts: Vec<(f64, MeanSquare)> =
+            self.pairs.iter().map(|((first, second), of)| (levels(*first) * levels(*second) / cells, *of)).collect();
+        let rest = 1.0 - parts.iter().map(|(part, _)| part).sum::<f64>();
+        Some(combined(parts.into_iter().chain([(rest, self.higher)]))).filter(|sum| sum.value > 0.0)
+    }
+}
+
+/// A combination of mean squares, with Satterthwaite's degrees of freedom.
+fn combined(terms: impl Iterator<Item = (f64, MeanSquare)> + Clone) -> MeanSquare {
+    let value: f64 = terms.clone().map(|(by, of)| by * of.value).sum();
+    let spread: f64 = terms.map(|(by, of)| (by * of.value).powi(2) / of.freedom).sum();
+    MeanSquare { value, freedom: value.powi(2) / spread }
 }
 
 /// The variance of independent values with its 95 % interval; `None` with fewer than two.

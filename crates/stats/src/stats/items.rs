@@ -3,10 +3,12 @@
 //! An influence is what an item of a run adds to the estimate: its score, the difference of its scores on two sides, or that on
 //! logarithms. Items of a cluster may depend on each other in any way, and so may the items of a run.
 
-use super::{ErrorOfMean, student::quantile};
+use super::{Draws, ErrorOfMean, student::quantile};
 
 /// Most clusters for which all signs are tried.
 const MAX_EXACT: usize = 12;
+/// Assignments of signs that are drawn for more of them.
+const DRAWN: usize = 4_999;
 
 /// Influences of the items: a row for each run, and in it one number for each item.
 pub type Runs = Vec<Vec<f64>>;
@@ -97,44 +99,74 @@ fn of_sums(sums: &[f64]) -> ErrorOfMean {
     ErrorOfMean { error: (squares * (freedom + 1.0) / freedom).sqrt(), freedom }
 }
 
-/// The two-sided p-value of the hypothesis that the mean of differences is `bound`, by the signs of the clusters: the share of all
-/// assignments of signs to the clusters' sums that are at least as far from zero. It is exact for any number of clusters whose sums are
-/// symmetric around the bound. `differences` has a number for each item. `None` for more than 12 clusters.
-pub fn sign_flips(differences: &[f64], clusters: &[usize], bound: f64) -> Option<f64> {
-    let count = clusters.iter().max().map_or(0, |last| last + 1);
-    if count == 0 || count > MAX_EXACT {
-        return None;
-    }
-    let shifted: Vec<f64> = differences.iter().map(|value| value - bound).collect();
-    let sums = sums(&shifted, clusters, count);
-    let size = |signs: usize| -> f64 {
-        let signed = sums.iter().enumerate().map(|(cluster, sum)| if signs >> cluster & 1 == 1 { -sum } else { *sum });
-        signed.sum::<f64>().abs()
-    };
-    // A rounding error makes no assignment less extreme.
-    let observed = size(0) * (1.0 - 1e-9);
-    let assignments = 1_usize << count;
-    let extreme = (0..assignments).filter(|signs| size(*signs) >= observed).count();
-    Some(extreme as f64 / assignments as f64)
+/// The test of a mean by the signs of clusters: the share of all assignments of signs to the clusters' sums with which the mean is at
+/// least as far from a bound. It is exact for any number of clusters whose sums are symmetric around the bound. Of more than 12
+/// clusters, assignments are drawn.
+#[derive(Debug, Clone)]
+pub struct Signs {
+    /// For each assignment, the first of which changes no sign, the sum of the values and that of the weights of the clusters.
+    sums: Vec<(f64, f64)>,
+    /// The largest distance of a value from the mean.
+    spread: f64,
 }
 
-/// The interval of this level by the signs of the clusters: the bounds that are not rejected around the mean. An end is `None` if no
-/// number is rejected, as with fewer than six clusters at 95 %. `None` for more than 12 clusters.
-pub fn sign_flip_interval(differences: &[f64], clusters: &[usize], level: f64) -> Option<[Option<f64>; 2]> {
-    let mean = mean_of(differences.iter().copied());
-    sign_flips(differences, clusters, mean)?;
-    let spread = differences.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-    let is_inside = |bound: f64| sign_flips(differences, clusters, bound).is_some_and(|p| p > 1.0 - level);
-    let end = |direction: f64| {
-        let (mut inside, mut outside) = (mean, mean + direction * 4.0 * spread.max(f64::MIN_POSITIVE));
-        if is_inside(outside) {
+impl Signs {
+    /// The test of values of items in clusters. `None` for more than 12 clusters, unless some are so much larger than others that
+    /// Student's t does not hold for their sums: if fewer than half as many clusters of equal size would vary as much (Carter, Schnepel and
+    /// Steigerwald, 2017).
+    pub fn new(values: &[f64], clusters: &[usize]) -> Option<Self> {
+        let count = clusters.iter().max().map_or(0, |last| last + 1);
+        let weights = sums(&vec![1.0; values.len()], clusters, count);
+        let powers = |power: i32| weights.iter().map(|weight| weight.powi(power)).sum::<f64>();
+        let effective = powers(2).powi(2) / powers(4);
+        if count == 0 || count > MAX_EXACT && effective >= count as f64 / 2.0 {
             return None;
         }
-        for _ in 0..60 {
-            let middle = f64::midpoint(inside, outside);
-            if is_inside(middle) { inside = middle } else { outside = middle }
-        }
-        Some(outside)
-    };
-    Some([end(-1.0), end(1.0)])
+        let mean = mean_of(values.iter().copied());
+        let spread = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+        let own = sums(values, clusters, count);
+        let signed = |is_changed: &mut dyn FnMut(usize) -> bool| {
+            let parts = own.iter().zip(&weights).enumerate();
+            parts.fold((0.0, 0.0), |(sum, whole), (cluster, (value, weight))| {
+                let sign = if is_changed(cluster) { -1.0 } else { 1.0 };
+                (sum + sign * value, whole + sign * weight)
+            })
+        };
+        let sums = if count <= MAX_EXACT {
+            (0..1_usize << count).map(|signs| signed(&mut |cluster| signs >> cluster & 1 == 1)).collect()
+        } else {
+            let mut random = Draws::new(1);
+            let drawn = (0..DRAWN).map(|_| signed(&mut |_| random.below(2) == 1));
+            std::iter::once(signed(&mut |_| false)).chain(drawn.collect::<Vec<_>>()).collect()
+        };
+        Some(Self { sums, spread })
+    }
+
+    /// The two-sided p-value of the hypothesis that the mean is `bound`.
+    pub fn p(&self, bound: f64) -> f64 {
+        let size = |(sum, whole): &(f64, f64)| (sum - bound * whole).abs();
+        // A rounding error makes no assignment less extreme.
+        let observed = self.sums.first().map_or(0.0, size) * (1.0 - 1e-9);
+        let extreme = self.sums.iter().filter(|of| size(of) >= observed).count();
+        extreme as f64 / self.sums.len() as f64
+    }
+
+    /// The interval of this level: the bounds around the mean that are not rejected. An end is `None` if no number is rejected, as with
+    /// fewer than six clusters at 95 %.
+    pub fn interval(&self, level: f64) -> [Option<f64>; 2] {
+        let mean = self.sums.first().map_or(f64::NAN, |(sum, _)| *sum);
+        let is_inside = |bound: f64| self.p(bound) > 1.0 - level;
+        let end = |direction: f64| {
+            let (mut inside, mut outside) = (mean, mean + direction * 4.0 * self.spread.max(f64::MIN_POSITIVE));
+            if is_inside(outside) {
+                return None;
+            }
+            for _ in 0..60 {
+                let middle = f64::midpoint(inside, outside);
+                if is_inside(middle) { inside = middle } else { outside = middle }
+            }
+            Some(outside)
+        };
+        [end(-1.0), end(1.0)]
+    }
 }

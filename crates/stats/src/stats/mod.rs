@@ -46,7 +46,7 @@ pub use self::{
     dunnett::{dunnett_quantile, dunnett_sf},
     equivalence::{Odds, odds},
     importance::{Factor, Importance, MIN_CONFIGURATIONS, Share, importance},
-    items::{ItemError, Runs, clustered, sign_flip_interval, sign_flips},
+    items::{ItemError, Runs, Signs, clustered},
     power::{
         Simulated, WANTED, power, power_of_range, power_unpaired, sd_interval, seeds_needed, seeds_needed_unpaired,
         sequential_power,

@@ -41,11 +41,11 @@ impl Squares {
 /// A value at a level of each factor.
 pub type Leveled = (Vec<usize>, f64);
 
-/// The variance of the mean of k folds in units of the variance between them. The folds of a cross-validation share most
-/// of their training data, so it is larger than 1/k: 1/k + 1/(k − 1), with the test share 1/k (Nadeau and Bengio, 2003).
-pub fn variance_of_folds(folds: usize) -> f64 {
-    let folds = folds as f64;
-    1.0 / folds + 1.0 / (folds - 1.0)
+/// The variance of the mean of values of folds in units of the variance between them. The folds of a cross-validation share most
+/// of their training data, so it is larger than 1/values: 1/values + 1/(k − 1), with the test share 1/k (Nadeau and Bengio,
+/// 2003). A cross-validation that is repeated with other partitions has k folds in each (Bouckaert and Frank, 2004).
+pub fn variance_of_folds(values: usize, folds: usize) -> f64 {
+    1.0 / values as f64 + 1.0 / (folds as f64 - 1.0)
 }
 
 /// The error of the mean of values at crossed random factors, such as the seed of the data and that of the initialization.

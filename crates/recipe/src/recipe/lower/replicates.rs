@@ -42,12 +42,20 @@ const DATASETS: &[&str] =
 /// Names of axes of data sets that may be numbered: such numbers are no quantities.
 const NUMBERED: &[&str] = &["dataset", "task", "subject", "participant", "patient"];
 const FOLDS: &[&str] = &["fold", "cv_fold", "split"];
+/// Parts of the names of seeds that draw the folds of a cross-validation.
+const PARTITIONS: &[&str] = &["split", "fold", "cv", "partition", "shuffle"];
 const REPEATS: &[&str] = &["repeat", "repetition", "replicate", "rep", "trial"];
 
 impl Replication {
     /// The word in recipes.
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(_, kind)| *kind == self).map_or("condition", |(word, _)| word)
+    }
+
+    /// True if the name of a seed says that it draws the folds of a cross-validation, such as `split_seed`.
+    pub fn draws_partition(axis: &str) -> bool {
+        let name = axis.to_ascii_lowercase();
+        name.split(['_', '-', '.']).any(|part| PARTITIONS.contains(&part))
     }
 
     /// The kind that the name and the values of an axis suggest.

@@ -194,6 +194,12 @@ impl Shape for Part {
 }
 
 impl Search {
+    /// True if the results decide which configurations run on, without a bound on the error as in a race: the best of them look
+    /// better than they would be again.
+    pub fn selects(&self) -> bool {
+        self.suggest.is_some() || self.rungs.is_some()
+    }
+
     /// The metric that decides, with its explicit better direction.
     pub fn metric(&self) -> Option<(&str, Option<Better>)> {
         let suggest = self.suggest.as_ref().map(|suggest| (&suggest.by, suggest.direction));

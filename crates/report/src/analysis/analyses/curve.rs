@@ -133,7 +133,10 @@ impl<'a> OfMetric<'a> {
         let censored = |row: &Numbers<'a>| row.times.iter().any(|run| !run.reached);
         // Where all runs reach the target, the mean has no horizon.
         let ends: Vec<f64> = rows.iter().filter(|row| censored(row)).filter_map(end).collect();
-        let all = rows.iter().filter_map(end).fold(0.0, f64::max);
+        let Some(all) = rows.iter().filter_map(end).reduce(f64::max) else {
+            notes.push(format!("{metric}: no run has a curve"));
+            return;
+        };
         let horizon = ends.into_iter().reduce(f64::min).unwrap_or(all);
         let mut parts = Vec::new();
         for (method, row) in self.methods.iter().zip(rows) {

@@ -9,7 +9,7 @@ use crate::{
         Cell, Column, Show, TableRow,
         aggregate::methods,
         claim::law::{BySize, least_sizes},
-        evidence::{Question, Side, Silence, Source, like, summarize},
+        evidence::{Question, Side, Silence, Source, like},
         pairs::apart,
         table::scale,
     },
@@ -40,8 +40,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     }
     let mut rows: Vec<(usize, u64)> = Vec::new();
     for index in 0..methods.len() {
-        let mut sizes: Vec<u64> =
-            by_metric.iter().flat_map(|of_metric| of_metric[index].sizes.0.keys().copied()).collect();
+        let mut sizes: Vec<u64> = by_metric.iter().flat_map(|of_metric| of_metric[index].sizes.keys()).collect();
         sizes.extend(settings.predict.map(f64::to_bits));
         sizes.sort_unstable();
         sizes.dedup();
@@ -61,7 +60,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         let predicted = rows.iter().map(|(index, size)| match &laws[*index] {
             Some(law) => {
                 let method = &of_metric[*index];
-                cell(law.predict(f64::from_bits(*size), method.level()), method.sizes.0.len())
+                cell(law.predict(f64::from_bits(*size), method.level()), method.sizes.keys().len())
             }
             None => Cell { points: 1, ..Cell::default() },
         });
@@ -72,6 +71,8 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
             .extend(looks.map(|looks| format!("{metric}: intervals allow for looks at the results: {looks}")));
         for ((method, numbers), law) in methods.iter().zip(of_metric).zip(&laws) {
             contents.notes.push(note(request, metric, (method.as_ref(), numbers), law.as_ref()));
+            let uneven = numbers.sizes.uneven.as_ref();
+            contents.notes.extend(uneven.map(|uneven| format!("{}: {uneven}", about(metric, method.as_ref()))));
         }
         contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }
@@ -104,16 +105,11 @@ fn cell(estimate: Estimate, n: usize) -> Cell {
 /// The measurements of a value of the axis.
 struct OfMethod<'a> {
     sizes: BySize<'a>,
-    question: Question<'a>,
     /// The reason why the sizes are not comparable: times that were not measured in turns.
     unlike: Option<String>,
 }
 
 impl OfMethod<'_> {
-    fn is_geometric(&self) -> bool {
-        self.question.traits.unit.is_timing() && self.sizes.sides().into_iter().all(Side::is_positive)
-    }
-
     /// The level of the law, which allows for all looks at the results, as that of a claim does.
     fn level(&self) -> f64 {
         self.sizes.sides().first().map_or(LEVEL, |side| side.looks.level(1, false).confidence)
@@ -121,8 +117,7 @@ impl OfMethod<'_> {
 
     /// The mean at a size, over the units of a verdict.
     fn measured(&self, size: u64) -> Cell {
-        let summary = self.sizes.0.get(&size).and_then(|side| summarize(side, &self.question, self.is_geometric()));
-        match summary {
+        match self.sizes.summary(size) {
             Some(summary) => Cell { sample: Some(summary.sample), ..cell(summary.estimate, summary.sample.n) },
             None => Cell { points: 1, ..Cell::default() },
         }
@@ -149,22 +144,27 @@ fn of_method<'a>(
     let traits = source.traits(analysis.of.step, metric);
     let side: Side<'_> = source.side(analysis.of.step, &only, metric, traits);
     let (kinds, rules) = (source.kinds(&[analysis.of.step]), table.rules);
-    let (sizes, without_size) = BySize::new(&side, &settings.x.value, &jobs(analysis, source), &kinds, source);
+    let axes: Vec<&str> = settings.axis.iter().chain([&settings.x]).map(|axis| axis.value.as_str()).collect();
+    let apart = apart(&source.study.recipe.steps[analysis.of.step], &axes);
+    let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
+    let sizes = BySize::new(&side, &settings.x.value, &jobs(analysis, source), &question, source);
     let unlike = match like(&sizes.sides(), traits, rules) {
         Err(Silence::Unlike(reason)) => Some(reason),
         _ => None,
     };
-    let axes: Vec<&str> = settings.axis.iter().chain([&settings.x]).map(|axis| axis.value.as_str()).collect();
-    let apart = apart(&source.study.recipe.steps[analysis.of.step], &axes);
-    let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
-    let lost = side.absent.len() + without_size;
+    let lost = side.absent.len() + sizes.without_size;
     if lost > 0 {
         let (of, x) = (method.map_or(String::new(), |method| format!(" of {method}")), &settings.x.value);
         contents
             .notes
             .push(format!("{metric}: {}{of} left out: no result, or no `{x}` above zero", count(lost, "job")));
     }
-    OfMethod { sizes, question, unlike }
+    OfMethod { sizes, unlike }
+}
+
+/// A metric of a value of the axis.
+fn about(metric: &str, method: Option<&Value>) -> String {
+    method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"))
 }
 
 /// The law of a value of the axis in words, and whether its prediction was right.
@@ -176,7 +176,7 @@ fn note(
 ) -> String {
     let (_, _, settings) = request;
     let x = &settings.x.value;
-    let of = method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"));
+    let of = about(metric, method);
     if let Some(reason) = &numbers.unlike {
         return format!("{of}: no law: {reason}; `conditions: any` fits one nevertheless");
     }
@@ -209,14 +209,14 @@ fn note(
 
 /// Whether each smaller size ranks the values of the axis as the largest does.
 fn ranks(x: &str, metric: &str, of_metric: &[OfMethod<'_>]) -> Vec<String> {
-    let Some(largest) = of_metric.iter().filter_map(|of| of.sizes.0.keys().max().copied()).max() else {
+    let Some(largest) = of_metric.iter().filter_map(|of| of.sizes.keys().max()).max() else {
         return Vec::new();
     };
     let is_ranked = of_metric.len() > 1 && of_metric.iter().all(|of| of.unlike.is_none());
     let means =
         |size: u64| -> Option<Vec<f64>> { of_metric.iter().map(|of| of.sizes.mean(f64::from_bits(size))).collect() };
     let Some(large) = means(largest).filter(|_| is_ranked) else { return Vec::new() };
-    let smaller = of_metric[0].sizes.0.keys().copied().filter(|size| *size < largest);
+    let smaller = of_metric[0].sizes.keys().filter(|size| *size < largest);
     let rank = |size: u64| {
         let rank_agreement = agreement(&means(size)?, &large)?;
         Some(format!(

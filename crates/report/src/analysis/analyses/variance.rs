@@ -9,6 +9,7 @@ use crate::{
     analysis::{
         Cell, Column, Compared, Show, TableRow,
         evidence::{Side, Silence, Source, like},
+        kinds::Kinds,
         table::scale,
     },
     format::{Scale, count},
@@ -33,7 +34,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         if let Err(Silence::Unlike(reason)) = like(&[&side], traits, table.rules) {
             contents.notes.push(format!("{metric}: the conditions are a source, too: {reason}"));
         }
-        let result = parts(&side, &axes);
+        let result = parts(&side, &axes, &source.kinds(&[analysis.of.step]));
         let n = side.found.len();
         let mut cells = vec![Cell { points: n, ..Cell::default() }; axes.len() + 2];
         for (absence, job, _) in &side.absent {
@@ -92,7 +93,9 @@ fn sources((_, analysis, named_axes): Request<'_>, source: Source<'_>) -> Vec<St
         let values: BTreeSet<String> = points.iter().map(|(point, _)| format!("{:?}", point.get(axis))).collect();
         values.len() > 1
     };
-    let repeats = |axis: &&str| kinds.of_axis(axis) != Replication::Condition && varies(axis);
+    let names = kinds.names_only(points.iter().map(|(point, _)| *point));
+    let is_name = |axis: &str| names.iter().any(|name| name == axis);
+    let repeats = |axis: &&str| kinds.of_axis(axis) != Replication::Condition && varies(axis) && !is_name(axis);
     axes.into_iter().filter(repeats).map(str::to_owned).collect()
 }
 
@@ -124,7 +127,7 @@ impl Parts {
 }
 
 /// The variances of the sources, or the reason why they are unknown.
-fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
+fn parts(side: &Side<'_>, axes: &[String], kinds: &Kinds) -> Result<Parts, String> {
     if !side.absent.is_empty() {
         return Err(format!("{} without a result, so the sources are not told apart", count(side.absent.len(), "job")));
     }
@@ -135,7 +138,9 @@ fn parts(side: &Side<'_>, axes: &[String]) -> Result<Parts, String> {
     let text = |point: &Point, axis: &str| format!("{:?}", point.get(axis).map(ToString::to_string));
     let axes_of_points: BTreeSet<&str> =
         points.iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str()).collect();
-    for axis in axes_of_points.into_iter().filter(|axis| !axes.iter().any(|name| name == axis)) {
+    let names = kinds.names_only(points.iter().map(|(point, _)| *point));
+    let is_left = |axis: &&str| !axes.iter().chain(&names).any(|other| other == axis);
+    for axis in axes_of_points.into_iter().filter(is_left) {
         if points.iter().any(|(point, _)| text(point, axis) != text(points[0].0, axis)) {
             return Err(format!(
                 "`{axis}` varies, and is no source: select one value with `where`, or name it in `axes`"

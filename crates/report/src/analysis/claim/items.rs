@@ -13,7 +13,7 @@ use crate::{
     format::{clean, count},
     plan::{JobId, Point, resolved},
     recipe::{self, Comparison, Missing, Replication, Statistic},
-    stats::{Runs, clustered},
+    stats::{Runs, Signs, clustered},
 };
 
 /// The scores of one side: each job's, in the order of the items.
@@ -64,12 +64,14 @@ impl<'a> Judge<'a> {
                 count(clusters.len(), "item")
             ));
         }
-        let signs = (scored_sides.len() == 2 && !ratio).then(|| {
-            let average = |item: usize| {
-                sides.iter().map(|runs| runs.iter().map(|run| run[item]).sum::<f64>() / runs.len() as f64).sum()
-            };
-            ((0..clusters.len()).map(average).collect(), clusters.clone())
-        });
+        // A ratio has the influences of the items on its logarithm, whose mean is zero.
+        let average = |item: usize| {
+            let of_sides = sides.iter().map(|runs| runs.iter().map(|run| run[item]).sum::<f64>() / runs.len() as f64);
+            of_sides.sum::<f64>() + value.unwrap_or(0.0)
+        };
+        let signs = (scored_sides.len() == 2)
+            .then(|| Signs::new(&(0..clusters.len()).map(average).collect::<Vec<f64>>(), &clusters))
+            .flatten();
         let basis = basis(first, &scored_sides, &clusters);
         let mut evidence =
             Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);

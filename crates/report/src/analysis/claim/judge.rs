@@ -108,7 +108,9 @@ impl<'a> Judge<'a> {
             selection.push((&order.axis.value, vec![value.clone()]));
             self.measured(order.step, &selection, metric, question.traits, verdict)
         };
-        let (mut steps, mut means, mut lacks) = (Vec::new(), Vec::new(), String::new());
+        let (mut steps, mut lacks, mut mean) = (Vec::new(), String::new(), 0.0);
+        // Relative to that of the first value.
+        let mut means: Vec<(f64, &Value)> = values.first().map(|first| (mean, first)).into_iter().collect();
         for two in values.windows(2) {
             let (mut earlier, mut later) = (side(&two[0], verdict)?, side(&two[1], verdict)?);
             let evidence = Evidence::of_two(&mut later, &mut earlier, &question)
@@ -117,15 +119,15 @@ impl<'a> Judge<'a> {
                 verdict.open = doubt != Doubt::NoEffect;
                 return Err(doubt.words(&evidence));
             }
-            if means.is_empty() {
-                means.push((earlier.mean(), &two[0]));
-            }
-            means.push((later.mean(), &two[1]));
+            // The means over the units of the decision: those over jobs may be in another order.
+            let difference = evidence.estimate();
+            mean += difference.value;
+            means.push((mean, &two[1]));
             if lacks.is_empty() {
                 lacks = lacking(&evidence, &[&earlier, &later]);
             }
-            let needed = evidence.seeds_needed([0.0], [], verdict.family * (values.len() - 1));
-            steps.push((format!("{} < {}", two[0], two[1]), evidence.estimate(), needed));
+            let needed = evidence.seeds_needed([0.0], [], verdict.compared.max(verdict.family * (values.len() - 1)));
+            steps.push((format!("{} < {}", two[0], two[1]), difference, needed));
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
         let values: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
@@ -315,7 +317,11 @@ pub(super) fn decide(
         let bounds = expect.bounds().map(|(bound, _)| bound.value);
         // No tie follows while the interval excludes the paper's number.
         let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
-        outlook(evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), verdict.family))
+        let needed = evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), verdict.family);
+        // A table with the same pair has to tell the sides apart, too, after its own correction.
+        let of_table =
+            (verdict.compared > 1).then(|| evidence.seeds_needed([evidence.none()], [], verdict.compared)).flatten();
+        outlook(needed.map(|needed| of_table.map_or(needed, |of_table| needed.max(of_table))))
     } else {
         String::new()
     };

@@ -25,8 +25,10 @@ impl Judge<'_> {
             let basis = format!("{events} of {} failed", count(runs, "job"));
             return Ok(Evidence::of_rates(Rates::One { events, runs }, &looks, basis));
         };
-        // An axis that only repeats or names runs pairs nothing.
-        let is_own = |axis: &str| self.kind_of(axis) == Replication::Repeat || apart.iter().any(|other| other == axis);
+        // An axis that names runs pairs nothing.
+        let steps: Vec<usize> = (0..self.source.study.recipe.steps.len()).collect();
+        let kinds = self.source.kinds(&steps);
+        let is_own = |axis: &str| kinds.identifies(axis) || apart.iter().any(|other| other == axis);
         let key = |point: &Point| place(point, is_own);
         let sorted = |runs: &[(&Point, bool)]| {
             let mut keyed: Vec<(Vec<String>, bool)> =
@@ -35,7 +37,8 @@ impl Judge<'_> {
             keyed
         };
         let (first, second) = (sorted(of), sorted(to));
-        let is_paired = first.iter().map(|run| &run.0).eq(second.iter().map(|run| &run.0));
+        let is_distinct = first.windows(2).all(|two| two[0].0 != two[1].0);
+        let is_paired = is_distinct && first.iter().map(|run| &run.0).eq(second.iter().map(|run| &run.0));
         let summary = format!("{} of {} and {} of {} jobs failed", events(of), of.len(), events(to), to.len());
         let (rates, how) = if is_paired && !self.rules.independent {
             let both = || first.iter().zip(&second).map(|(of, to)| (of.1, to.1));

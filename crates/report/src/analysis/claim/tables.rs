@@ -17,6 +17,31 @@ use crate::{
 /// The points of a side: the index of the step, and the values of its axes in the order of their names.
 type Points = (usize, Vec<(String, Vec<Value>)>);
 
+/// The largest number of comparisons among which a table corrects a pair that a claim compares; 1 without such a table.
+pub(super) fn comparisons(claim: &Claim, source: Source<'_>) -> usize {
+    let sides = compared(claim, source);
+    if sides.is_empty() || claim.rules.statistic != Statistic::Mean {
+        return 1;
+    }
+    let tables = source.study.recipe.tables.iter().filter_map(|table| {
+        let TableKind::Compare(compare) = &table.kind else { return None };
+        let value_pairs = compare::pairs(compare, source);
+        let has_metric = table.cells.iter().any(|cell| same_metric(&cell.value, claim.metric()));
+        let of_claim = || {
+            value_pairs
+                .iter()
+                .map(|pair| pair_of(compare, pair, source))
+                .any(|pair| sides.iter().any(|own| is_same(own, &pair)))
+        };
+        (has_metric && of_claim()).then(|| value_pairs.len() * table.cells.len())
+    });
+    tables.max().unwrap_or(1)
+}
+
+fn is_same(a: &[Points; 2], b: &[Points; 2]) -> bool {
+    a == b || (a[0] == b[1] && a[1] == b[0])
+}
+
 /// Leaves a claim undecided whose sides a table with the same pair does not tell apart, if the verdict depends on that.
 pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
     let recipe = &source.study.recipe;
@@ -30,7 +55,6 @@ pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
             if sides.is_empty() || !tells_apart(verdict, claim) {
                 continue;
             }
-            let is_same = |a: &[Points; 2], b: &[Points; 2]| a == b || (a[0] == b[1] && a[1] == b[0]);
             let row = |sides: &[Points; 2]| pairs.iter().position(|pair| is_same(pair, sides));
             let rows: Vec<usize> = sides.iter().filter_map(row).collect();
             if rows.is_empty() {

@@ -44,10 +44,10 @@ fn crossed_factors_have_the_error_of_their_components() {
 #[test]
 fn folds_have_the_error_of_nadeau_and_bengio() {
     let sample = Sample::new(&[0.021, 0.013, -0.004, 0.017, 0.009]).unwrap();
-    let error = sample.sd.unwrap() * variance_of_folds(5).sqrt();
+    let error = sample.sd.unwrap() * variance_of_folds(5, 5).sqrt();
     assert!((sample.mean / error - 1.738_786_682_575_123).abs() < 1e-12);
     assert!((estimate(sample.mean, Some(error), 4.0, LEVEL).p.unwrap() - 0.157_060_623_840_193_6).abs() < 1e-9);
-    let blocks = Blocks::new(&[vec![0.021, 0.013, -0.004, 0.017, 0.009], vec![0.0; 5]]).unwrap().of_folds();
+    let blocks = Blocks::new(&[vec![0.021, 0.013, -0.004, 0.017, 0.009], vec![0.0; 5]]).unwrap().of_folds(5);
     assert!((blocks.p(0, 1, Precision::Measured).unwrap() - 0.157_060_623_840_193_6).abs() < 1e-7);
 }
 
