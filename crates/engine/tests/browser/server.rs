@@ -121,7 +121,7 @@ fn a_run_is_watched_compared_and_read() {
     assert!(browser.text("#params li").contains("value: 1 → 2 in 2 jobs"), "{}", browser.text("#params"));
     assert_eq!(
         browser.texts("#metrics tbody tr:first-child > *"),
-        ["train", "value", "1.0", "2.0", "+1.0", "+100.0", "p < 0.001, 2 pairs"]
+        ["train", "value", "1.00", "2.00", "+1.00", "+100.0", "p < 0.001, 2 pairs"]
     );
     browser.inspect("compare");
     browser.is_content();
