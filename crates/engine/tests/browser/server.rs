@@ -168,6 +168,11 @@ steps:
     browser.until("document.querySelectorAll('#running .canvas').length === 2");
     browser.until("document.querySelector('#running progress')?.max === 100000");
     assert_eq!(browser.text("#running .card").matches("<b>acc</b> ").count(), 1, "{}", browser.text("#running"));
+    // Its curve is drawn before any job is done, and its open details have what the card has.
+    browser.until("!document.querySelector('#overlay').hidden");
+    browser.until("document.querySelector('#jobs-body .progress')?.textContent.includes('/100000')");
+    browser.click("#jobs-body th button");
+    browser.until("document.querySelectorAll('.detail .live .canvas').length === 2");
     browser.inspect("run-program");
     let label = "document.querySelector('#running .canvas').getAttribute('aria-label')";
     let before = browser.eval(label);

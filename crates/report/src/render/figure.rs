@@ -60,7 +60,11 @@ impl Figure {
             // A number alone does not name its axis.
             let color = spec.color.as_ref().and_then(|axis| {
                 let value = point.get(axis)?;
-                let name = if let Value::Text(text) = value { text.clone() } else { format!("{axis}={value}") };
+                let name = match value {
+                    Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
+                    Value::Text(text) => text.clone(),
+                    value => format!("{axis}={value}"),
+                };
                 Some(clean(&name).into_owned())
             });
             dots.push(Dot {
