@@ -23,5 +23,5 @@ pub use self::{
 pub use self::{
     progress::{latest, row_of_blocks, steps},
     quantity::{Scale, compute, duration, measured, quantity, speeds},
-    text::{clean, clean_lines, count},
+    text::{clean, clean_lines, count, printed_lines},
 };

@@ -108,8 +108,11 @@ pub fn decimals(value: f64) -> usize {
     }
 }
 
-/// A time span: `0.4 s`, `18.4 s`, `4 min 10 s`, `2 h 5 min`.
+/// A time span: `33 ms`, `0.4 s`, `18.4 s`, `4 min 10 s`, `2 h 5 min`.
 pub fn duration(seconds: f64) -> String {
+    if seconds < 0.0995 {
+        return format!("{:.0} ms", seconds.max(0.0) * 1000.0);
+    }
     if seconds < 59.95 {
         return format!("{seconds:.1} s");
     }
@@ -192,8 +195,8 @@ mod tests {
 
     #[test]
     fn spans_of_time() {
-        let texts = [duration(0.04), duration(59.96), duration(250.0), duration(7500.0)];
-        assert_eq!(texts, ["0.0 s", "1 min 0 s", "4 min 10 s", "2 h 5 min"]);
+        let texts = [0.0, 0.0334, 0.0995, 59.96, 250.0, 7500.0].map(duration);
+        assert_eq!(texts, ["0 ms", "33 ms", "0.1 s", "1 min 0 s", "4 min 10 s", "2 h 5 min"]);
     }
 
     #[test]

@@ -37,6 +37,31 @@ pub fn clean_lines(text: &str) -> String {
     clean_text
 }
 
+/// What a terminal shows of the output of a program, cleaned like [`clean_lines`]: without the sequences that set colors, hide the
+/// cursor or erase a line, and of a line that was overwritten the last text.
+pub fn printed_lines(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\u{1b}[") {
+        plain.push_str(&rest[..at]);
+        let sequence = &rest[at + 2..];
+        let end = sequence.find(|char: char| !matches!(char, '0'..='9' | ';' | ':' | '?'));
+        match end.and_then(|end| Some((end, sequence[end..].chars().next()?))) {
+            Some((end, 'm' | 'K' | 'h' | 'l')) => rest = &sequence[end + 1..],
+            _ => {
+                plain.push('\u{1b}');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    let last = |line: &str| {
+        let line = line.trim_end_matches('\r');
+        line.rsplit('\r').find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned()
+    };
+    clean_lines(&plain.split('\n').map(last).collect::<Vec<_>>().join("\n"))
+}
+
 /// Cleans `text` like [`clean`], but preserves its length in bytes, so that byte offsets stay valid; line breaks and tabs
 /// stay as they are.
 pub fn clean_in_place(text: &str) -> Cow<'_, str> {
@@ -119,6 +144,12 @@ mod tests {
     #[test]
     fn lines_stay_lines() {
         assert_eq!(clean_lines("a\tb\r\n1/2\r2/2\n\u{1b}]0;x\u{7}"), "a\tb\n1/2\n2/2\n\\u{1b}]0;x\\u{7}");
+    }
+
+    #[test]
+    fn output_is_what_a_terminal_shows_of_it() {
+        let text = "\u{1b}[1;31mred\u{1b}[0m\n  0%|\r 50%|\r100%|\r\n\u{1b}[?25l\u{1b}[2Kend\u{1b}[2J\u{1b}]0;x\u{7}\n\r\n\u{1b}[3";
+        assert_eq!(printed_lines(text), "red\n100%|\nend\\u{1b}[2J\\u{1b}]0;x\\u{7}\n\n\\u{1b}[3");
     }
 
     #[test]

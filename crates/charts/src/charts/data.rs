@@ -100,7 +100,7 @@ impl Chart<'_> {
     }
 
     fn curves(&self) -> Option<Data> {
-        let curves::Curves { series, ended, unit } = curves::measured(self);
+        let curves::Curves { series, ended, unit, .. } = curves::measured(self);
         let ends = ended.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
         let scale = scale_of(&self.spec.y, means(&series).chain(ends), unit)?;
         let unit_scale = Scale { factor: 1.0, suffix: "" };

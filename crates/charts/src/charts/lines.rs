@@ -9,7 +9,7 @@ use plotters::{
 use sweep_job::{Curve, Unit};
 
 use super::{
-    Area, Canvas, Chart, DASHES, Declaration, Dot, Drawn, Empty, FONT, INK, Mark, Plot, Role, Series, Side, Ticks,
+    Area, Canvas, Chart, DASHES, Declaration, Dot, Drawn, Empty, End, FONT, INK, Mark, Plot, Role, Series, Side, Ticks,
     builder, data, legend, mesh, pixels,
     span::{Span, visible},
     trend,
@@ -22,8 +22,9 @@ use crate::{
 pub(super) const LINE: Declaration = Declaration {
     word: "line",
     doc: "A line chart: a curve over the iterations, or a metric over an axis of the step, as the mean with its band. A \
-          curve that a search stopped is thin and ends in a cross. Numbers of an axis have distances by their values, \
-          on a logarithmic scale if they grow by factors.",
+          curve that a search stopped or that diverged is thin and ends in a cross, and the mean of the others ends where \
+          the first of them ends. Numbers of an axis have distances by their values, on a logarithmic scale if they grow \
+          by factors.",
     x: Some(Role::Along),
     y: Some(Role::Line),
     mark: Mark::Line,
@@ -57,7 +58,27 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     at
 }
 
-/// The value of a curve at iteration `x`, interpolated linearly; `None` before its first and after its last iteration.
+/// The iterations at which all of so many curves have a value: a mean would change where one of them ends. All iterations if there is
+/// none.
+fn common(at: BTreeMap<u64, Vec<f64>>, curves: usize) -> BTreeMap<u64, Vec<f64>> {
+    if at.values().all(|values| values.len() < curves) {
+        return at;
+    }
+    at.into_iter().filter(|(_, values)| values.len() == curves).collect()
+}
+
+/// The meaning of the crosses in words.
+fn words_of(ends: &[End]) -> Option<String> {
+    let of = |end: End, words: &str| {
+        let number = ends.iter().filter(|other| **other == end).count();
+        (number > 0).then(|| format!("the end of {}, which {words}", count(number, "job")))
+    };
+    let parts = [of(End::Stopped, "the search stopped"), of(End::Diverged, "diverged")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("× {}", parts.join(", and ")))
+}
+
+/// The value of a curve at an iteration between its first and its last.
 fn value_at(points: &[(u64, f64)], x: u64) -> Option<f64> {
     let next = points.partition_point(|(at, _)| *at < x);
     let (right, high) = *points.get(next)?;
@@ -82,8 +103,10 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
 pub(super) struct Curves {
     /// The mean of each color, by iteration.
     pub(super) series: Vec<Series>,
-    /// The curves that a search stopped, each with the index of its color.
+    /// The curves that a search stopped or that diverged, each with the index of its color.
     pub(super) ended: Vec<(usize, Vec<(f64, f64)>)>,
+    /// The reasons of these.
+    ends: Vec<End>,
     pub(super) unit: Unit,
 }
 
@@ -93,10 +116,13 @@ pub(super) fn measured(chart: &Chart<'_>) -> Curves {
     let mut unit = Unit::One;
     let mut series = Vec::new();
     let mut ended: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
+    let mut ends = Vec::new();
     for (index, (name, group)) in chart.by_color().into_iter().enumerate() {
-        // Stopped curves are not part of the mean, which would jump where they end.
-        let (stopped_dots, other_dots): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = group.into_iter().partition(|dot| dot.stopped);
-        for curve in stopped_dots.into_iter().filter_map(|dot| curve_of(dot, &spec.y)) {
+        // A mean would change where some of its curves end.
+        let (ended_dots, other_dots): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) =
+            group.into_iter().partition(|dot| dot.ended.is_some());
+        for (end, curve) in ended_dots.into_iter().filter_map(|dot| Some((dot.ended?, curve_of(dot, &spec.y)?))) {
+            ends.push(end);
             unit = curve.unit;
             let points = curve.at.iter().zip(&curve.values).map(|(x, y)| (*x as f64, *y));
             let points: Vec<(f64, f64)> = points.filter(|(_, y)| y.is_finite()).collect();
@@ -104,17 +130,17 @@ pub(super) fn measured(chart: &Chart<'_>) -> Curves {
         }
         let curves: Vec<&Curve> = other_dots.into_iter().filter_map(|dot| curve_of(dot, &spec.y)).collect();
         unit = curves.last().map_or(unit, |curve| curve.unit);
-        let at = together(&curves);
+        let at = common(together(&curves), curves.len());
         let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
         series.push(Series { name, points, bars: BTreeMap::new() });
     }
-    Curves { series, ended, unit }
+    Curves { series, ended, ends, unit }
 }
 
 /// Draws curves over the iterations.
 fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
-    let Curves { series, ended, unit } = measured(chart);
+    let Curves { series, ended, ends, unit } = measured(chart);
     let half = |sample: &Sample| chart.half(sample);
     let of_ended = || ended.iter().flat_map(|(_, points)| points);
     let samples = || series.iter().flat_map(|series| &series.points);
@@ -144,9 +170,8 @@ fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         }
     }
     lines(&mut plot, chart, &series, (&x, &y))?;
-    if !ended.is_empty() {
+    if let Some(text) = words_of(&ends) {
         let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Bottom));
-        let text = format!("× the end of {}, which the search stopped", count(ended.len(), "job"));
         let (width, height) = chart.size();
         root.draw(&Text::new(text, (pixels(width) - 14, pixels(height) - 4), style))?;
     }
@@ -217,6 +242,16 @@ mod tests {
         assert_eq!(value_at(&[(0, 2.0), (20, 4.0)], 5), Some(2.5));
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 0), None);
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 21), None);
+        // A mean has all of its curves everywhere.
+        let all = common(together(&[&one, &other]), 2);
+        assert_eq!(all.keys().copied().collect::<Vec<_>>(), [0, 20]);
+        let apart = together(&[&curve(&[(0, 1.0)]), &curve(&[(5, 1.0)])]);
+        assert_eq!(common(apart, 2).len(), 2);
+        assert_eq!(words_of(&[]), None);
+        assert_eq!(
+            words_of(&[End::Diverged, End::Stopped, End::Diverged]).unwrap(),
+            "× the end of 1 job, which the search stopped, and the end of 2 jobs, which diverged"
+        );
         let long: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2, x as f64)).collect();
         let odd: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2 + 1, x as f64)).collect();
         let values = together(&[&curve(&long), &curve(&odd)]);

@@ -184,8 +184,17 @@ pub struct Dot<'a> {
     pub started: Timestamp,
     /// The duration of the job.
     pub seconds: f64,
-    /// True if a search stopped its configuration here.
-    pub stopped: bool,
+    /// The reason why its curve ends before those of others.
+    pub ended: Option<End>,
+}
+
+/// The reason why a curve ends before others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// A search stopped its configuration here.
+    Stopped,
+    /// Its values were not finite from there on.
+    Diverged,
 }
 
 impl Spec {

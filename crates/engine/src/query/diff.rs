@@ -14,10 +14,10 @@ use sweep_job::{Task, Unit, Values};
 use super::changed::{Change, changes};
 use crate::{
     analysis::{State, Verdict, conditions::comparable, digits_of},
-    format::{Scale, count, number},
+    format::{Scale, count, decimals, number},
     plan::Manifests,
     record::{Environment, Identity, Key, Provenance, ReadFile, ReadSet, Record},
-    run::Manifest,
+    run::{Disposition, Manifest},
     stats::{Estimate, LEVEL, Sample, holm},
     store::{Measured, Store, StoreError},
 };
@@ -137,8 +137,11 @@ impl MetricChange {
         let maximum = means.iter().fold(0.0_f64, |maximum, mean| maximum.max(mean.abs()));
         let scale = Scale::of_metric(metric, maximum, *unit);
         let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
-        let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
+        // Without an interval, the difference has three digits, as single values have.
+        let digits = half.map_or_else(|| decimals(*difference / scale.factor), digits_of);
         let text_of = |value: f64| number(value / scale.factor, digits);
+        // The means have the digits of the difference, and no fewer than they have alone.
+        let mean_of = |value: f64| number(value / scale.factor, digits.max(decimals(value / scale.factor)));
         let sign = if *difference > 0.0 { "+" } else { "" };
         let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
         let unit = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
@@ -149,7 +152,7 @@ impl MetricChange {
             None => "one pair cannot show significance".to_owned(),
         };
         let difference = format!("{sign}{}{half}{unit}", text_of(*difference));
-        Shown { means: means.map(text_of), unit, difference, chance }
+        Shown { means: means.map(mean_of), unit, difference, chance }
     }
 }
 
@@ -170,10 +173,10 @@ impl Side {
         Self { name, ..Self::default() }
     }
 
-    /// Results of a run, as far as its jobs are done.
+    /// Results of a run, as far as its jobs are done; without the jobs that the run left out.
     pub fn of_run(name: String, manifest: Manifest, store: &Store) -> Result<Self, StoreError> {
         let mut side = Self::new(name);
-        for job in manifest.jobs {
+        for job in manifest.jobs.into_iter().filter(|job| job.wanted != Disposition::No) {
             let record = store.get(job.key)?;
             let identity = record.as_ref().map(|record| record.identity.clone());
             side.add(job.label, job.key, (identity, Values::new()), record, store);

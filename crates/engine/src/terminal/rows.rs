@@ -135,22 +135,27 @@ impl Cell<'_> {
     }
 }
 
-/// Values of the point `lr=0.1,seed=2` by axis. A comma ends a value only before another name and `=`.
-pub(super) fn axes_of(point: &str) -> Vec<(String, String)> {
-    let is_name = |text: &str| {
+/// Values of the point `lr=0.1,seed=2` by axis. A comma ends a value only before the name of another axis and `=`. Runs of earlier versions
+/// have no names: there any name is one.
+pub(super) fn axes_of(point: &str, names: &[String]) -> Vec<(String, String)> {
+    let is_like_a_name = |text: &str| {
         !text.is_empty() && text.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-'))
     };
     let mut axes: Vec<(String, String)> = Vec::new();
     for part in point.split(',') {
-        match (part.split_once('='), axes.last_mut()) {
-            (Some((name, value)), last) if last.is_none() || is_name(name) => {
-                axes.push((name.to_owned(), value.to_owned()));
+        let is_new = |name: &str| !axes.iter().any(|(known, _)| known == name);
+        let is_name = |name: &str| match names {
+            [] => axes.is_empty() || is_like_a_name(name),
+            names => names.iter().any(|known| known == name),
+        };
+        match part.split_once('=').filter(|(name, _)| is_name(name) && is_new(name)) {
+            Some((name, value)) => axes.push((name.to_owned(), value.to_owned())),
+            None => {
+                if let Some((_, value)) = axes.last_mut() {
+                    value.push(',');
+                    value.push_str(part);
+                }
             }
-            (_, Some((_, value))) => {
-                value.push(',');
-                value.push_str(part);
-            }
-            _ => {}
         }
     }
     axes
@@ -159,10 +164,11 @@ pub(super) fn axes_of(point: &str) -> Vec<(String, String)> {
 /// The jobs of a run at `now`. Jobs that the run does not have to do are left out.
 pub(super) fn rows(run: &FollowedRun, snapshot: &Snapshot, now: Timestamp) -> Vec<Row> {
     let indices = (0..snapshot.jobs.len()).filter(|index| !matches!(snapshot.jobs[*index], State::NotSelected));
-    indices.map(|index| row(run, snapshot, index, now)).collect()
+    let names: Vec<String> = snapshot.manifest.axes.iter().map(|axis| clean(axis).into_owned()).collect();
+    indices.map(|index| row(run, snapshot, index, &names, now)).collect()
 }
 
-fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, now: Timestamp) -> Row {
+fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, names: &[String], now: Timestamp) -> Row {
     let Line(step, point, state, key, seconds, cells, ..) = run.line(snapshot, index, now);
     let (_, details) = describe(snapshot, &snapshot.jobs[index], now);
     let (mut progress, mut elapsed) = (String::new(), None);
@@ -176,7 +182,7 @@ fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, now: Timestamp) -> 
     }
     let label = clean(&snapshot.manifest.jobs[index].label).into_owned();
     let step = run.steps.get(step).cloned().unwrap_or_default();
-    let (axes, state) = (axes_of(&point), STATES.get(state).copied().unwrap_or("open"));
+    let (axes, state) = (axes_of(&point, names), STATES.get(state).copied().unwrap_or("open"));
     Row { index, step, label, axes, state, key, seconds: elapsed.or(seconds), cells, progress, details }
 }
 
@@ -194,7 +200,7 @@ pub(super) fn columns(rows: &[Row], headings: &Headings) -> Vec<Column> {
         columns.push(Column::new("progress", "Progress", Kind::Progress));
     }
     columns.push(Column::new("time", "Time", Kind::Time));
-    for (index, (heading, name)) in headings.columns.iter().enumerate() {
+    for (index, (heading, name, _)) in headings.columns.iter().enumerate() {
         if rows.iter().any(|row| row.cells.get(index).is_some_and(Option::is_some)) {
             columns.push(Column::new(name, heading, Kind::Metric(index)));
         }
@@ -248,12 +254,18 @@ mod tests {
 
     #[test]
     fn a_point_is_taken_apart_at_commas_before_names_only() {
-        let axes =
-            |point: &str| axes_of(point).into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>();
+        let named = |point: &str, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            axes_of(point, &names).into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>()
+        };
+        let axes = |point: &str| named(point, &[]);
         assert_eq!(axes("lr=0.1,seed=2"), ["lr:0.1", "seed:2"]);
         assert_eq!(axes("note=a, b,seed=1"), ["note:a, b", "seed:1"]);
         assert_eq!(axes("note=x,y z=3,seed=1"), ["note:x,y z=3", "seed:1"]);
         assert_eq!(axes(""), [""; 0]);
+        // A value may contain what looks like another axis.
+        assert_eq!(named("note=a,b=c,seed=1", &["note", "seed"]), ["note:a,b=c", "seed:1"]);
+        assert_eq!(named("note=a,note=c", &["note"]), ["note:a,note=c"]);
     }
 
     #[test]

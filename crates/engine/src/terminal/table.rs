@@ -37,7 +37,7 @@ Table
   ← →                      select a column (also h l)
   s                        sort by the column; again: the other direction
   u                        failed and running jobs first, as at the start
-  /                        filter; Enter keeps it, Esc restores the earlier one
+  /                        filter; Enter keeps it, Esc restores the one before
   Esc                      remove the filter
   Enter                    open the job: its curves and its log
   x                        stop the job, after a question
@@ -208,7 +208,8 @@ pub(super) fn draw_foot(view: &View, frame: &mut Frame<'_>, area: Rect, hints: &
             let room = usize::from(area.width).saturating_sub(42).max(8);
             format!("Stop {}? The run continues. y: stop, n: no", shortened(&clean(&job.label), room))
         }
-        None if view.message.is_empty() => hints.to_owned(),
+        None if view.message.is_empty() && view.snapshot.live => hints.to_owned(),
+        None if view.message.is_empty() => hints.replace("x stop  ", ""),
         None => view.message.clone(),
     };
     let modifier = if view.asked.is_some() { Modifier::BOLD } else { Modifier::empty() };

@@ -28,6 +28,9 @@ use crate::{
 /// Number of rows that a page key moves by, if the height of the table is not known yet.
 const PAGE: usize = 10;
 
+/// States of jobs that can be stopped.
+const STOPPABLE: [&str; 3] = ["running", "retrying", "waiting"];
+
 /// The view of a run.
 pub(super) struct View {
     results: PathBuf,
@@ -246,7 +249,7 @@ impl View {
                 self.opened = self.selected.map(Opened::new);
                 self.look_at_opened();
             }
-            KeyCode::Char('x') => self.asked = self.selected,
+            KeyCode::Char('x') => self.ask(self.selected),
             KeyCode::Char('?') => self.shows_help = true,
             _ => {}
         }
@@ -265,7 +268,10 @@ impl View {
             KeyCode::End | KeyCode::Char('G') => opened.scrolled = 0,
             KeyCode::Left | KeyCode::Char('h') => opened.shown = (opened.shown + series - 1) % series,
             KeyCode::Right | KeyCode::Char('l') => opened.shown = (opened.shown + 1) % series,
-            KeyCode::Char('x') => self.asked = Some(opened.index),
+            KeyCode::Char('x') => {
+                let index = opened.index;
+                self.ask(Some(index));
+            }
             KeyCode::Char('?') => self.shows_help = true,
             _ => {}
         }
@@ -282,6 +288,17 @@ impl View {
         let place = if is_forward { place + 1 } else { place.saturating_sub(1) };
         if let Some(column) = columns.get(place) {
             self.column = column.id();
+        }
+    }
+
+    /// Asks whether a job shall stop, unless it has ended.
+    fn ask(&mut self, index: Option<usize>) {
+        let row = index.and_then(|index| self.jobs.iter().find(|row| row.index == index));
+        match row {
+            Some(row) if !self.snapshot.live || !STOPPABLE.contains(&row.state) => {
+                self.message = format!("{} has ended", row.label);
+            }
+            _ => self.asked = index,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
         changed::{Change, Lines},
         diff::{self, Difference, MetricChange, Shown},
     },
+    render::sentence,
     run::watch::Snapshot,
     store::Store,
 };
@@ -95,7 +96,7 @@ fn render(site: &Site, names: &[String]) -> Option<Response> {
         @if !jobs.is_empty() { (curves()) }
         @for (index, other) in others.iter().enumerate() {
             @let difference = Difference::new(first, other);
-            @let pair = Pair { letters: [LETTERS[0], LETTERS[index + 1]], alone: others.len() == 1 };
+            @let pair = Pair { letters: [LETTERS[0], LETTERS[index + 1]], alone: others.len() == 1, of_jobs: false };
             (params(&difference, open(first, other), pair))
             (metrics(&difference, pair))
         }
@@ -134,6 +135,8 @@ pub(super) struct Pair {
     pub(super) letters: [&'static str; 2],
     /// True if there are no other runs.
     pub(super) alone: bool,
+    /// True for two jobs, which have no seeds to average over, and need no numbers of jobs.
+    pub(super) of_jobs: bool,
 }
 
 impl Pair {
@@ -198,10 +201,10 @@ pub(super) fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> M
             h2 { (pair.heading("Parameters and code")) }
             @if params.is_empty() { p { "No parameter and no file that programs have read differs in the jobs that both have." } }
             @else {
-                ul { @for change in params.iter().take(MAX_NAMES) { li { (changed(change)) } } }
+                ul { @for change in params.iter().take(MAX_NAMES) { li { (changed(change, pair)) } } }
                 @if params.len() > MAX_NAMES { p .note { "and " (params.len() - MAX_NAMES) " more" } }
             }
-            @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
+            @if *same > 0 && !pair.of_jobs { p { (count(*same, "job")) @if *same == 1 { " is" } @else { " are" } " the same in both." } }
             @if open_jobs > 0 { p { (count(open_jobs, "job")) " have no result in one of them." } }
             @for (what, [before, after]) in environment.iter().take(MAX_NAMES) {
                 p { (clean(what)) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
@@ -215,13 +218,13 @@ pub(super) fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> M
 }
 
 /// A change in the words of `sweep explain`, and the lines of a file that differ.
-fn changed(change: &Change) -> Markup {
+fn changed(change: &Change, pair: Pair) -> Markup {
     let Change { what, values: [before, after], jobs, lines } = change;
     let label = format!("Changed lines of {}", clean(what));
     html! {
         code { (clean(what)) }
         @if change.is_content() { " changed" } @else { ": " (clean(before)) " → " (clean(after)) }
-        " in " (count(jobs.len(), "job"))
+        @if !pair.of_jobs { " in " (count(jobs.len(), "job")) }
         @if let Some(Lines { shown, left_out, unknown }) = lines {
             @if !shown.is_empty() {
                 pre .lines tabindex="0" role="region" aria-label=(label) {
@@ -255,43 +258,49 @@ pub(super) fn metrics(difference: &Difference, pair: Pair) -> Markup {
         } @else {
             section id=(pair.id("metrics")) {
                 h2 { (pair.heading("Metrics")) }
-                p .note {
+                @if !pair.of_jobs { p .note {
                     "Jobs that differ only in " code { "seed" } " are one row: the mean difference of pairs of equal seeds, "
                     "with its 95 % confidence interval and its p-value, adjusted for all comparisons "
                     "(Holm). ≈ marks differences that are not significant."
-                }
+                } }
                 div .panel { div .scroll tabindex="0" role="region" aria-label=(pair.heading("Metrics")) {
                     table .sortable {
                         thead { tr {
                             @for heading in ["Jobs", "Metric", pair.letters[0], pair.letters[1], "Difference", "%", "Chance"] {
-                                th scope="col" { button type="button" { (heading) } }
+                                @if !pair.of_jobs || !["Jobs", "Chance"].contains(&heading) {
+                                    th scope="col" { button type="button" { (heading) } }
+                                }
                             }
                         } }
-                        tbody { @for change in changes.iter().take(MAX_ROWS) { (row(change)) } }
+                        tbody { @for change in changes.iter().take(MAX_ROWS) { (row(change, pair)) } }
                     }
                 } }
                 @if changes.len() > MAX_ROWS { p .note { "The first " (MAX_ROWS) " of " (changes.len()) " rows." } }
-                @for reason in MetricChange::unlike(changes.iter().copied()) { p .note { "Not judged: " (clean(reason)) "." } }
-                @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are not significant or not judged." } }
+                @for reason in MetricChange::unlike(changes.iter().copied()) { p .note { "Not judged: " (sentence(reason)) "." } }
+                @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are " @if pair.of_jobs { "of other metrics than the results of the task." } @else { "not significant or not judged." } } }
             }
         }
     }
 }
 
-fn row(change: &MetricChange) -> Markup {
+fn row(change: &MetricChange, pair: Pair) -> Markup {
     let [before, after] = change.means;
     let percent = if before == 0.0 { None } else { Some(change.difference / before.abs() * 100.0) };
     let Shown { means, unit, difference, chance } = change.shown();
     let noise = if change.is_noise() { "≈ " } else { "" };
     html! {
         tr {
-            th scope="row" { (clean(&change.group)) }
-            td { (clean(&change.metric)) }
+            @if pair.of_jobs {
+                th scope="row" { (clean(&change.metric)) }
+            } @else {
+                th scope="row" { (clean(&change.group)) }
+                td { (clean(&change.metric)) }
+            }
             td data-value=(before) { (means[0]) (unit) }
             td data-value=(after) { (means[1]) (unit) }
             td data-value=(change.difference) { (noise) (difference) }
             td data-value=[percent] { @if let Some(percent) = percent { (format!("{percent:+.1}")) } }
-            td data-value=[change.p] { (chance) }
+            @if !pair.of_jobs { td data-value=[change.p] { (chance) } }
         }
     }
 }

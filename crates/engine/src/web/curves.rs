@@ -14,11 +14,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde::Deserialize;
-use sweep_job::Curve;
+use sweep_job::{Curve, Unit};
 
 use super::{Site, read, runs};
 use crate::{
     record::Key,
+    run::RunFolder,
     store::{Stamp, Store},
 };
 
@@ -102,12 +103,15 @@ fn indices(text: &str) -> Option<Vec<usize>> {
 }
 
 fn columns(site: &Site, run: &str, jobs: &[usize], parameters: &Asked) -> Option<Vec<u8>> {
-    let manifest = runs::find(&site.results, run)?.manifest().ok()?;
+    let folder = runs::find(&site.results, run)?;
+    let manifest = folder.manifest().ok()?;
     let store = Store::new(&site.results);
     let mut bytes = Vec::new();
     for index in jobs {
         let Some(job) = manifest.jobs.get(*index) else { continue };
-        let Some(curves) = site.series.of(&store, job.key) else { continue };
+        let Some(curves) = site.series.of(&store, job.key).or_else(|| reported(site, &folder, *index)) else {
+            continue;
+        };
         let Some(points) = points(&curves, parameters).filter(|points| !points.is_empty()) else { continue };
         let (Ok(index), Ok(count)) = (u32::try_from(*index), u32::try_from(points.len())) else { continue };
         bytes.extend([index, count].into_iter().flat_map(u32::to_le_bytes));
@@ -115,6 +119,17 @@ fn columns(site: &Site, run: &str, jobs: &[usize], parameters: &Asked) -> Option
         bytes.extend(points.iter().flat_map(|(_, y)| y.to_le_bytes()));
     }
     Some(bytes)
+}
+
+/// What a job without a record has reported in a run.
+fn reported(site: &Site, folder: &RunFolder, index: usize) -> Option<Arc<BTreeMap<String, Curve>>> {
+    let run = site.followed.run(folder.clone(), &site.results).ok()?;
+    let run = run.lock().unwrap_or_else(PoisonError::into_inner);
+    let curves = run.curves(index).iter().map(|curve| {
+        let (at, values) = curve.points.iter().copied().unzip();
+        (curve.name.clone(), Curve { unit: Unit::One, at, values })
+    });
+    Some(Arc::new(curves.collect()))
 }
 
 impl Kept {

@@ -83,7 +83,7 @@ fn render(site: &Site, asked: &Asked) -> Result<Response, Absent> {
     let (first, mut second) = (side(first), side(second));
     second.pair_with(&first);
     let difference = Difference::new(&first, &second);
-    let pair = compare::Pair { letters: LETTERS, alone: true };
+    let pair = compare::Pair { letters: LETTERS, alone: true, of_jobs: true };
     let main = html! {
         section id="records" { h2 { "Records" } div .panel { div .scroll tabindex="0" role="region" aria-label="Records" { (records) } } }
         (compare::params(&difference, 0, pair))

@@ -10,7 +10,7 @@ const AGAIN = ["failed", "stopped", "lost", "skipped"];
 const acts = (row) => {
   if (!TOKEN) return [];
   if (data.live) return ["running", "retrying", "waiting"].includes(row.state) ? [actButton("Stop", `Stop ${row.label}? The run continues.`, `${base}/jobs/${row.key}/stop`, say)] : [];
-  return AGAIN.includes(row.state) ? [actButton("Run again", `Run ${row.label} again, with the jobs that it needs?`, `${base}/jobs/${row.key}`, say)] : [];
+  return AGAIN.includes(row.state) ? [actButton("Run again", `Run ${row.label} again, with the jobs that it needs?`, `${base}/jobs/${row.key}`, say, true)] : [];
 };
 // A form that adds a tag or a note to a job's record, and buttons that remove them.
 const noting = (row, { tags = [], notes = [] }) => {
@@ -46,14 +46,30 @@ const noting = (row, { tags = [], notes = [] }) => {
   part.append(form, ...buttons.flatMap((button) => [button, " "]));
   return part;
 };
+// The card of the running job that is open, beside those above the list.
+let opened = null;
+const openCard = (row) => {
+  opened = { key: row.key, card: { ...newCard(row), heading: null, stop: [] } };
+  opened.card.element.className = "live";
+  showOpened();
+  return opened.card.element;
+};
+const showOpened = () => {
+  const job = opened && data.rest.running.find(({ key }) => key === opened.key);
+  if (job) showCard(opened.card, job);
+};
 const load = async (row) => {
+  const isLive = ["running", "retrying"].includes(row.state);
   const answer = await fetch(`${base}/jobs/${row.key}`);
   const detail = answer.ok ? await answer.json() : {};
   const explain = TOKEN && detail.why ? async () => {
     const { text, error } = await act(`${base}/jobs/${row.key}/explain`);
     return text ?? error;
   } : null;
-  return { ...detail, acts: [...acts(row), ...(TOKEN && ["done", "cached"].includes(row.state) ? [noting(row, detail)] : [])], explain, wholeLog: async () => (await fetch(`${base}/jobs/${row.key}/log`)).json() };
+  return { ...detail, isLive, live: row.state === "running" ? openCard(row) : null, acts: [...acts(row), ...(TOKEN && ["done", "cached"].includes(row.state) ? [noting(row, detail)] : [])], explain, wholeLog: async () => {
+    const found = await fetch(`${base}/jobs/${row.key}/log`);
+    return found.ok ? found.json() : null;
+  } };
 };
 data.pickable = true;
 data.compare = ([first, second]) => ({ href: `/compare/jobs?${new URLSearchParams({ jobs: `${first.key},${second.key}`, run: data.run })}` });
@@ -77,7 +93,7 @@ const columnsOf = (buffer, keys) => {
   return found;
 };
 const source = {
-  names: () => Object.entries(data.rest.series),
+  names: () => Object.entries({ ...Object.fromEntries(data.rest.running.flatMap(({ curves }) => curves.map(({ name }) => [name, ""]))), ...data.rest.series }),
   read: async (rows, { y, x, points, mean, from, to }, got) => {
     const parts = [];
     for (let first = 0; first < rows.length; first += MOST_AT_ONCE) parts.push(rows.slice(first, first + MOST_AT_ONCE));
@@ -114,8 +130,7 @@ const newCard = ({ label, key }) => {
   const bar = make("progress");
   return { element: make("article", undefined, "card"), heading: make("h3", label), bar, says: make("p", undefined, "note"), curves: make("div", undefined, "curves"), charts: new Map(), stop: acts({ label, key, state: "running" }) };
 };
-const card = (job) => {
-  const known = cards.get(job.label) ?? newCard(job);
+const showCard = (known, job) => {
   if (job.total) {
     Object.assign(known.bar, { max: job.total, value: job.done });
     known.bar.setAttribute("aria-label", `${job.label}: ${job.done} of ${job.total}`);
@@ -128,10 +143,16 @@ const card = (job) => {
     else known.charts.set(name, jobCurve(says, lines, name));
     return known.charts.get(name).figure;
   }));
-  refill(known.element, [known.heading, ...(job.total ? [known.bar] : []), known.says, ...known.stop, known.curves]);
+  refill(known.element, [...(known.heading ? [known.heading] : []), ...(job.total ? [known.bar] : []), known.says, ...known.stop, known.curves]);
+};
+const card = (job) => {
+  const known = cards.get(job.label) ?? newCard(job);
+  showCard(known, job);
   return [job.label, known];
 };
-const again = TOKEN ? [actButton("Run what has no result", "Run the jobs of this run that have no result again?", base, say)] : [];
+// A line of the list has the progress of its job and the latest value.
+const progressOf = (running) => new Map(running.map(({ key, says, curves }) => [key, [says, ...curves.slice(0, 1).map((curve) => curve.says)].join(" · ")]));
+const again = TOKEN ? [actButton("Run what has no result", "Run the jobs of this run that have no result again?", base, say, true)] : [];
 // The axes by which an ended run is extended, and the next seed as a proposal.
 const extension = () => {
   const [axis, values, run, plan] = ["extend-axis", "extend-values", "extend-run", "extend-plan"].map(of);
@@ -202,6 +223,8 @@ const showRest = (rest) => {
   }
   of("running").hidden = rest.running.length === 0;
   cards = new Map(rest.running.map(card));
+  list.progress(progressOf(rest.running));
+  showOpened();
   refill(of("running-body"), [...cards.values()].map(({ element }) => element));
   if (rest.state !== data.said) {
     if (data.said) of("news").textContent = `the run is ${rest.state}: ${rest.words}`;

@@ -25,7 +25,7 @@ use crate::{
         quantiles,
     },
     run::{
-        Manifest, RunFolder, RunProvenance,
+        Manifest, RunEvent, RunFolder, RunProvenance,
         watch::{Snapshot, State as JobState},
     },
     store::Store,
@@ -214,6 +214,7 @@ fn render(site: &Arc<Site>, run: &str) -> Option<Response> {
         states: STATES,
         columns: &headings,
         seeds: &snapshot.manifest.seeds,
+        axes: snapshot.manifest.axes.iter().map(|axis| clean(axis).into_owned()).collect(),
         quantiles: quantiles(),
         parts: &[],
     };
@@ -249,7 +250,7 @@ fn render(site: &Arc<Site>, run: &str) -> Option<Response> {
                     button .plain type="submit" { "Show the plan" }
                     button .plain type="button" id="extend-run" hidden { "Run it" }
                 }
-                pre #extend-plan hidden tabindex="0" role="region" aria-label="Plan" {}
+                pre .lines #extend-plan hidden tabindex="0" role="region" aria-label="Plan" {}
             }
         }
         nav aria-label="Sections" {
@@ -303,7 +304,8 @@ pub(super) async fn job(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlP
 fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     let (folder, key) = job_of(site, run, key)?;
     let manifest = folder.manifest().ok()?;
-    let label = &manifest.jobs.iter().find(|job| job.key == key)?.label;
+    let index = manifest.jobs.iter().position(|job| job.key == key)?;
+    let label = &manifest.jobs[index].label;
     let store = Store::new(&site.results);
     let detail = match store.get(key).ok().flatten() {
         Some(record) => {
@@ -313,7 +315,7 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
                 Err(error) => detail.fact("notes", &error.to_string()),
             }
         }
-        None => Detail::default().fact("key", &key.to_string()),
+        None => without_record(site, &folder, index, key),
     };
     let detail = detail.log(folder.latest_log(key).as_deref());
     let detail = match manifest.typed.as_slice() {
@@ -322,6 +324,35 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
         typed => detail.commands(&plan::command(typed, label), plan::explanation(typed, label).as_deref()),
     };
     serde_json::to_string(&detail).ok()
+}
+
+/// Details of a job without a record: what it has reported in this run, and how long it took.
+fn without_record(site: &Site, folder: &RunFolder, index: usize, key: Key) -> Detail {
+    let mut detail = Detail::default();
+    if let Ok(run) = site.followed.run(folder.clone(), &site.results) {
+        let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = run.look_with(|key, stamp, curves| drop(site.series.keep(key, stamp, curves)));
+        match snapshot.as_ref().map(|snapshot| &snapshot.jobs[index]) {
+            // The card of a running job draws its series.
+            Ok(JobState::Running { .. }) => {}
+            Ok(JobState::Failed { seconds, .. } | JobState::Stopped { seconds, .. }) => {
+                detail = detail.live(run.curves(index)).fact("took", &duration(*seconds));
+            }
+            _ => detail = detail.live(run.curves(index)),
+        }
+    }
+    let starts = folder.events().unwrap_or_default();
+    let starts = starts.iter().filter_map(|line| match &line.event {
+        RunEvent::Started { job, attempt, host, .. } if *job == index => Some((*attempt, host.clone())),
+        _ => None,
+    });
+    if let Some((attempt, host)) = starts.last() {
+        detail = detail.fact("attempts", &attempt.to_string());
+        if let Some(host) = host {
+            detail = detail.fact("machine", &host);
+        }
+    }
+    detail.fact("key", &key.to_string())
 }
 
 /// Returns the part of a job's log that has been written so far.

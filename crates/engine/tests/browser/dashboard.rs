@@ -122,6 +122,12 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
         ("plain", 6),
         (&format!("\"{HOSTILE}=1\""), 11),
         ("time>11", 11),
+        ("loss < 0.125", 4),
+        ("seed = 1 loss >= 0.12", 2),
+        ("\"Loss (nats)\" >= 0.12", 9),
+        ("seed=2..", 8),
+        ("lr=..0.05", 6),
+        ("note=\"<b>x</b>\"|plain", 12),
     ] {
         let noun = if jobs == 1 { "job" } else { "jobs" };
         assert_eq!(type_filter(&mut browser, filter), format!("{jobs} {noun}"), "{filter}");
@@ -131,18 +137,22 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
         ("momentum=1", "momentum is no axis or metric of these jobs"),
         ("loss<", "a value is missing after loss<"),
         ("loss<x", "loss<x needs a number after <"),
+        ("!lr=1", "!lr is no axis or metric of these jobs"),
     ] {
         type_filter(&mut browser, filter);
         let note = browser.text("#filter-note");
         assert!(note.starts_with(remark) && note.contains("Names: state, step, tag, lr, note, seed, loss"), "{note}");
     }
 
+    type_filter(&mut browser, "lr=0.0*");
+    assert_eq!(browser.text("#filter-note"), "no job has this lr, which is 0.01, 0.1.");
+
     // A group is a row with the mean over seeds and its interval: of 0.11, 0.12 and 0.13, 4.30265 * 0.01 / sqrt(3) (Student's t).
     type_filter(&mut browser, "");
     choose(&mut browser, "#group", "configuration");
     assert_eq!(browser.text("#shown"), "4 groups of 12 jobs");
     let cell = "#jobs-body tr:first-child [data-column='metric:loss']";
-    assert_eq!(browser.text(cell), "0.1200 ± 0.0248");
+    assert_eq!(browser.text(cell), "0.120 ± 0.025");
     browser.eval("document.querySelector('#jobs-body button[data-group]').focus()");
     browser.press("Enter");
     assert_eq!(browser.texts("#jobs-body .member th button").len(), 3);
@@ -150,9 +160,9 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     assert_eq!(browser.eval("document.activeElement.textContent"), "train/lr=0.01,note=plain,seed=1");
     // Over both notes the seeds are still the units; where a seed lacks a note, there is no interval.
     choose(&mut browser, "#group", "lr");
-    assert_eq!(browser.text(cell), "0.1200 ± 0.0248");
+    assert_eq!(browser.text(cell), "0.120 ± 0.025");
     let uneven = "#jobs-body tr:nth-child(2) [data-column='metric:loss']";
-    assert_eq!(browser.text(uneven), "1.02");
+    assert_eq!(browser.text(uneven), "1.02 (5 of 6)");
     let title = browser.eval(&format!("document.querySelector(\"{uneven}\").title"));
     assert!(title.as_str().unwrap().contains("not every seed has the same configurations"), "{title}");
 
@@ -168,6 +178,15 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     browser.click("[data-sort='metric:loss']");
     browser.click("[data-sort='metric:loss']");
     browser.until("location.search.includes('sort=-metric%3Aloss') && location.search.includes('widths=200')");
+    // A third click gives the first order back.
+    browser.click("[data-sort='metric:loss']");
+    assert_eq!(browser.eval("document.querySelector('#jobs-head [aria-sort]')"), Value::Null);
+    browser.click("[data-sort='metric:loss']");
+    browser.click("[data-sort='metric:loss']");
+    browser.until("location.search.includes('sort=-metric%3Aloss')");
+    // A column is found by its name in queries.
+    browser.eval("{ const find = document.querySelector('#columns [type=search]'); find.value = 'metric:loss'; find.dispatchEvent(new Event('input')) }");
+    assert_eq!(browser.texts("#columns li label"), [" Loss (nats)"]);
     let query = browser.eval("location.search");
     browser.inspect("dashboard-groups");
     open_run(&mut browser, &sandbox, &address, query.as_str().unwrap());
@@ -180,6 +199,35 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     let strange = "?filter=%3Cimg%3E&group=nothing&sort=metric%3Anone&columns=%25E0%25A4,metric%3Anone&pins=x&widths=a:b,:&charts=none&x=none&color=none&log=q&plot=none&smooth=NaN&jobs=%2C%2C";
     open_run(&mut browser, &sandbox, &address, strange);
     assert_eq!(browser.text("#shown"), "0 jobs");
+    browser.is_content();
+}
+
+#[test]
+fn pages_write_numbers_as_the_engine_does() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = tuned();
+    browser.open_file(&sandbox.path("results/reports/tuned/index.html"));
+    // The same cases as of a test of tables.
+    let cases = include_str!("../../../report/src/render/page/numbers.json");
+    let wrong = browser.eval(&format!(
+        "(() => {{ const {{ numbers, means, spans }} = {cases};
+         return [...numbers.map(([value, text]) => [text, shown(value)]), ...means.map(([mean, half, text]) => [text, withHalf(mean, half)]),
+           ...spans.map(([value, text]) => [text, span(value)])].filter(([one, other]) => one !== other); }})()"
+    ));
+    assert_eq!(wrong, json!([]));
+    // Values of axes may look like anything.
+    let hostile = browser.eval(
+        "(() => { const row = (text) => ({ axes: axesOf(text, ['v', 'seed']) });
+         const rows = ['v=a,b=c,seed=1', 'v=a\"q\\'b,seed=1', 'v=,seed=1', 'v=0.1|0.2,seed=1', 'v=1..2,seed=1'].map(row);
+         const columns = [{ id: 'axis:v', kind: 'axis', name: 'v', title: 'v', values: [], of: (row) => row.axes.get('v') }];
+         return rows.map((wanted) => rows.filter((row) => compileFilter(`v=${quoted(wanted.axes.get('v'))}`, columns, rows).fits(row)).map((row) => row.axes.get('v'))); })()",
+    );
+    assert_eq!(hostile, json!([["a,b=c"], ["a\"q'b"], [""], ["0.1|0.2"], ["1..2"]]));
+    // Equal values say nothing about their spread.
+    assert_eq!(browser.eval("halfOf([0.1 + 0.2, 0.3, 0.3], data.quantiles)"), Value::Null);
+    assert_eq!(browser.eval("logMarks(1024, 2048000)"), json!([10_000, 100_000, 1_000_000]));
+    assert_eq!(browser.eval("logMarks(0.2, 0.9)"), json!([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]));
     browser.is_content();
 }
 
@@ -261,6 +309,12 @@ fn plots_restrict_the_list_and_the_curves() {
     assert!(filter.as_str().unwrap().starts_with("lr=0.01 note="), "{filter}");
     browser.until("document.querySelector('#overlay [role=status]').textContent === 'Curves of 3 jobs.'");
     browser.until("location.search.includes('plot=heat') && location.search.includes('filter=lr')");
+    // The shares of the axes, the largest first: the loss depends on the rate, and on nothing else but the seed.
+    choose(&mut browser, kind, "importance");
+    type_filter(&mut browser, "");
+    browser.until("document.querySelectorAll('#plots .shares tbody tr').length === 3");
+    assert_eq!(browser.text("#plots .shares tbody th"), "lr");
+    browser.inspect("dashboard-importance");
     // So is what is brushed in a scatter plot.
     type_filter(&mut browser, "");
     choose(&mut browser, kind, "scatter");

@@ -121,7 +121,7 @@ fn a_run_is_watched_compared_and_read() {
     assert!(browser.text("#params li").contains("value: 1 → 2 in 2 jobs"), "{}", browser.text("#params"));
     assert_eq!(
         browser.texts("#metrics tbody tr:first-child > *"),
-        ["train", "value", "1.0", "2.0", "+1.0", "+100.0", "p < 0.001, 2 pairs"]
+        ["train", "value", "1.00", "2.00", "+1.00", "+100.0", "p < 0.001, 2 pairs"]
     );
     browser.inspect("compare");
     browser.is_content();
@@ -168,6 +168,11 @@ steps:
     browser.until("document.querySelectorAll('#running .canvas').length === 2");
     browser.until("document.querySelector('#running progress')?.max === 100000");
     assert_eq!(browser.text("#running .card").matches("<b>acc</b> ").count(), 1, "{}", browser.text("#running"));
+    // Its curve is drawn before any job is done, and its open details have what the card has.
+    browser.until("!document.querySelector('#overlay').hidden");
+    browser.until("document.querySelector('#jobs-body .progress')?.textContent.includes('/100000')");
+    browser.click("#jobs-body th button");
+    browser.until("document.querySelectorAll('.detail .live .canvas').length === 2");
     browser.inspect("run-program");
     let label = "document.querySelector('#running .canvas').getAttribute('aria-label')";
     let before = browser.eval(label);

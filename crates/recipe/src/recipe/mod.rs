@@ -29,7 +29,7 @@ use std::{
 
 use sweep_job::{TaskInfo, Value};
 
-use crate::suggest::Domain;
+use crate::{stats::Better, suggest::Domain};
 
 use self::compose::Loader;
 pub use self::{
@@ -336,6 +336,24 @@ impl Recipe {
             }
         }
         seeds
+    }
+
+    /// The names of all axes, in their order.
+    pub fn axes(&self) -> Vec<String> {
+        let mut axes: Vec<String> = Vec::new();
+        for axis in self.steps.iter().flat_map(Step::axes) {
+            if !axes.iter().any(|known| known == axis) {
+                axes.push(axis.to_owned());
+            }
+        }
+        axes
+    }
+
+    /// The declared better directions of metrics, as their words in recipes.
+    pub fn directions(&self) -> BTreeMap<String, String> {
+        let word = |direction: Option<Better>| Better::WORDS.iter().find(|(_, known)| *known == direction);
+        let declared = self.rules.iter().filter_map(|rule| Some((rule.name.value.clone(), word(rule.better?)?.0)));
+        declared.map(|(name, word)| (name, word.to_owned())).collect()
     }
 
     /// The names of all metrics and curves that it uses: those that it shows, declares, decides by and passes on to other jobs.

@@ -210,7 +210,7 @@ impl Cell {
                 if show == Show::Interval {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
-                    format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
+                    with_half(value, half, digits)
                 }
             }
             (Some(_), _) if sample.n > 1 => format!("{} ± 0", number(value, decimals(value))),
@@ -255,7 +255,7 @@ impl Cell {
                 if bare {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
-                    format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
+                    with_half(value, half, digits)
                 }
             }
         };
@@ -297,6 +297,11 @@ pub fn digits_of(uncertainty: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=300")]
     let digits = (1.0 - exponent).clamp(0.0, 300.0) as usize;
     digits
+}
+
+/// A number with half of its interval; lists of jobs have the same (`withHalf` in `render/page/base.js`).
+fn with_half(value: f64, half: f64, digits: usize) -> String {
+    format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
 }
 
 /// Half of an interval, rounded up, so that rounding does not make it narrower.
@@ -352,6 +357,27 @@ mod tests {
         assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Interval, Unit::Seconds), "1.15 [0.94, 1.36]");
         assert_eq!(shown(&[1e-3], Show::Interval, Unit::Seconds), "1.00");
         assert_eq!(cell(&[]).text(Show::Mean, Scale::of(0.0, Unit::One)).numbers, "–");
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_pages() {
+        #[derive(serde::Deserialize)]
+        struct Cases {
+            numbers: Vec<(f64, String)>,
+            means: Vec<(f64, f64, String)>,
+            spans: Vec<(f64, String)>,
+        }
+        // A test in the browser compares the scripts with the same file.
+        let cases: Cases = serde_json::from_str(include_str!("../render/page/numbers.json")).unwrap();
+        for (value, text) in cases.numbers {
+            assert_eq!(number(value, decimals(value)), text, "{value}");
+        }
+        for (value, half, text) in cases.means {
+            assert_eq!(with_half(value, half, digits_of(half)), text, "{value} ± {half}");
+        }
+        for (seconds, text) in cases.spans {
+            assert_eq!(crate::format::duration(seconds), text, "{seconds}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use sweep_job::Value;
 
 use crate::{
     analysis::estimates,
-    charts::{Chart, Data, Dot, Empty, Kind},
+    charts::{Chart, Data, Dot, Empty, End, Kind},
     format::clean,
     plan::{JobId, Point, Study, resolved, selected},
     recipe,
@@ -60,7 +60,11 @@ impl Figure {
             // A number alone does not name its axis.
             let color = spec.color.as_ref().and_then(|axis| {
                 let value = point.get(axis)?;
-                let name = if let Value::Text(text) = value { text.clone() } else { format!("{axis}={value}") };
+                let name = match value {
+                    Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
+                    Value::Text(text) => text.clone(),
+                    value => format!("{axis}={value}"),
+                };
                 Some(clean(&name).into_owned())
             });
             dots.push(Dot {
@@ -77,7 +81,11 @@ impl Figure {
                 curves: records.get(job).map(|record| &record.outcome.curves),
                 started: measured.started,
                 seconds: measured.seconds,
-                stopped: last_job.is_some(),
+                ended: match last_job {
+                    Some(_) => Some(End::Stopped),
+                    None if spec.has_curves() => measured.diverged(&spec.y).map(|_| End::Diverged),
+                    None => None,
+                },
             });
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();

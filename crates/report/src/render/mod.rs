@@ -23,6 +23,7 @@ use std::{
 
 use fs_err as fs;
 
+pub use self::prose::markup as sentence;
 pub use self::{
     figure::Figure,
     json::ReportData,

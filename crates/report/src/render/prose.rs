@@ -22,7 +22,7 @@ pub(super) fn parts(text: &str) -> Vec<Part<'_>> {
 }
 
 /// A sentence of a page.
-pub(super) fn markup(text: &str) -> Markup {
+pub fn markup(text: &str) -> Markup {
     html! {
         @for part in parts(text) {
             @match part {

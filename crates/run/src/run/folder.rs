@@ -69,6 +69,12 @@ pub struct Manifest {
     /// The axes of the recipes over which pages average.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<String>,
+    /// The names of the recipes' axes, by which pages divide the names of jobs. Runs of earlier versions do not have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<String>,
+    /// The better directions that the recipes declare for metrics, as their words in recipes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub directions: BTreeMap<String, String>,
     /// Every job of the plan; events refer to them by index.
     pub jobs: Vec<ManifestJob>,
     /// Lists of jobs that many jobs need.
@@ -180,6 +186,8 @@ impl Manifest {
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
             metrics: distinct(plan.studies.iter().flat_map(|study| study.recipe.metrics().map(str::to_owned))),
             seeds: distinct(plan.studies.iter().flat_map(|study| study.recipe.seeds())),
+            axes: distinct(plan.studies.iter().flat_map(|study| study.recipe.axes())),
+            directions: plan.studies.iter().flat_map(|study| study.recipe.directions()).collect(),
             jobs,
             lists,
         }

@@ -188,7 +188,8 @@ impl Lower<'_> {
         (
             Recipe {
                 name,
-                about: keys.about.value,
+                // A text in a block ends with a line break.
+                about: keys.about.value.map(|about| about.split_whitespace().collect::<Vec<_>>().join(" ")),
                 cite,
                 file: PathBuf::new(),
                 report: PathBuf::new(),

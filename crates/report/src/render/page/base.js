@@ -1,6 +1,6 @@
 "use strict";
 // Elements, texts and numbers, for all scripts of the pages. Texts are only ever put in as text.
-const MARKS = { done: "✓", cached: "✓", running: "▸", retrying: "↻", waiting: "·", open: "·", failed: "✗", skipped: "–", lost: "!", "left out": "–", reserve: "–", "ruled out": "–" };
+const MARKS = { done: "✓", cached: "✓", running: "▸", retrying: "↻", waiting: "·", open: "·", failed: "✗", stopped: "■", skipped: "–", lost: "!", "left out": "–", reserve: "–", "ruled out": "–" };
 const SVG = "http://www.w3.org/2000/svg";
 const make = (tag, text, name) => {
   const element = document.createElement(tag);
@@ -15,7 +15,9 @@ const draw = (tag, attributes, text) => {
   return element;
 };
 const plural = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+// A time span, as `format::duration` in the engine writes it.
 const span = (seconds) => {
+  if (seconds < 0.0995) return `${Math.round(Math.max(0, seconds) * 1000)} ms`;
   if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
@@ -49,6 +51,15 @@ const shown = (value, places = decimals(value)) => {
   const text = value.toFixed(Math.min(places, 100));
   return /[1-9]/.test(text) ? text : text.replace("-", "");
 };
+// A mean with half of its interval, which has two digits and is rounded up, as `with_half` in the engine writes it.
+const withHalf = (mean, half) => {
+  const places = Math.min(300, Math.max(0, 1 - Math.floor(Math.log10(half))));
+  const factor = 10 ** places;
+  // Less than a rounding error above a decimal is that decimal.
+  return `${shown(mean, places)} ± ${shown(Math.ceil(half * factor - 1e-9) / factor, places)}`;
+};
+// A value of an axis as a text that can be seen.
+const valueText = (value) => (value === "" ? '""' : value);
 const option = (value, text) => new Option(text ?? value, value);
 // Fills a select element and keeps its choice, if it is still there.
 const fill = (select, pairs, wanted = select.value) => {

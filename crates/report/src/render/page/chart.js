@@ -117,8 +117,8 @@ const drawChart = (title, { x, y, series }, small) => {
       data.push(smooth ? positive(smoothed(table.column(list, line.y), state.smooth)) : own(line.y));
       options.push({
         label: line.name, stroke: line.thin ? `${stroke}90` : stroke, width: line.thin ? 1 : 2, dash: line.dash, ...common,
-        points: { show: () => line.dots || table.places.length < 40, size: line.dots ? 8 : 5, fill: stroke },
-        ...(line.dots ? { paths: () => null } : {}),
+        points: { show: () => line.dots || (!line.step && table.places.length < 40), size: line.dots ? 8 : 5, fill: stroke },
+        ...(line.dots ? { paths: () => null } : line.step ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
       });
     });
     return { data, options, bands };
@@ -160,7 +160,7 @@ const drawChart = (title, { x, y, series }, small) => {
   };
   series.forEach((line, list) => {
     if (line.thin || series.length < 2) return;
-    const input = control(legend, "checkbox", line.name || title, { checked: true });
+    const input = control(legend, "checkbox", valueText(line.name), { checked: true });
     const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
     sample.append(draw("path", { d: "M0 5H28", stroke: line.color.startsWith("--") ? `var(${line.color})` : ink(line.color), "stroke-width": line.dots ? 6 : 2.5, "stroke-dasharray": (line.dash ?? []).join(" ") }));
     input.after(sample);
@@ -176,7 +176,7 @@ const drawChart = (title, { x, y, series }, small) => {
   const choose = (key) => ({ target }) => { state[key] = target.checked; build(); };
   if (!x.words && positive("x")) control(tools, "checkbox", "log x", { checked: state.logX }).addEventListener("change", choose("logX"));
   if (positive("y")) control(tools, "checkbox", "log y", { checked: state.logY }).addEventListener("change", choose("logY"));
-  if (small || series.some((line) => !line.dots && line.x.length > 2)) control(tools, "range", "smoothing", { min: 0, max: 0.99, step: 0.01, value: 0 }).addEventListener("input", ({ target }) => { state.smooth = Number(target.value); build(); });
+  if (small || series.some((line) => !line.dots && !line.step && line.x.length > 2)) control(tools, "range", "smoothing", { min: 0, max: 0.99, step: 0.01, value: 0 }).addEventListener("input", ({ target }) => { state.smooth = Number(target.value); build(); });
   const reset = make("button", "Whole range", "plain");
   reset.type = "button";
   reset.addEventListener("click", build);

@@ -82,7 +82,7 @@ const columnChooser = (box, view, changed) => {
     const ids = view.shown();
     const places = new Map(ids.map((id, place) => [id, place]));
     const sorted = [...ids.map((id) => columns.find((column) => column.id === id)), ...columns.filter(({ id }) => !places.has(id))];
-    const found = sorted.filter((column) => column && column.title.toLowerCase().includes(word));
+    const found = sorted.filter((column) => column && namesOf(column).some((name) => name.toLowerCase().includes(word)));
     list.replaceChildren(...found.map((column) => line(column, places.get(column.id) ?? -1, ids.length)));
     note.textContent = left ? `${plural(left, "metric")} more than the page has room for: sweep query and sweep ui have all of them.` : "";
     note.hidden = !left;

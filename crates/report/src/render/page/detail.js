@@ -27,9 +27,10 @@ const facts = (title, pairs) => {
   return part;
 };
 
-// The end of a log, in which one can search; `whole`, if there is one, fetches all of it.
+// The end of a log, in which one can search; `whole`, if there is one, fetches all of it. While the job runs, the log follows it.
 const MOST_HITS = 1000;
-const logBlock = (log, whole) => {
+const FOLLOWING = 2000;
+const logBlock = (log, whole, isLive) => {
   const part = make("section", undefined, "log");
   const title = make("h3", log.whole ? "Log" : "End of the log");
   const bar = make("p", undefined, "search");
@@ -57,19 +58,30 @@ const logBlock = (log, whole) => {
   };
   word.addEventListener("input", show);
   bar.append(word);
-  if (whole) {
-    const more = make("button", "Whole log, as it is now", "plain");
-    more.type = "button";
-    more.addEventListener("click", async () => {
-      const { text, whole: all } = await whole();
-      lines = text.split("\n");
-      title.textContent = all ? "Log" : "End of the log";
-      show();
-    });
-    bar.append(more);
+  const path = make("p", log.path, "note");
+  const toEnd = () => { pre.scrollTop = pre.scrollHeight; };
+  // Whoever has scrolled up, selects or searches is not disturbed.
+  const read = async () => {
+    const answer = await whole();
+    if (!answer) return;
+    const isAtEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+    lines = answer.text.split("\n");
+    title.textContent = answer.whole ? "Log" : "End of the log";
+    path.textContent = answer.path;
+    show();
+    if (isAtEnd && !word.value) toEnd();
+  };
+  if (whole && isLive) {
+    const timer = setInterval(() => {
+      if (!pre.isConnected) clearInterval(timer);
+      else if (!word.value && getSelection().isCollapsed) read().catch(() => {});
+    }, FOLLOWING);
+  } else if (whole) {
+    bar.append(plainButton("Whole log, as it is now", read));
   }
   bar.append(found);
-  part.append(title, bar, pre, make("p", log.path, "note"));
+  part.append(title, bar, pre, path);
+  requestAnimationFrame(toEnd);
   return part;
 };
 
@@ -134,10 +146,13 @@ const describe = (detail, row, rows) => {
   const failure = ["failed", "retrying", "lost"].includes(row.state) ? failureOf(detail.log) : null;
   if (failure) box.append(make("h3", "Failure"), region(make("pre", failure, "failure"), "Failure"));
   box.append(...(detail.acts ?? []));
+  if (detail.live) box.append(detail.live);
   const parts = make("div", undefined, "parts");
   if (detail.tags?.length) box.append(make("p", `Tags: ${detail.tags.join(", ")}`));
   (detail.notes ?? []).forEach(([at, text]) => box.append(make("h3", `Note of ${at}`), region(make("pre", text, "written"), `Note of ${at}`)));
-  [["Metrics", detail.metrics], ["Among the jobs of its step", differences(row, rows)], ["Parameters", detail.params], ["Facts", detail.facts], ["How it came about", detail.made]]
+  // A job without a record has the values of its axes at least.
+  const params = detail.params?.length ? detail.params : [...row.axes].map(([name, value]) => [name, valueText(value)]);
+  [["Metrics", detail.metrics], ["Among the jobs of its step", differences(row, rows)], ["Parameters", params], ["Facts", detail.facts], ["How it came about", detail.made]]
     .filter(([, pairs]) => pairs?.length)
     .forEach(([title, pairs]) => parts.append(facts(title, pairs)));
   box.append(parts);
@@ -147,9 +162,10 @@ const describe = (detail, row, rows) => {
     box.append(make("h3", "Curves"), curves);
   }
   if (detail.changes) box.append(make("h3", "Changes of the code"), region(make("pre", detail.changes), "Changes of the code"));
-  if (detail.command) box.append(command("To reproduce it", detail.command));
+  if (detail.command) box.append(command(["done", "cached"].includes(row.state) ? "The command that made it" : "To run it", detail.command));
   if (detail.why) box.append(command("To see why it runs", detail.why));
   if (detail.explain) box.append(onDemand("Why it runs", detail.explain));
-  if (detail.log) box.append(logBlock(detail.log, detail.wholeLog));
+  const log = detail.log ?? (detail.isLive ? { path: "", text: "", whole: true } : null);
+  if (log) box.append(logBlock(log, detail.wholeLog, detail.isLive));
   return box;
 };

@@ -7,11 +7,11 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::{Curve, Name, Value};
+use sweep_job::{Curve, Name, Unit, Value};
 
-use super::list::tags;
+use super::{LiveCurve, list::tags};
 use crate::{
-    format::{clean, clean_lines, duration, measured},
+    format::{clean, clean_lines, duration, measured, printed_lines},
     record::{Record, without_keys},
     store::{Note, Notes},
     variant,
@@ -126,6 +126,16 @@ impl Detail {
         self
     }
 
+    /// Adds what a job without a record has reported.
+    pub fn live(mut self, curves: &[LiveCurve]) -> Self {
+        let curve = |LiveCurve { name, points, .. }: &LiveCurve| {
+            let (at, values) = points.iter().copied().unzip();
+            drawn(name, &Curve { unit: Unit::One, at, values })
+        };
+        self.curves.extend(curves.iter().map(curve));
+        self
+    }
+
     /// Adds a line to how it came about.
     pub fn fact(mut self, name: &str, value: &str) -> Self {
         self.made.push((name.to_owned(), clean(value).into_owned()));
@@ -182,15 +192,13 @@ pub fn end_of(path: &Path, most: u64) -> Option<Tail> {
     file.take(most).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     // A line, and a character, may have begun earlier.
-    let text = if begin > 0 { text.split_once('\n').map_or("", |(_, tail)| tail) } else { &text };
-    let text = clean_lines(text.trim_end());
+    let text = if begin > 0 { text.split_once('\n').map_or(&*text, |(_, tail)| tail) } else { &text };
+    let text = printed_lines(text.trim_end());
     (!text.is_empty()).then(|| Tail { path: clean(&path.display().to_string()).into_owned(), text, whole: begin == 0 })
 }
 
 #[cfg(test)]
 mod tests {
-    use sweep_job::Unit;
-
     use super::*;
 
     #[test]
@@ -216,5 +224,8 @@ mod tests {
         let tail = tail(file.path()).unwrap();
         assert!(!tail.whole && tail.text.starts_with(&line) && tail.text.ends_with("\\u{1b}[2Jend"), "{}", tail.text);
         assert!(tail.text.len() < 4200);
+        // Of a bar that has never ended its line, the last state is shown.
+        fs_err::write(file.path(), (0..1000).map(|at| format!("\r{at:4}/1000")).collect::<String>()).unwrap();
+        assert_eq!(super::tail(file.path()).unwrap().text, " 999/1000");
     }
 }

@@ -11,7 +11,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sweep_job::{Curve, LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 
-use super::list::{Columns, Headings, Line, ended, state, tags};
+use super::{
+    columns::{Columns, Headings, MAX_COLUMNS},
+    list::{Line, ended, ended_as, milliseconds, state, tags},
+};
 use crate::{
     format::{clean, latest},
     progress::describe,
@@ -25,8 +28,6 @@ use crate::{
 
 /// Maximum number of readings of a running job's series that are drawn; beyond, every second one is.
 const MAX_LIVE_POINTS: usize = 120;
-/// Maximum number of columns of metrics.
-const MAX_COLUMNS: usize = 200;
 
 /// A run that is observed repeatedly.
 #[derive(Debug)]
@@ -43,7 +44,9 @@ pub struct FollowedRun {
     stamps: HashMap<usize, Stamp>,
     /// Seconds that finished jobs took, and their ends in seconds since 1970.
     took: HashMap<usize, (f64, i64)>,
-    /// The series of the running jobs.
+    /// What is remarkable about finished jobs.
+    says: HashMap<usize, String>,
+    /// The series of running jobs, and of those that ended without a result.
     curves: HashMap<usize, Vec<LiveCurve>>,
     /// The columns of the results, and the number of results that they are of.
     found: (usize, Columns),
@@ -72,6 +75,18 @@ pub struct LiveCurve {
 }
 
 impl LiveCurve {
+    /// A run as it is now, with the series that its jobs have reported, by the jobs' indices.
+    pub(super) fn of_run(folder: RunFolder) -> std::io::Result<(Snapshot, HashMap<usize, Vec<Self>>)> {
+        let (snapshot, lines) = Watch::new(folder)?.look()?;
+        let mut curves: HashMap<usize, Vec<Self>> = HashMap::new();
+        for line in lines {
+            if let RunEvent::Progress { job, progress } = line.event {
+                draw_on(curves.entry(job).or_default(), &progress);
+            }
+        }
+        Ok((snapshot, curves))
+    }
+
     /// Adds a reading. One at an earlier step replaces what came after it: the job has been resumed.
     fn add(&mut self, live: &Live) {
         self.says = latest(live);
@@ -134,6 +149,7 @@ impl FollowedRun {
             results: BTreeMap::new(),
             stamps: HashMap::new(),
             took: HashMap::new(),
+            says: HashMap::new(),
             curves: HashMap::new(),
             found: (0, Columns::default()),
             cells: HashMap::new(),
@@ -144,12 +160,13 @@ impl FollowedRun {
 
     /// Forgets the results whose records have been replaced or removed since they were read.
     pub fn forget_changed(&mut self) {
-        let Self { watch, store, results, stamps, took, cells, found, .. } = self;
+        let Self { watch, store, results, stamps, took, says, cells, found, .. } = self;
         stamps.retain(|job, stamp| {
             let is_same = store.stamp(watch.manifest().jobs[*job].key) == Some(*stamp);
             if !is_same {
                 results.remove(job);
                 took.remove(job);
+                says.remove(job);
                 cells.remove(job);
                 found.0 = 0;
             }
@@ -184,6 +201,7 @@ impl FollowedRun {
                     (record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task))), stamp)
                 {
                     self.took.insert(job, (record.provenance.seconds, ended(&record)));
+                    self.says.insert(job, ended_as(&record).1);
                     let curves = record.outcome.curves.iter();
                     self.series.extend(curves.map(|(name, curve)| (clean(name).into_owned(), curve.unit.symbol())));
                     self.results.insert(job, (task, record.outcome.metrics));
@@ -207,7 +225,7 @@ impl FollowedRun {
         if self.found.0 != self.results.len() {
             let names: Vec<&str> = manifest.metrics.iter().map(String::as_str).collect();
             let results = self.results.values().map(|(task, metrics)| (*task, metrics));
-            let columns = Columns::new(results, &names, MAX_COLUMNS);
+            let columns = Columns::new(results, &names, &manifest.directions, MAX_COLUMNS);
             if columns != self.found.1 {
                 self.cells.clear();
             }
@@ -225,16 +243,18 @@ impl FollowedRun {
         let (word, details) = describe(snapshot, doing, now);
         // Details that change with every refresh are shown above the list.
         let details = match doing {
-            State::Running { .. } | State::Retrying { .. } | State::Done { .. } => String::new(),
+            State::Running { .. } | State::Retrying { .. } => String::new(),
+            State::Done { .. } | State::Cached => self.says.get(&index).cloned().unwrap_or_default(),
             _ => details,
         };
-        let seconds = match doing {
-            State::Done { seconds: Some(seconds) } | State::Failed { seconds, .. } | State::Stopped { seconds, .. } => {
-                Some(*seconds)
-            }
-            _ => self.took.get(&index).map(|(seconds, _)| *seconds),
-        };
-        let seconds = seconds.map(|seconds| (seconds * 10.0).round() / 10.0);
+        // The record says how long its job took; until it has been read, the journal does.
+        let recorded = self.took.get(&index).map(|(seconds, _)| *seconds);
+        let seconds = recorded.or(match doing {
+            State::Done { seconds } => *seconds,
+            State::Failed { seconds, .. } | State::Stopped { seconds, .. } => Some(*seconds),
+            _ => None,
+        });
+        let seconds = seconds.map(milliseconds);
         let cells = self.cells.get(&index).cloned().unwrap_or_default();
         let (step, point) = &self.jobs[index];
         let ended = self.took.get(&index).map(|(_, ended)| *ended);
@@ -242,7 +262,7 @@ impl FollowedRun {
         Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended, tags)
     }
 
-    /// The series of a running job.
+    /// The series of a running job, or of one that ended without a result.
     pub fn curves(&self, index: usize) -> &[LiveCurve] {
         self.curves.get(&index).map_or(&[], Vec::as_slice)
     }

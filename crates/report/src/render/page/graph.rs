@@ -11,6 +11,9 @@ const GAP: (usize, usize) = (40, 18);
 /// Characters of a name that a box has room for.
 const MAX_NAME_LENGTH: usize = 16;
 
+/// Characters of the text below the name that a box has room for.
+const MAX_TEXT_LENGTH: usize = 25;
+
 /// A step in the drawing.
 #[derive(Debug)]
 pub struct Node {
@@ -61,8 +64,10 @@ pub fn draw(nodes: &[Node]) -> Markup {
 fn boxed(node: &Node, (x, y): (usize, usize)) -> Markup {
     let name = clean(&node.name);
     let Tally { done, all, .. } = node.tally;
-    let separator = if node.about.is_empty() { "" } else { " · " };
-    let visible_text = format!("{done} of {all} done{separator}{}", node.about);
+    let counts = format!("{done} of {all} done");
+    let with_about = format!("{counts} · {}", node.about);
+    let fits = !node.about.is_empty() && with_about.chars().count() <= MAX_TEXT_LENGTH;
+    let visible_text = if fits { with_about } else { counts };
     // The label for screen readers begins with the visible text.
     let short = shortened(&name, MAX_NAME_LENGTH);
     let label_text = format!("{short} {visible_text}: {}", node.tally.words());

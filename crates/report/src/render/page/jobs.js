@@ -3,6 +3,12 @@
 const PAGE = 100;
 const MAX_PRINTED = 1000;
 // While a run goes on, jobs that need attention come first.
+// Names of jobs that are longer than so many letters leave out the axes with one value.
+const LONG_NAME = 60;
+// Headings of so few letters stay on one line.
+const SHORT_HEADING = 12;
+// A longer value of an axis may be cut off, and has a tooltip.
+const LONG_VALUE = 24;
 const URGENT = ["failed", "running", "retrying"];
 const urgency = ({ state }) => (URGENT.includes(state) ? URGENT.indexOf(state) : URGENT.length);
 const FIXED = { state: { of: null }, job: { of: (row) => row.label } };
@@ -30,7 +36,7 @@ const jobList = (section, data, load, kept = {}) => {
   let open = kept.open ?? null;
   const openGroups = new Set(kept.groups ?? []);
   const watchers = [];
-  let [rows, columns, byId] = [[], [], new Map()];
+  let [rows, columns, byId, nameOf] = [[], [], new Map(), ({ label }) => label];
   view.shown = () => (view.chosen ?? columns.filter((column) => column.first).map(({ id }) => id)).filter((id) => byId.has(id));
   const save = () => writeAddress({
     filter: text.value, step: step.value, state: state.value, group: group.value, sort: view.order ? `${view.order.down ? "-" : ""}${view.order.id}` : "",
@@ -43,6 +49,13 @@ const jobList = (section, data, load, kept = {}) => {
     rows = readRows(data);
     columns = readColumns(data, rows);
     byId = new Map(columns.map((column) => [column.id, column]));
+    const isConstant = new Set(columns.filter(({ kind, first, of }) => kind === "axis" && !first && rows.every((row) => of(row) !== null)).map(({ name }) => name));
+    const isLong = rows.some(({ label }) => label.length > LONG_NAME);
+    nameOf = ({ step, axes, label }) => {
+      if (!isLong) return label;
+      const point = [...axes].filter(([name]) => !isConstant.has(name)).map(([name, value]) => `${name}=${value}`).join(",");
+      return point ? `${step}/${point}` : step;
+    };
     FIXED.state.of = (row) => data.states.indexOf(row.state);
     const values = (names) => names.map((name) => [name, name]);
     fill(step, [["", "every step"], ...values([...new Set(data.steps)])]);
@@ -56,12 +69,13 @@ const jobList = (section, data, load, kept = {}) => {
     const cell = make("th", undefined, kind);
     if (title && title !== words) cell.title = title;
     cell.scope = "col";
-    const button = make("button", words);
+    const button = make("button", words, words.length <= SHORT_HEADING ? "short" : undefined);
     button.type = "button";
     button.dataset.sort = id;
     if (view.order?.id === id) cell.setAttribute("aria-sort", view.order.down ? "descending" : "ascending");
     button.addEventListener("click", () => {
-      view.order = { id, down: view.order?.id === id && !view.order.down };
+      // Up, down, and as it was.
+      view.order = view.order?.id !== id ? { id, down: false } : view.order.down ? null : { id, down: true };
       first = 0;
       show();
     });
@@ -114,9 +128,10 @@ const jobList = (section, data, load, kept = {}) => {
     if (width) Object.assign(cell.style, { minWidth: `${width}px`, maxWidth: `${width}px`, overflowWrap: "anywhere", whiteSpace: "normal" });
     if (view.pins.includes(id)) cell.classList.add("pinned");
     cell.dataset.column = id;
+    if (id.startsWith("axis:") && cell.tagName === "TD" && cell.textContent.length > LONG_VALUE) cell.title = cell.textContent;
     return cell;
   };
-  const written = (column, value) => (value === null ? "" : column.kind === "time" ? span(value) : column.kind === "metric" ? shown(value) : value);
+  const written = (column, value) => (value === null ? "" : column.kind === "time" ? span(value) : column.kind === "metric" ? shown(value) : valueText(value));
   // Without a choice of columns, a narrow window has room for one metric and the column of the order.
   const isMain = ({ id, kind }) => view.chosen !== null || kind === "time" || id === view.order?.id || id === view.shown().find((other) => byId.get(other).kind === "metric");
   const kindOf = (column) => `${column.kind === "axis" ? "axis" : "number"}${isMain(column) ? "" : " extra"}`;
@@ -136,8 +151,8 @@ const jobList = (section, data, load, kept = {}) => {
     const line = make("tr", undefined, inGroup ? "member" : undefined);
     const about = make("th");
     about.scope = "row";
-    const button = make("button");
-    broken(button, row.label);
+    const button = broken(make("button"), nameOf(row));
+    if (row.label.length > LONG_NAME) button.title = row.label;
     button.type = "button";
     button.dataset.key = row.key;
     button.setAttribute("aria-expanded", String(open === row.key));
@@ -146,11 +161,15 @@ const jobList = (section, data, load, kept = {}) => {
       show();
     });
     about.append(button);
-    if (row.says) about.append(make("span", row.says, "why"));
-    if (row.tags.length) about.append(make("span", row.tags.map((tag) => `#${tag}`).join(" "), "why tags"));
     const status = make("td");
+    const state = pill(row.state);
+    // Most jobs of a live run wait for the same: their reason is a tooltip, and in the open job.
+    if (row.says && row.state === "waiting") state.title = row.says;
+    else if (row.says) about.append(Object.assign(make("span", row.says, "why reason"), { title: row.says }));
+    if (row.state === "running") about.append(make("span", data.progress?.get(row.key) ?? "", "why progress"));
+    if (row.tags.length) about.append(make("span", row.tags.map((tag) => `#${tag}`).join(" "), "why tags"));
     if (data.pickable) status.append(picker([row], row.label), " ");
-    status.append(pill(row.state));
+    status.append(state);
     line.append(status, about, ...shownColumns.map((column) => sized(make("td", written(column, column.of(row)), kindOf(column)), column.id)));
     return open === row.key ? [line, details(row, shownColumns.length + 2)] : [line];
   };
@@ -158,8 +177,8 @@ const jobList = (section, data, load, kept = {}) => {
     const line = make("tr", undefined, "group");
     const about = make("th");
     about.scope = "row";
-    const button = make("button");
-    broken(button, found.label);
+    const button = broken(make("button"), nameOf(found));
+    if (found.label.length > LONG_NAME) button.title = found.label;
     button.type = "button";
     button.dataset.group = found.label;
     button.setAttribute("aria-expanded", String(openGroups.has(found.label)));
@@ -177,20 +196,17 @@ const jobList = (section, data, load, kept = {}) => {
       const cell = sized(make("td", undefined, kindOf(column)), column.id);
       if (column.kind === "axis") {
         const values = new Set(found.rows.map(column.of).filter((value) => value !== null));
-        cell.textContent = values.size > 1 ? plural(values.size, "value") : [...values][0] ?? "";
+        cell.textContent = values.size > 1 ? plural(values.size, "value") : valueText([...values][0] ?? null) ?? "";
       } else {
         const mean = found.means.get(column.id) ?? summary(found.rows, column.of, data);
         if (mean) cell.title = mean.about;
-        cell.textContent = !mean ? "" : column.kind === "time" ? span(mean.mean) : mean.half === null ? shown(mean.mean) : withHalf(mean);
+        const lacking = mean && mean.found < mean.all ? ` (${mean.found} of ${mean.all})` : "";
+        cell.textContent = !mean ? "" : column.kind === "time" ? span(mean.mean) : `${mean.half === null ? shown(mean.mean) : withHalf(mean.mean, mean.half)}${lacking}`;
       }
       return cell;
     });
     line.append(status, about, ...cells);
     return line;
-  };
-  const withHalf = ({ mean, half }) => {
-    const places = half > 0 ? decimals(half) : decimals(mean);
-    return `${shown(mean, Math.min(places, 6))} ± ${shown(half)}`;
   };
   // The lines of the list in their order: jobs, or groups with the jobs of those that are open.
   const sortedLines = (found) => {
@@ -246,10 +262,11 @@ const jobList = (section, data, load, kept = {}) => {
     else if (place.firstChild?.getAttribute?.("href") !== both.href) place.replaceChildren(Object.assign(make("a", "Compare the two jobs"), { href: both.href }));
   };
   const matching = () => {
-    const { fits, remarks } = compileFilter(text.value, columns);
+    const { fits, remarks, unmet } = compileFilter(text.value, columns, rows);
     const note = of("filter-note");
-    note.textContent = remarks.length ? `${[...new Set(remarks)].join("; ")}. Names: ${["state", "step", "tag", ...columns.map(({ name }) => name)].slice(0, 12).join(", ")}${columns.length > 9 ? ", …" : ""}.` : "";
-    note.hidden = !remarks.length;
+    const names = remarks.length ? ` Names: ${["state", "step", "tag", ...columns.map(({ name }) => name)].slice(0, 12).join(", ")}${columns.length > 9 ? ", …" : ""}.` : "";
+    note.textContent = [...remarks, ...unmet].length ? `${[...new Set([...remarks, ...unmet])].join("; ")}.${names}` : "";
+    note.hidden = !note.textContent;
     return rows.filter((row) => (!step.value || row.step === step.value) && (!state.value || row.state === state.value) && fits(row));
   };
   const show = () => {
@@ -324,12 +341,14 @@ const jobList = (section, data, load, kept = {}) => {
   return {
     // Shows the jobs of a step.
     choose: (name) => { clear(); step.value = name; first = 0; show(); },
-    // Opens the job of this name, whatever is filtered.
+    // Opens the job of this name, whatever is filtered or grouped.
     find: (name) => {
       const row = rows.find((row) => row.label === name);
       if (!row) return;
-      clear();
-      [view.order, open] = [null, row.key];
+      // The reader's view stays, unless it hides the job.
+      group.value = "";
+      if (!matching().includes(row)) clear();
+      open = row.key;
       place(row.key);
       show();
       const line = body.querySelector(`[data-key="${row.key}"]`);
@@ -350,12 +369,26 @@ const jobList = (section, data, load, kept = {}) => {
     columns: () => columns,
     rows: () => rows,
     // Sets the filter's words about columns, each a name with its condition; an empty condition removes the word.
+    // Their values are in quotes where these are needed.
     restrict: (words) => {
-      const names = words.map(([name]) => name.toLowerCase());
-      const others = (text.value.match(WORDS) ?? []).filter((word) => !names.some((name) => word.replaceAll('"', "").toLowerCase().startsWith(`${name}=`)));
-      text.value = [...others, ...words.filter(([, value]) => value).map(([name, value]) => (/\s/.test(value) || /\s/.test(name) ? `"${name}=${value}"` : `${name}=${value}`))].join(" ");
+      const known = [...OWN_COLUMNS, ...columns];
+      const restricted = words.map(([name]) => conditionOf(`${name}=`, known)?.column);
+      const isOther = (word) => {
+        const condition = conditionOf(plainWord(word), known);
+        return condition?.operator !== "=" || !restricted.includes(condition.column);
+      };
+      const added = words.filter(([, value]) => value).map(([name, value]) => (/[\s"]/.test(name) ? inQuotes(`${name}=${value}`) : `${name}=${value}`));
+      text.value = [...filterWords(text.value, known).filter(isOther), ...added].join(" ");
       first = 0;
       show();
+    },
+    // Writes what running jobs say, by their keys, into their lines.
+    progress: (says) => {
+      data.progress = says;
+      body.querySelectorAll(".progress").forEach((place) => {
+        const said = says.get(place.parentElement.querySelector("button").dataset.key) ?? "";
+        if (place.textContent !== said) place.textContent = said;
+      });
     },
     kept: () => ({ first, open, groups: [...openGroups] }),
   };

@@ -1,28 +1,41 @@
 // Plots of jobs that are linked with the list: parallel coordinates, a scatter plot, a heat map and the history of the best value. They
 // show the jobs that pass the filter, and a range that is chosen in them becomes a word of the filter.
-const PLOTS = [["", "no plot"], ["parallel", "parallel coordinates"], ["scatter", "scatter"], ["heat", "heat map"], ["best", "history of the best"]];
+const PLOTS = [["", "no plot"], ["parallel", "parallel coordinates"], ["scatter", "scatter"], ["heat", "heat map"], ["best", "history of the best"], ["importance", "importance of axes"]];
 const MAX_DIMENSIONS = 8;
 const MAX_VALUES = 40;
 const PLOT_HEIGHT = 320;
-// A scale of a column from values to the unit interval and back: numbers linear or, over two orders of magnitude, logarithmic; texts in
-// their order.
+// Values beside an axis, and categories with a color of their own in a legend.
+const MAX_MARKS = 12;
+// A pointer that is so near to a dot or a line means it.
+const NEAR = 12;
+// A scale of a column from values to the unit interval and back: numbers linear or, from two orders of magnitude on, logarithmic; texts in
+// their order. Its marks are shares with texts: all values if they are few, else some.
 const unitScale = (column, rows) => {
   const values = rows.map(column.of).filter((value) => value !== null);
   const numbers = values.map(numeric);
   if (values.length && numbers.every((number) => number !== null)) {
     const [low, high] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
-    const log = low > 0 && high / low > 100;
+    // Rounding must not make a grid from 0.01 to 1 a linear one.
+    const log = low > 0 && high / low > 99.99;
     const [of, back] = log ? [Math.log, Math.exp] : [(value) => value, (value) => value];
     const width = of(high) - of(low);
-    return { low, high, at: (value) => (value === null ? null : width ? (of(numeric(value)) - of(low)) / width : 0.5), back: (share) => back(of(low) + share * width), ends: [short(low), short(high)] };
+    const at = (value) => (value === null ? null : width ? (of(numeric(value)) - of(low)) / width : 0.5);
+    const some = [...new Set(numbers)].sort((one, other) => one - other);
+    // Values that are nearer to each other would be one over the other.
+    const apart = some.every((value, index) => index === 0 || at(value) - at(some[index - 1]) > 1 / MAX_MARKS);
+    const between = () => (log ? logMarks(low, high) : evenMarks(low, high)).filter((value) => at(value) > 1 / MAX_MARKS && at(value) < 1 - 1 / MAX_MARKS);
+    const marks = (apart ? some : [low, ...between(), high]).map((value) => [at(value), short(value)]);
+    return { low, high, at, back: (share) => back(of(low) + share * width), ends: [short(low), short(high)], marks };
   }
   const names = [...new Set(values)].sort((one, other) => String(one).localeCompare(String(other), undefined, { numeric: true }));
-  return { names, at: (value) => (value === null || !names.includes(value) ? null : names.length > 1 ? names.indexOf(value) / (names.length - 1) : 0.5), ends: [names[0] ?? "", names.at(-1) ?? ""] };
+  const places = new Map(names.map((name, index) => [name, names.length > 1 ? index / (names.length - 1) : 0.5]));
+  const marked = names.length > MAX_MARKS ? [names[0], names.at(-1)] : names;
+  return { names, at: (value) => places.get(value) ?? null, ends: [valueText(names[0] ?? ""), valueText(names.at(-1) ?? "")], marks: marked.map((name) => [places.get(name), valueText(name)]) };
 };
 // The word of the filter for a part of a scale; none for all of it.
 const rangeWord = (scale, from, to) => {
   const [low, high] = [Math.min(from, to), Math.max(from, to)];
-  if (scale.names) return scale.names.filter((name) => scale.at(name) >= low && scale.at(name) <= high).join("|");
+  if (scale.names) return scale.names.filter((name) => scale.at(name) >= low && scale.at(name) <= high).map(quoted).join("|");
   // The ends of the scale are not rounded: their jobs would be outside.
   const end = (share) => (share <= 0 ? scale.low : share >= 1 ? scale.high : Number(scale.back(share).toPrecision(4)));
   return low <= 0 && high >= 1 ? "" : `${end(low)}..${end(high)}`;
@@ -36,16 +49,16 @@ const linkedPlots = (box, data, list) => {
     return ["state", "step"].some(isName) || first !== column ? column.id : column.name;
   };
   const state = Object.fromEntries(["plot", "px", "py", "pcolor", "psize", "better"].map((name) => [name, asked.text(name)]));
-  const [tools, place, note] = [make("div", undefined, "choices"), make("div", undefined, "plots"), make("p", "", "note")];
+  const [tools, legend, place, said, note] = [make("div", undefined, "choices"), make("ul", undefined, "choices keys"), make("div", undefined, "plots"), make("p", "", "note"), make("p", "", "note")];
   const inputs = {};
   [["plot", "Plot"], ["px", "x"], ["py", "y"], ["pcolor", "Color"], ["psize", "Size"], ["better", "Better"]].forEach(([name, text]) => {
     const label = make("label");
     inputs[name] = make("select");
     label.append(`${text} `, inputs[name]);
     tools.append(label);
-    inputs[name].addEventListener("input", () => { state[name] = inputs[name].value; draw(); });
+    inputs[name].addEventListener("input", () => { state[name] = inputs[name].value; redraw(); });
   });
-  box.append(make("h3", "Plots"), tools, place, note);
+  box.append(make("h3", "Plots"), tools, legend, place, said, note);
   fill(inputs.plot, PLOTS, state.plot);
   let [found, dragging] = [[], false];
   const columnOf = (id) => list.columns().find((column) => column.id === id);
@@ -94,6 +107,32 @@ const linkedPlots = (box, data, list) => {
       else dragged(begin, end);
     }, { once: true });
   });
+  // The colors of a column, each with a value that has it.
+  const showColors = (column, scale) => {
+    const items = scale ? scale.marks.map(([share, text]) => {
+      const [item, sample] = [make("li"), swatch(scaleColor(share))];
+      item.append(sample, " ", text);
+      return item;
+    }) : [];
+    legend.replaceChildren(...(items.length ? [make("li", `${column.title}:`), ...items] : []));
+  };
+  const swatch = (fill) => {
+    const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
+    sample.append(draw("rect", { x: 0, y: 0, width: 28, height: 10, fill }));
+    return sample;
+  };
+  // Says which job is under the pointer, with its values; `near` finds it.
+  const hover = (element, near, columns) => {
+    said.textContent = "\u00a0";
+    element.addEventListener("pointermove", (event) => {
+      if (dragging) return;
+      const frame = element.getBoundingClientRect();
+      const row = near([event.clientX - frame.left, event.clientY - frame.top]);
+      const words = row ? columns.map((column) => [column.title, column.of(row)]).filter(([, value]) => value !== null).map(([title, value]) => `${title} ${typeof value === "number" ? short(value) : valueText(value)}`) : [];
+      said.textContent = row ? `${row.label} · ${words.join(" · ")}` : "\u00a0";
+    });
+    element.addEventListener("pointerleave", () => { said.textContent = "\u00a0"; });
+  };
   const varied = () => list.columns().filter((column) => column.kind === "metric" || (column.kind === "axis" && column.first) || column.kind === "time");
   const metrics = () => list.columns().filter(({ kind }) => kind === "metric");
   const rest = () => { const shown = new Set(found); return list.rows().filter((row) => !shown.has(row)); };
@@ -133,9 +172,36 @@ const linkedPlots = (box, data, list) => {
       const letters = Math.floor((width - 2 * side) / Math.max(1, dimensions.length - 1) / 7);
       pen.fillText(fewer(column.title, Math.max(6, letters)), x(index), 16);
       pen.fillStyle = color("--soft");
-      pen.fillText(fewer(scales[index].ends[1], 10), x(index), top - 8);
-      pen.fillText(fewer(scales[index].ends[0], 10), x(index), bottom + 16);
+      // The ends are above and below the axis, the others beside it.
+      scales[index].marks.forEach(([share, text]) => {
+        const isEnd = share === 0 || share === 1;
+        pen.textAlign = isEnd ? "center" : "left";
+        if (!isEnd) pen.fillRect(x(index) - 3, y(share) - 0.5, 6, 1);
+        // Lines must not cross the letters.
+        pen.strokeStyle = color("--raised");
+        pen.lineWidth = 4;
+        const at = [fewer(text, 10), isEnd ? x(index) : x(index) + 6, share === 1 ? top - 8 : share === 0 ? bottom + 16 : y(share) + 4];
+        pen.strokeText(...at);
+        pen.fillText(...at);
+      });
+      pen.textAlign = "center";
+      pen.lineWidth = 1;
     });
+    showColors(tint, scales.at(-1));
+    // The line that is nearest to a place, between the two axes beside it.
+    hover(element, ([at, height]) => {
+      const right = dimensions.findIndex((_, index) => x(index) >= at);
+      if (right <= 0) return null;
+      const part = (at - x(right - 1)) / (x(right) - x(right - 1));
+      let best = [NEAR, null];
+      found.forEach((row) => {
+        const [one, other] = [right - 1, right].map((index) => scales[index].at(dimensions[index].of(row)));
+        if (one === null || other === null) return;
+        const distance = Math.abs(y(one + (other - one) * part) - height);
+        if (distance < best[0]) best = [distance, row];
+      });
+      return best[1];
+    }, dimensions);
     const nearest = ([at]) => dimensions.map((_, index) => index).reduce((best, index) => (Math.abs(x(index) - at) < Math.abs(x(best) - at) ? index : best), 0);
     const share = (at) => (bottom - at) / (bottom - top);
     drag(element, pen, (begin, end) => {
@@ -171,28 +237,42 @@ const linkedPlots = (box, data, list) => {
     pen.fillStyle = color("--soft");
     pen.fillRect(left - 8, bottom + 8, right - left + 8, 1);
     pen.fillRect(left - 8, top, 1, bottom - top + 8);
-    pen.fillText(fewer(sx.ends[0], 12), left - 4, bottom + 24);
+    const room = Math.floor((right - left) / Math.max(1, sx.marks.length) / 7);
+    sx.marks.forEach(([share, text]) => {
+      const at = left + share * (right - left);
+      pen.fillRect(at - 0.5, bottom + 8, 1, 5);
+      pen.textAlign = share === 1 ? "right" : share === 0 ? "left" : "center";
+      pen.fillText(fewer(text, Math.max(3, room)), share === 0 ? at - 4 : at, bottom + 23);
+    });
     pen.textAlign = "right";
-    pen.fillText(fewer(sx.ends[1], 12), right, bottom + 24);
-    pen.fillText(fewer(sy.ends[0], 9), left - 12, bottom + 4);
-    pen.fillText(fewer(sy.ends[1], 9), left - 12, top + 8);
+    sy.marks.forEach(([share, text]) => {
+      const at = bottom - share * (bottom - top);
+      pen.fillRect(left - 12, at - 0.5, 4, 1);
+      pen.fillText(fewer(text, 7), left - 14, at + 4);
+    });
     pen.fillStyle = color("--ink");
     pen.textAlign = "center";
-    pen.fillText(x.title, (left + right) / 2, PLOT_HEIGHT - 8);
+    pen.fillText(x.title, (left + right) / 2, PLOT_HEIGHT - 5);
     pen.save();
     pen.translate(14, (top + bottom) / 2);
     pen.rotate(-Math.PI / 2);
     pen.fillText(y.title, 0, 0);
     pen.restore();
+    showColors(tint, st);
+    const nearest = (at) => {
+      const near = found.map((row) => [dot(row), row]).filter(([dot]) => dot && Math.hypot(dot[0] - at[0], dot[1] - at[1]) < NEAR);
+      near.sort(([one], [other]) => Math.hypot(one[0] - at[0], one[1] - at[1]) - Math.hypot(other[0] - at[0], other[1] - at[1]));
+      return near[0]?.[1] ?? null;
+    };
+    hover(element, nearest, [...new Set([x, y, tint, size].filter(Boolean))]);
     drag(element, pen, (begin, end) => {
       const [across, up] = [(at) => (at - left) / (right - left), (at) => (bottom - at) / (bottom - top)];
       list.restrict([[wordOf(x), rangeWord(sx, across(begin[0]), across(end[0]))], ...(x === y ? [] : [[wordOf(y), rangeWord(sy, up(begin[1]), up(end[1]))]])]);
     }, (at) => {
-      const near = found.map((row) => [dot(row), row]).filter(([dot]) => dot && Math.hypot(dot[0] - at[0], dot[1] - at[1]) < 12);
-      near.sort(([one], [other]) => Math.hypot(one[0] - at[0], one[1] - at[1]) - Math.hypot(other[0] - at[0], other[1] - at[1]));
-      if (near.length) box.dispatchEvent(new CustomEvent("job", { bubbles: true, detail: near[0][1].label }));
+      const row = nearest(at);
+      if (row) box.dispatchEvent(new CustomEvent("job", { bubbles: true, detail: row.label }));
     });
-    note.textContent = `${st ? `Color: ${tint.title} from ${st.ends[0]} (violet) to ${st.ends[1]} (red). ` : ""}${ss ? `Size: ${size.title} from ${ss.ends[0]} to ${ss.ends[1]}. ` : ""}Drag to restrict the list and the curves; a click on a dot opens its job.`;
+    note.textContent = `${ss ? `Size: ${size.title} from ${ss.ends[0]} to ${ss.ends[1]}. ` : ""}Drag to restrict the list and the curves; a click on a dot opens its job.`;
   };
   const heat = () => {
     const axes = list.columns().filter(({ kind, first }) => kind === "axis" && first);
@@ -225,7 +305,7 @@ const linkedPlots = (box, data, list) => {
         button.title = `mean of ${plural(values.length, "job")}`;
         const share = high > low ? (meanOf(values) - low) / (high - low) : 0.5;
         cell.style.background = `hsl(210 65% ${dark.matches ? 14 + 18 * share : 96 - 28 * share}%)`;
-        button.addEventListener("click", () => list.restrict([[wordOf(x), other], [wordOf(y), name]]));
+        button.addEventListener("click", () => list.restrict([[wordOf(x), quoted(other)], [wordOf(y), quoted(name)]]));
         cell.append(button);
         return cell;
       }));
@@ -239,40 +319,64 @@ const linkedPlots = (box, data, list) => {
   };
   const best = () => {
     const value = use("py", [...metrics(), columnOf("time")], metrics()[0]);
-    fill(inputs.better, [["low", "lower"], ["high", "higher"]], state.better);
-    inputs.better.parentElement.hidden = false;
     if (!value) return;
+    fill(inputs.better, [["low", "lower"], ["high", "higher"]], state.better || (value.better === "max" ? "high" : "low"));
+    inputs.better.parentElement.hidden = false;
     const rows = found.filter((row) => value.of(row) !== null && row.ended).sort((one, other) => one.ended - other.ended);
     if (!rows.length) { place.replaceChildren(make("p", "No job has a result.", "note")); return; }
     const is = inputs.better.value === "high" ? (one, other) => one > other : (one, other) => one < other;
-    const line = { name: "best", color: "--bad", x: [], y: [] };
+    const line = { name: "best", color: "--bad", step: true, x: [], y: [] };
     rows.forEach((row, index) => {
       const last = line.y.at(-1);
-      if (last !== undefined && !is(value.of(row), last)) return;
-      if (last !== undefined) { line.x.push(index + 1); line.y.push(last); }
       line.x.push(index + 1);
-      line.y.push(value.of(row));
+      line.y.push(last === undefined || is(value.of(row), last) ? value.of(row) : last);
     });
-    line.x.push(rows.length);
-    line.y.push(line.y.at(-1));
     const dots = { name: "jobs", color: "--busy", dots: true, x: rows.map((_, index) => index + 1), y: rows.map(value.of), jobs: rows.map(({ label }) => label) };
     place.replaceChildren(drawChart(value.title, { x: { label: "finished jobs", whole: true }, y: { label: value.title }, series: [dots, line] }, false).box);
     note.textContent = "The line is the best value of the jobs that had finished.";
   };
-  const kinds = { parallel, scatter, heat, best };
-  const draw = () => {
+  // The share of the variance of a metric that the means by an axis explain.
+  const importance = () => {
+    const value = use("py", [...metrics(), columnOf("time")], metrics()[0]);
+    if (!value) return;
+    const rows = found.filter((row) => value.of(row) !== null);
+    const mean = meanOf(rows.map(value.of));
+    const whole = rows.reduce((sum, row) => sum + (value.of(row) - mean) ** 2, 0);
+    if (rows.length < 2 || !(whole > 0)) { place.replaceChildren(make("p", "The jobs have no different values.", "note")); return; }
+    const axes = list.columns().filter(({ kind, first }) => kind === "axis" && first);
+    const shares = axes.map((column) => [column, [...groupBy(rows, column.of).values()].reduce((sum, part) => sum + part.length * (meanOf(part.map(value.of)) - mean) ** 2, 0) / whole]);
+    shares.sort(([, one], [, other]) => other - one);
+    const table = make("table", undefined, "shares");
+    const [head, body] = [table.createTHead().insertRow(), table.createTBody()];
+    ["Axis", "Share", ""].forEach((text) => head.append(Object.assign(make(text ? "th" : "td", text), text ? { scope: "col" } : {})));
+    shares.forEach(([column, share]) => {
+      const [line, name, bar] = [body.insertRow(), make("th", column.title), draw("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" })];
+      name.scope = "row";
+      bar.append(draw("rect", { x: 0, y: 0, width: 100 * share, height: 8, class: "fill-running" }));
+      const place = make("td");
+      place.append(bar);
+      line.append(name, make("td", `${(100 * share).toFixed(1)} %`), place);
+    });
+    const scroll = region(make("div", undefined, "scroll"), `Importance of axes for ${value.title}`);
+    scroll.append(table);
+    place.replaceChildren(scroll);
+    note.textContent = `The share of the variance of ${value.title} among ${plural(rows.length, "job")} that the means by each axis explain. What is left is that of axes together, and of chance. If the jobs are not all combinations of their axes, shares overlap; tables of effects in a recipe test them.`;
+  };
+  const kinds = { parallel, scatter, heat, best, importance };
+  const redraw = () => {
     // A canvas that is drawn anew would lose the pointer.
     if (dragging) { later(); return; }
     const [first, ...others] = Object.values(inputs);
     others.forEach((input) => { input.parentElement.hidden = true; });
     fill(first, PLOTS, state.plot);
-    note.textContent = "";
+    note.textContent = said.textContent = "";
+    legend.replaceChildren();
     place.replaceChildren();
     kinds[first.value]?.();
     writeAddress(state);
   };
   let [waiting, wide] = [0, null];
-  const later = () => { clearTimeout(waiting); waiting = setTimeout(draw, 50); };
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(redraw, 50); };
   dark.addEventListener("change", later);
   new ResizeObserver(([{ contentRect: { width } }]) => { if (wide !== null && wide !== width) later(); wide = width; }).observe(box);
   list.watch((rows) => { found = rows; later(); });

@@ -2,25 +2,29 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fmt::Write as _,
     path::{Path, PathBuf},
     rc::Rc,
 };
 
 use serde::Serialize;
-use sweep_job::{Metrics, TaskInfo, Unit};
+use sweep_job::tasks::Imported;
 
-use super::{Contents, LIMIT, Records, detail::Detail, tally::Tally};
+use super::{
+    Contents, LIMIT, Records,
+    columns::{Columns, Headings, MAX_COLUMNS, SHOWN},
+    detail::Detail,
+    followed::LiveCurve,
+    tally::Tally,
+};
 use crate::{
-    format::{Scale, clean, readable},
+    format::clean,
     host,
     plan::Point,
     progress::describe,
     record::{Key, Record},
     render::setup::Begun,
-    run::{
-        RunFolder, RunProvenance,
-        watch::{Snapshot, State},
-    },
+    run::{RunFolder, RunProvenance, watch::State},
     stats,
     store::Notes,
 };
@@ -45,10 +49,8 @@ pub const STATES: [&str; 13] = [
 /// The index of the state of a job of which nothing else is known.
 const OPEN: usize = 10;
 
-/// Number of columns of metrics that a list shows unless the reader chooses others.
-const SHOWN: usize = 6;
-/// Maximum number of columns of metrics.
-const MAX_COLUMNS: usize = 200;
+/// Metrics of a job that diverged and are named in its line.
+const MAX_DIVERGED: usize = 4;
 /// Size of a metric of a job in a page, in bytes.
 const CELL: usize = 9;
 /// Number of degrees of freedom for which a page has the quantile of Student's distribution.
@@ -96,6 +98,8 @@ pub struct Head<'a> {
     pub columns: &'a Headings,
     /// The axes over which groups are averaged.
     pub seeds: &'a [String],
+    /// The names of the axes, safe to print.
+    pub axes: Vec<String>,
     /// Half-widths of 95 % confidence intervals in standard errors, by the degrees of freedom from 1 on.
     pub quantiles: Vec<f64>,
     /// Locations of the details, each with its first job.
@@ -106,43 +110,16 @@ pub struct Head<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     states: HashMap<Key, (&'static str, String)>,
+    /// The series that jobs without a result have reported.
+    curves: HashMap<Key, Vec<LiveCurve>>,
     /// The runs that are using the recipe's jobs.
     runs: Vec<Begun>,
-}
-
-/// The metrics that have a column of their own.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Columns {
-    list: Vec<Column>,
-    /// Number of columns that are shown at first.
-    shown: usize,
-    /// Number of metrics without a column.
-    left: usize,
-}
-
-/// Columns of metrics, as the script reads them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Headings {
-    /// The headings with units, and the metrics' names.
-    pub columns: Vec<(String, String)>,
-    /// Number of columns that are shown at first.
-    pub shown: usize,
-    /// Number of metrics without a column.
-    pub left: usize,
 }
 
 /// Half-widths of confidence intervals for [`Head`].
 pub fn quantiles() -> Vec<f64> {
     let rounded = |value: f64| (value * 1e5).round() / 1e5;
     (1..=FREEDOMS).map(|freedom| rounded(stats::quantile(freedom as f64, stats::LEVEL))).collect()
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Column {
-    metric: String,
-    unit: Unit,
-    scale: Scale,
-    heading: String,
 }
 
 /// All jobs of a recipe.
@@ -156,6 +133,8 @@ pub(super) struct Jobs {
     pub(super) live: bool,
     /// The runs that are using them.
     pub(super) runs: Vec<Begun>,
+    /// The series that jobs without a result have reported.
+    pub(super) curves: HashMap<Key, Vec<LiveCurve>>,
 }
 
 impl Doing {
@@ -169,11 +148,12 @@ impl Doing {
         let now = host::clock::now();
         // Older runs than these have nothing to say that matters.
         for folder in RunFolder::all(results).iter().rev().take(5) {
-            let Ok(snapshot) = Snapshot::read(folder) else { continue };
+            let Ok((snapshot, mut curves)) = LiveCurve::of_run(folder.clone()) else { continue };
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
             let mut uses = false;
-            for (job, state) in jobs.filter(|(_, state)| state.is_selected()) {
+            for (index, (job, state)) in jobs.enumerate().filter(|(_, (_, state))| state.is_selected()) {
                 if keys.remove(&job.key) {
+                    doing.curves.extend(curves.remove(&index).map(|curves| (job.key, curves)));
                     uses = true;
                     let (word, details) = describe(&snapshot, state, now);
                     // Its record has been removed since.
@@ -199,6 +179,7 @@ impl Doing {
 impl Jobs {
     pub(super) fn new(contents: &Contents<'_>, records: &Records<'_>) -> Self {
         let Contents { plan, study, results, store, ruled_out, .. } = contents;
+        let directions = study.recipe.directions();
         let open = study.steps.iter().flatten().filter(|(_, id)| !results.is_done(*id));
         let open: Vec<Key> = open.map(|(_, id)| plan.job(*id).key).collect();
         let doing = Doing::new(store.results(), &open);
@@ -209,20 +190,21 @@ impl Jobs {
         let jobs = study.steps.iter().map(Vec::len).sum::<usize>();
         let max_columns = LIMIT / 2 / (CELL * jobs.max(1));
         let names: Vec<&str> = study.recipe.metrics().collect();
-        let columns = Columns::new(task_metrics, &names, max_columns.clamp(SHOWN, MAX_COLUMNS));
+        let columns = Columns::new(task_metrics, &names, &directions, max_columns.clamp(SHOWN, MAX_COLUMNS));
         let notes = store.all_notes();
         let (mut lines, mut tallies) = (Vec::new(), Vec::new());
         for (step, points) in study.steps.iter().enumerate() {
             let mut tally = Tally::default();
             for (point, id) in points {
                 let job = plan.job(*id);
-                let (word, details) = match ruled_out.get(id) {
+                let record = records.get(id).map(AsRef::as_ref);
+                let (word, details) = match (ruled_out.get(id), record) {
+                    (_, Some(record)) if results.is_done(*id) => ended_as(record),
                     _ if results.is_done(*id) => ("done", String::new()),
-                    Some(reason) => ("ruled out", reason.clone()),
-                    None => doing.of(job.key),
+                    (Some(reason), _) => ("ruled out", reason.clone()),
+                    (None, _) => doing.of(job.key),
                 };
                 tally.add(word);
-                let record = records.get(id).map(AsRef::as_ref);
                 let mut line = line(step, point, job.key, (word, details), record, &columns);
                 if record.is_some() {
                     line.8 = notes.get(&job.key).map(tags).unwrap_or_default();
@@ -233,7 +215,7 @@ impl Jobs {
         }
         let steps = study.recipe.steps.iter().map(|step| clean(&step.name.value).into_owned()).collect();
         let columns = columns.headings();
-        Self { steps, columns, lines, tallies, live: !doing.runs.is_empty(), runs: doing.runs }
+        Self { steps, columns, lines, tallies, live: !doing.runs.is_empty(), runs: doing.runs, curves: doing.curves }
     }
 
     /// All steps together.
@@ -243,7 +225,7 @@ impl Jobs {
             done: all.done + step.done,
             running: all.running + step.running,
             failed: all.failed + step.failed,
-            held: all.held + step.held,
+            held: std::array::from_fn(|index| all.held[index] + step.held[index]),
             reserve: all.reserve + step.reserve,
             ruled_out: all.ruled_out + step.ruled_out,
         })
@@ -262,6 +244,33 @@ pub(crate) fn state(word: &str) -> usize {
     STATES.iter().position(|known| *known == word).unwrap_or(OPEN)
 }
 
+/// The state of a job with a record, and what is remarkable about it: the metrics that diverged, and the failure of an imported run.
+pub(super) fn ended_as(record: &Record) -> (&'static str, String) {
+    let outcome = &record.outcome;
+    if let Some(end) = record.imported().and_then(|_| outcome.facts.get(Imported::END)) {
+        let end = clean(end);
+        return match end.as_ref() {
+            Imported::RUNNING => ("done", "its run had not ended at its source".to_owned()),
+            end if outcome.metrics.is_empty() => ("failed", format!("its run had failed at its source ({end})")),
+            end => ("done", format!("its run had failed at its source ({end})")),
+        };
+    }
+    let mut names_of_step: BTreeMap<Option<u64>, Vec<&str>> = BTreeMap::new();
+    for (name, since) in outcome.diverged() {
+        names_of_step.entry(since).or_default().push(name);
+    }
+    let mut text = String::new();
+    for (since, names) in names_of_step {
+        let shown = names.iter().take(MAX_DIVERGED).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+        let more = names.len().saturating_sub(MAX_DIVERGED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let since = since.map_or_else(String::new, |step| format!(" from step {step}"));
+        let separator = if text.is_empty() { "diverged: " } else { "; " };
+        let _ = write!(text, "{separator}{shown}{more} not finite{since}");
+    }
+    ("done", text)
+}
+
 fn line(
     step: usize,
     point: &Point,
@@ -271,84 +280,20 @@ fn line(
     columns: &Columns,
 ) -> Line {
     let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
-    let seconds = record.map(|record| (record.provenance.seconds * 10.0).round() / 10.0);
+    let seconds = record.map(|record| milliseconds(record.provenance.seconds));
     let ended = record.map(ended);
     let point = clean(&point.to_string()).into_owned();
     Line(step, point, state(word), key.short(), seconds, cells, details, ended, Vec::new())
 }
 
+/// Seconds to the millisecond.
+pub(super) fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
 /// Tags, safe to print.
 pub(super) fn tags(notes: &Notes) -> Vec<String> {
     notes.tags().map(|tag| clean(tag).into_owned()).collect()
-}
-
-impl Columns {
-    /// Columns for at most `most` metrics: those of `wanted`, then those that tasks name as their results, then all others by name.
-    pub(crate) fn new<'m>(
-        results: impl Iterator<Item = (&'static TaskInfo, &'m Metrics)>,
-        wanted: &[&str],
-        most: usize,
-    ) -> Self {
-        /// A metric: its unit, the largest size of a value, and its rank.
-        type Found = (Unit, f64, usize);
-        let mut by_name: BTreeMap<&'m str, Found> = BTreeMap::new();
-        for (task, metrics) in results {
-            for (name, metric) in metrics {
-                let size = metric.value.abs();
-                let (_, largest, _) =
-                    by_name.entry(name).or_insert_with(|| (metric.unit, size, rank(name, task, wanted)));
-                *largest = largest.max(size);
-            }
-        }
-        let mut measures: Vec<(&str, Found)> = by_name.into_iter().collect();
-        measures.sort_by_key(|(_, (.., rank))| *rank);
-        let named_count = measures.iter().filter(|(_, (.., rank))| *rank < OTHERS).count();
-        let left = measures.len().saturating_sub(most);
-        measures.truncate(most);
-        // Two names that people would read alike are as they are.
-        let readable_names: Vec<String> = measures.iter().map(|(metric, _)| readable(metric)).collect();
-        let is_alone = |name: &String| readable_names.iter().filter(|other| *other == name).count() == 1;
-        let column = |(metric, (unit, size, _)): (&str, Found)| {
-            let scale = Scale::of_metric(metric, size, unit);
-            let symbol = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-            let name = readable(metric);
-            let name = clean(if is_alone(&name) { &name } else { metric }).into_owned();
-            let heading = if symbol.is_empty() { name } else { format!("{name} ({symbol})") };
-            Column { metric: metric.to_owned(), unit, scale, heading }
-        };
-        let list: Vec<Column> = measures.into_iter().map(column).collect();
-        let shown = named_count.clamp(SHOWN / 2, SHOWN).min(list.len());
-        Self { list, shown, left }
-    }
-
-    /// Headings of the columns, each with the name of its metric.
-    pub(crate) fn headings(&self) -> Headings {
-        let columns = self.list.iter();
-        let columns = columns.map(|column| (column.heading.clone(), clean(&column.metric).into_owned())).collect();
-        Headings { columns, shown: self.shown, left: self.left }
-    }
-
-    /// Values of a job in the units of the columns, to seven digits, up to its last one.
-    pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<Option<f64>> {
-        let value = |column: &Column| {
-            let value = metrics.get(&column.metric)?.value_in(column.unit)? / column.scale.factor;
-            format!("{value:.6e}").parse().ok().filter(|value: &f64| value.is_finite())
-        };
-        let mut cells: Vec<Option<f64>> = self.list.iter().map(value).collect();
-        let length = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        cells.truncate(length);
-        cells
-    }
-}
-
-/// The rank of metrics that neither the recipe nor a task names.
-const OTHERS: usize = usize::MAX;
-
-/// The place of a metric among the columns: as the recipe names it, then as its task does.
-fn rank(metric: &str, task: &TaskInfo, names: &[&str]) -> usize {
-    let of_recipe = names.iter().position(|name| *name == metric);
-    let of_task = || task.headline.iter().position(|name| *name == metric).map(|place| names.len() + place);
-    of_recipe.or_else(of_task).unwrap_or(OTHERS)
 }
 
 /// Paths of the logs of jobs, by the short form of their keys; the latest of several.
@@ -366,7 +311,11 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
 }
 
 /// Details of every job, as JSON, in the order of the lines.
-pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
+pub(super) fn details(
+    contents: &Contents<'_>,
+    records: &Records<'_>,
+    curves: &HashMap<Key, Vec<LiveCurve>>,
+) -> Vec<String> {
     let Contents { plan, study, store, .. } = contents;
     let (logs, notes) = (logs(store.results()), store.all_notes());
     let mut text_of_job: BTreeMap<Key, String> = BTreeMap::new();
@@ -386,7 +335,7 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
             let detail = Detail::default().params(job.values.iter().filter(|(name, _)| is_telling(name)));
             let detail = match records.get(id) {
                 Some(record) => detail.record(record).notes(notes.get(&job.key)),
-                None => detail.fact("key", &job.key.to_string()),
+                None => detail.live(curves.get(&job.key).map_or(&[], Vec::as_slice)).fact("key", &job.key.to_string()),
             };
             serde_json::to_string(&detail.log(log).commands(&plan.command(*id), plan.explanation(*id).as_deref()))
                 .unwrap_or_else(|_| "{}".to_owned())
@@ -398,21 +347,27 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
 
 #[cfg(test)]
 mod tests {
-    use sweep_job::{Metric, Task, Unit};
-
     use super::*;
 
     #[test]
-    fn columns_begin_with_the_metrics_of_the_recipe_and_count_those_without_room() {
-        let metric = |name: &str| (name.to_owned(), Metric { value: 1.0 / 3.0, unit: Unit::One });
-        let metrics: Metrics = ["a", "b", "c", "d", "loss", "z"].map(metric).into_iter().collect();
-        let results = || [(Task::info("command").unwrap(), &metrics)].into_iter();
-        let columns = Columns::new(results(), &["z", "loss"], 4);
-        let Headings { columns: headings, shown, left } = columns.headings();
-        let names: Vec<&str> = headings.iter().map(|(_, name)| name.as_str()).collect();
-        assert_eq!((names, shown, left), (vec!["z", "loss", "a", "b"], 3, 2));
-        assert_eq!(columns.cells(&metrics), [Some(0.333_333_3); 4]);
-        let none = Columns::new(results().take(0), &["loss"], 4);
-        assert_eq!((none.headings(), none.cells(&metrics)), (Headings::default(), vec![]));
+    fn a_diverged_job_says_so_and_an_imported_failure_is_none_that_is_done() {
+        let facts = |facts: &[(&str, &str)], task: &str| {
+            let facts = facts.iter().map(|(name, text)| ((*name).to_owned(), (*text).into()));
+            let facts: serde_json::Map<String, serde_json::Value> = facts.collect();
+            let record = serde_json::json!({
+                "format": 1, "key": "0".repeat(64), "label": "a", "params": {},
+                "identity": { "format": 1, "task": task, "revision": 1 },
+                "outcome": { "metrics": {}, "facts": facts },
+                "provenance": { "sweep": "0", "started": "2026-01-01T00:00:00Z", "seconds": 0.0, "threads": 1, "host": "here" },
+            });
+            ended_as(&serde_json::from_value(record).unwrap())
+        };
+        let diverged = "diverged: its newest value is not finite from step 120";
+        let found = facts(&[("absent.acc", diverged), ("absent.loss", diverged)], "command");
+        assert_eq!(found, ("done", "diverged: acc, loss not finite from step 120".to_owned()));
+        let found = facts(&[("end", "crashed")], "imported");
+        assert_eq!(found, ("failed", "its run had failed at its source (crashed)".to_owned()));
+        assert_eq!(facts(&[("end", "running")], "imported").0, "done");
+        assert_eq!(facts(&[("end", "crashed")], "command"), ("done", String::new()), "a fact of its own");
     }
 }

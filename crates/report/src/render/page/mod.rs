@@ -8,6 +8,7 @@
 //! address, `rows.js` filters, groups and their means, `chooser.js` columns, `jobs.js` the list, `chart.js` charts, `overlay.js` curves of many
 //! jobs, `linked.js` plots that restrict the list, and `page.js` the report itself. They share one scope.
 
+mod columns;
 mod detail;
 mod evidence;
 mod followed;
@@ -31,11 +32,12 @@ use std::{
 use maud::{Markup, PreEscaped, html};
 
 pub use self::{
+    columns::Headings,
     detail::{Detail, Tail, WHOLE, end_of, tail},
     followed::{FollowedRun, LiveCurve},
     graph::{Node, draw},
     layout::{Layout, list_section},
-    list::{Head, Headings, Line, STATES, quantiles},
+    list::{Head, Line, STATES, quantiles},
     report::notebook,
     tally::Tally,
 };
@@ -102,7 +104,7 @@ pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
     let jobs = Jobs::new(contents, &records);
     let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
-    let details = list::details(contents, &records);
+    let details = list::details(contents, &records, &jobs.curves);
     let setup = (!jobs.live).then(|| Setup::new(plan, study, store, verdicts, &records));
     let live = jobs.live.then(|| Byline::of_live(plan, study, &records, &jobs.runs));
     let byline = setup.as_ref().map(|setup| &setup.byline).or(live.as_ref());
@@ -278,7 +280,9 @@ impl Laid<'_> {
         let Jobs { steps, columns, lines, .. } = self.jobs;
         let seeds = self.contents.study.recipe.seeds();
         let quantiles = list::quantiles();
-        let head = Head { live: at.is_some(), at, steps, states: STATES, columns, seeds: &seeds, quantiles, parts };
+        let axes = self.contents.study.recipe.axes().iter().map(|axis| clean(axis).into_owned()).collect();
+        let head =
+            Head { live: at.is_some(), at, steps, states: STATES, columns, seeds: &seeds, axes, quantiles, parts };
         let mut text = serde_json::to_string(&head).unwrap_or_else(|_| "{}".to_owned());
         text.pop();
         let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));

@@ -1,6 +1,8 @@
 // Curves of many jobs in common axes: of those that the list shows, or of chosen ones. uPlot draws the axes, and this script the
 // curves on the same canvas. The charts share the range of their x axes and the cursor.
 const MAX_LINES = 1000;
+// Jobs whose curves are averaged at most.
+const MAX_MEMBERS = 10000;
 // Points of all curves of a chart together, and of one of them.
 const ALL_POINTS = 200000;
 const CURVE_POINTS = [128, 2048];
@@ -9,11 +11,15 @@ const GRID = 200;
 const OWN_COLORS = 6;
 const MAX_LEGEND = 40;
 const MAX_CHARTS = 6;
+// Width of a chart on paper, in CSS pixels: within the margins of A4 and Letter.
+const PAPER = 640;
 // Milliseconds without a further move after which the curves of a range are read.
 const MOVING = 120;
 // Curves that arrive are drawn if the last drawing ended this many times its own duration before.
 const DRAWING_SHARE = 5;
 const scaleColor = (share) => `hsl(${Math.round(265 - 235 * share)} 70% ${dark.matches ? 66 : 40}%)`;
+// States of jobs whose curves do not go on: those that failed have what they reported.
+const ENDED = ["done", "cached", "failed", "stopped", "lost"];
 // The value of a curve between its points; null outside of them.
 const valueAt = ({ x, y }, at) => {
   if (!x.length || at < x[0] || at > x[x.length - 1]) return null;
@@ -35,6 +41,14 @@ const placeIn = (x, at) => {
   }
   return low;
 };
+// The index of the point of a curve that is nearest to `at`; null outside of the curve.
+const nearestPoint = ({ x }, at) => {
+  if (!x.length || at < x[0] || at > x[x.length - 1]) return null;
+  const after = placeIn(x, at);
+  return after > 0 && at - x[after - 1] < x[after] - at ? after - 1 : after;
+};
+// Whole numbers, such as steps, with all digits.
+const number = (value) => (Number.isInteger(value) ? String(value) : short(value));
 const gridOf = (low, high, log) => Array.from({ length: GRID }, (_, index) => {
   const share = index / (GRID - 1);
   return log && low > 0 ? low * (high / low) ** share : low + (high - low) * share;
@@ -45,16 +59,41 @@ const meanCurve = (rows, curves, log, data) => {
   if (!found.length) return null;
   const [low, high] = [Math.max(...found.map(({ key }) => curves.get(key).x[0])), Math.min(...found.map(({ key }) => curves.get(key).x.at(-1)))];
   if (low > high) return null;
-  const units = unitsOf(found, data.seeds);
+  const { units, parts } = partsOf(found, data.seeds);
   const line = { x: low === high ? [low] : gridOf(low, high, log), y: [], half: units ? [] : null };
   line.x.forEach((at, index) => {
     // The ends of the grid are rounded.
     const of = ({ key }) => valueAt(curves.get(key), index === 0 ? low : Math.min(at, high));
-    const values = (units ?? found.map((row) => [row])).map((unit) => meanOf(unit.map(of)));
+    const values = parts.map((part) => meanOf(part.map(of)));
     line.y.push(meanOf(values));
     line.half?.push(halfOf(values, data.quantiles));
   });
   return line;
+};
+const groupBy = (rows, of) => {
+  const groups = new Map();
+  rows.forEach((row) => {
+    const name = of(row);
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(row);
+  });
+  return groups;
+};
+// About four round marks between two numbers.
+const evenMarks = (low, high) => {
+  const size = 10 ** Math.floor(Math.log10((high - low) / 2));
+  const step = [5, 2, 1].map((factor) => factor * size).find((step) => (high - low) / step >= 3) ?? size;
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, index) => (first + index) * step);
+};
+// The marks of a logarithmic axis: powers of ten, with others between them where these are few, and of a short range those of a linear one.
+const logMarks = (low, high) => {
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+  for (const factors of [[1], [1, 2, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]]) {
+    const marks = Array.from({ length: last - first + 1 }, (_, index) => factors.map((factor) => Number(`${factor}e${first + index}`))).flat().filter((mark) => mark >= low && mark <= high);
+    if (marks.length >= 3) return marks;
+  }
+  return evenMarks(low, high);
 };
 const minus = (line, base) => {
   const kept = [...line.x.keys()].filter((index) => valueAt(base, line.x[index]) !== null);
@@ -65,8 +104,9 @@ const minus = (line, base) => {
 // `source` has the names of series with their units (`names`), reads curves (`read`), and knows those of running jobs (`running`).
 const curveOverlay = (box, data, list, source) => {
   const asked = readAddress();
-  const state = { charts: asked.list("charts"), x: asked.text("x"), color: asked.text("color"), mean: asked.has("mean"), base: asked.text("minus"), smooth: Math.max(0, Math.min(0.99, Number(asked.text("smooth")) || 0)), logX: asked.text("log").includes("x"), logY: asked.text("log").includes("y"), range: null };
-  const save = () => writeAddress({ charts: state.charts.join() === firstCharts().join() ? "" : state.charts, x: state.x, color: state.color === firstColor() ? "" : state.color, mean: state.mean ? "1" : "", minus: state.base, smooth: state.smooth ? String(state.smooth) : "", log: `${state.logX ? "x" : ""}${state.logY ? "y" : ""}` });
+  const given = asked.list("range").map(numeric);
+  const state = { charts: asked.list("charts"), x: asked.text("x"), color: asked.text("color"), mean: asked.has("mean"), base: asked.text("minus"), smooth: Math.max(0, Math.min(0.99, Number(asked.text("smooth")) || 0)), logX: asked.text("log").includes("x"), logY: asked.text("log").includes("y"), range: given.length === 2 && given[0] !== null && given[1] !== null && given[0] < given[1] && !(asked.text("log").includes("x") && given[0] <= 0) ? given : null };
+  const save = () => writeAddress({ charts: state.charts.join() === firstCharts().join() ? "" : state.charts, x: state.x, color: state.color === firstColor() ? "" : state.color, mean: state.mean ? "1" : "", minus: state.base, smooth: state.smooth ? String(state.smooth) : "", log: `${state.logX ? "x" : ""}${state.logY ? "y" : ""}`, range: state.range?.map((end) => String(Number(end.toPrecision(6)))) ?? "" });
   const [title, note, tools, place, legend] = [make("h3", "Curves"), make("p", "", "note"), make("div", undefined, "choices"), make("div", undefined, "overlays"), make("ul", undefined, "choices keys")];
   note.setAttribute("role", "status");
   const select = (text) => {
@@ -80,9 +120,9 @@ const curveOverlay = (box, data, list, source) => {
   const [mean, logX, logY] = [["mean and interval", state.mean], ["log x", state.logX], ["log y", state.logY]].map(([text, checked]) => control(tools, "checkbox", text, { checked }));
   const smooth = control(tools, "range", "smoothing", { min: 0, max: 0.99, step: 0.01, value: state.smooth });
   tools.append(plainButton("Whole range", () => zoom(null)));
-  box.append(title, note, tools, legend, place, make("p", "Drag to zoom, with Shift to pan. By keyboard: + and − zoom, arrows pan, 0 shows the whole range.", "note"));
-  let [rows, chosen, categories, hover] = [[], false, new Map(), null];
-  const charts = new Map();
+  box.append(title, note, tools, legend, place, make("p", "Drag to zoom, with Shift to pan. By keyboard: + and − zoom, arrows pan, 0 shows the whole range.", "note hint"));
+  let [rows, some, singles, chosen, categories, hover] = [[], [], new Set(), false, new Map(), null];
+  const [charts, counts] = [new Map(), new Map()];
   const unit = (name) => { const found = source.names().find(([known]) => known === name); return unitOf({ name, unit: found?.[1] }); };
   const categoryOf = (row) => (state.color === "job" ? row.label : state.color === CONFIGURATION ? `${row.step}/${withoutSeeds(row, data.seeds)}` : row.axes.get(state.color) ?? "none");
   const axesShown = () => list.columns().filter(({ kind, first }) => kind === "axis" && first).map(({ name }) => name);
@@ -96,7 +136,8 @@ const curveOverlay = (box, data, list, source) => {
     const names = source.names().map(([name]) => name);
     // Before the first result, the series that the address names may still come.
     if (!names.length) return;
-    state.charts = state.charts.filter((name) => names.includes(name));
+    // Jobs that run may yet report them.
+    state.charts = state.charts.filter((name) => data.live || names.includes(name));
     if (!state.charts.length) state.charts = firstCharts();
     fill(add, [["", "add a chart"], ...names.filter((name) => !state.charts.includes(name)).map((name) => [name, name])], "");
     fill(x, [["", "step"], ...names.map((name) => [name, name])], state.x);
@@ -112,19 +153,44 @@ const curveOverlay = (box, data, list, source) => {
     if (numbers.every((number) => number !== null)) names.sort((one, other) => numeric(one) - numeric(other));
     categories = new Map(names.map((name, index) => [name, names.length <= OWN_COLORS
       ? { color: COLORS[index], dash: DASHES[index] } : { share: names.length > 1 ? index / (names.length - 1) : 0 }]));
-    fill(base, [["", "nothing"], ...names.slice(0, 500).map((name) => [name, name])], state.base);
+    some = fewest(rows, state.mean || state.base ? MAX_MEMBERS : MAX_LINES);
+    singles = new Set(fewest(some, MAX_LINES));
+    fill(base, [["", "nothing"], ...names.slice(0, 500).map((name) => [name, valueText(name)])], state.base);
     state.base = base.value;
+    counts.clear();
     legend.replaceChildren(...names.slice(0, MAX_LEGEND).map((name) => {
       const [item, { dash }] = [make("li"), categories.get(name)];
       const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
       sample.append(draw("path", { d: "M0 5H28", stroke: colorOf(name), "stroke-width": 3, "stroke-dasharray": (dash ?? []).join(" ") }));
-      item.append(sample, " ", broken(make("span"), name));
+      const place = make("span", "", "note");
+      counts.set(name, place);
+      item.append(sample, " ", broken(make("span"), valueText(name)), place);
       return item;
     }));
     if (names.length > MAX_LEGEND) legend.append(make("li", `and ${names.length - MAX_LEGEND} more`));
   };
   const colorOf = (name) => { const { color: own, share } = categories.get(name); return own ? ink(own) : scaleColor(share); };
-  const drawn = () => rows.slice(0, MAX_LINES);
+  // Of too many jobs each color has the same number, or all that it has.
+  const fewest = (rows, most) => {
+    if (rows.length <= most) return rows;
+    const of = groupBy(rows, categoryOf);
+    const taken = new Set();
+    for (let place = 0; taken.size < most; place += 1) of.forEach((list) => { if (place < list.length && taken.size < most) taken.add(list[place]); });
+    return rows.filter((row) => taken.has(row));
+  };
+  const drawn = () => some;
+  // The colors whose means lack jobs or intervals say so.
+  const mark = () => {
+    const chart = [...charts.values()][0];
+    const found = chart && state.mean ? curvesOf(chart) : null;
+    const members = groupBy(rows, categoryOf);
+    counts.forEach((place, name) => {
+      const all = members.get(name) ?? [];
+      const having = found ? all.filter(({ key }) => found.has(key)) : all;
+      const words = [...(having.length < all.length ? [`${having.length} of ${plural(all.length, "job")}`] : []), ...(found && data.seeds.length && having.length && !unitsOf(having, data.seeds) ? ["without an interval"] : [])];
+      place.textContent = words.length ? ` (${words.join(", ")})` : "";
+    });
+  };
   // The curves that a chart has for the jobs: those of the present range, else the whole ones, else those of running jobs.
   const curvesOf = (chart) => {
     const [present, whole, running] = [chart.maps.get(chart.wanted), chart.maps.get(chart.whole), source.running(chart.name, state.x)];
@@ -143,7 +209,7 @@ const curveOverlay = (box, data, list, source) => {
         const line = meanCurve(of, curves, state.logX, data);
         if (line) lines.push({ ...line, ...look, label: `${name} (${of.length})`, id: name, wide: true });
       } else {
-        of.forEach((row) => lines.push({ ...curves.get(row.key), ...look, label: row.label, id: row.key, half: null }));
+        of.filter((row) => singles.has(row)).forEach((row) => lines.push({ ...curves.get(row.key), ...look, label: row.label, id: row.key, half: null }));
       }
     });
     if (state.base) lines = zero ? lines.map((line) => minus(line, zero)) : [];
@@ -217,7 +283,14 @@ const curveOverlay = (box, data, list, source) => {
   // The curve nearest to the pointer is named in this chart; the others show the value of the same job at the same place.
   const say = (chart) => (self) => {
     const { left, top } = self.cursor;
-    if (left === undefined || left < 0) { chart.readout.textContent = "\u00a0"; return; }
+    if (left === undefined || left < 0) {
+      chart.readout.textContent = "\u00a0";
+      if (hover !== null) {
+        hover = null;
+        charts.forEach((other) => other.plot.redraw(false, false));
+      }
+      return;
+    }
     const at = self.posToVal(left, "x");
     const isDragged = self.select.width > 0 || self.select.height > 0;
     if (self.over.matches(":hover") && !isDragged) {
@@ -237,8 +310,11 @@ const curveOverlay = (box, data, list, source) => {
       }
     }
     const line = chart.lines.find(({ id }) => id === hover);
-    const value = line ? valueAt(line, at) : null;
-    chart.readout.textContent = value === null ? `${state.x || "step"} ${short(at)}` : `${state.x || "step"} ${short(at)} · ${line.label}: ${short(value)}`;
+    // What was measured is said, not what is between two measurements; a mean has values at all steps.
+    const place = state.x ? at : Math.round(at);
+    const near = line && !line.wide ? nearestPoint(line, at) : null;
+    const [x, value] = near !== null ? [line.x[near], line.y[near]] : [place, line ? valueAt(line, place) : null];
+    chart.readout.textContent = value === null ? `${state.x || "step"} ${number(place)}` : `${state.x || "step"} ${number(x)} · ${line.label}: ${short(value)}`;
   };
   // A drag has ended when it zooms; keys and moves of the pointer may follow each other.
   const zoom = (range, of, wait = 0) => {
@@ -248,6 +324,7 @@ const curveOverlay = (box, data, list, source) => {
     state.range = range;
     charts.forEach((chart) => { chart.limits = chart === of ? chart.limits : null; });
     render();
+    save();
     clearTimeout(state.timer);
     state.timer = setTimeout(load, wait);
   };
@@ -261,6 +338,7 @@ const curveOverlay = (box, data, list, source) => {
   const build = (chart) => {
     chart.plot?.destroy();
     const axis = (label) => ({ label, labelSize: 20, labelFont: FONT, font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, values: (self, splits) => splits.map((value) => (value === null ? "" : tick(value))) });
+    const marks = (log) => (log ? { splits: (self, index, low, high) => logMarks(low, high), filter: (self, splits) => splits } : {});
     const pan = (event) => {
       const [from, range] = [event.clientX, xRange()];
       const move = ({ clientX }) => zoom(scaled(range, 1, (from - clientX) / chart.plot.over.clientWidth), null, MOVING);
@@ -272,7 +350,7 @@ const curveOverlay = (box, data, list, source) => {
       width: Math.max(240, chart.place.clientWidth), height: 280, legend: { show: false },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
       scales: { x: { time: false, distr: state.logX ? 3 : 1, range: xRange }, y: { distr: state.logY ? 3 : 1, range: () => chart.yRange } },
-      axes: [{ ...axis(state.x ? unit(state.x) : "step"), size: 32 }, { ...axis(""), labelSize: 0, size: 60 }],
+      axes: [{ ...axis(state.x ? unit(state.x) : "step"), ...marks(state.logX), size: 32 }, { ...axis(""), ...marks(state.logY), labelSize: 0, size: 60 }],
       cursor: { y: false, sync: { key: "overlay" }, points: { show: false }, drag: { x: true, y: true, uni: 24, dist: STILL, setScale: false }, bind: { mousedown, dblclick: () => () => zoom(null) } },
       hooks: {
         draw: [paint(chart)], setCursor: [say(chart)],
@@ -319,11 +397,12 @@ const curveOverlay = (box, data, list, source) => {
       chart.plot.setData([xRange(), [null, null]]);
       chart.place.setAttribute("aria-label", `${chart.name} of ${plural(chart.lines.length, state.mean ? "group" : "job")}`);
     });
-    const most = drawn().length < rows.length ? `, the first ${MAX_LINES.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
+    const most = drawn().length < rows.length ? ` of ${rows.length.toLocaleString("en")}, as many of each color as there is room for` : "";
+    mark();
     const curves = Math.max(0, ...[...charts.values()].map((chart) => curvesOf(chart).size));
     state.drawn = performance.now();
     state.cost = state.drawn - begun;
-    note.textContent = `Curves of ${plural(curves, "job")}${chosen ? ", the chosen ones" : ""}${most}.${state.mean ? " A mean is drawn where all jobs of its group have values; its band is the 95 % confidence interval over seeds, and there is none where the seeds have different configurations." : ""}`;
+    note.textContent = `Curves of ${plural(curves, "job")}${most}${chosen ? ", the chosen ones" : ""}.${state.mean && state.smooth ? " Smoothed means have no interval." : state.mean ? " A mean is drawn where all jobs of its group have values; its band is the 95 % confidence interval over seeds. Where the seeds have different configurations, these count alike, and there is no interval." : ""}`;
   };
   const load = async () => {
     const points = Math.max(CURVE_POINTS[0], Math.min(CURVE_POINTS[1], 2 ** Math.floor(Math.log2(ALL_POINTS / Math.max(1, drawn().length)))));
@@ -338,7 +417,7 @@ const curveOverlay = (box, data, list, source) => {
       }
       const [wanted, known] = [chart.wanted, chart.maps.get(chart.wanted)];
       let failure = null;
-      const missing = drawn().filter(({ key, state }) => (state === "done" || state === "cached") && !known.has(key));
+      const missing = drawn().filter(({ key, state }) => ENDED.includes(state) && !known.has(key));
       missing.forEach(({ key }) => known.set(key, null));
       if (!missing.length) {
         render();
@@ -378,6 +457,10 @@ const curveOverlay = (box, data, list, source) => {
   chooses(logY, ({ checked }) => { state.logY = checked; charts.forEach((chart) => { chart.limits = null; }); });
   chooses(smooth, ({ value }) => { state.smooth = Number(value); });
   dark.addEventListener("change", () => refresh());
+  // On paper charts have the width of the page.
+  const resize = (width) => charts.forEach(({ plot, place }) => plot?.setSize({ width: width ?? Math.max(240, place.clientWidth), height: 280 }));
+  window.addEventListener("beforeprint", () => resize(PAPER));
+  window.addEventListener("afterprint", () => resize());
   // Drawing waits for the list, which answers at once.
   let waiting = 0;
   const update = () => {

@@ -17,7 +17,7 @@ const load = (row) => {
 const section = document.getElementById("jobs");
 // The curves in the page: those of jobs whose details are in it, thinned out.
 const named = new Map();
-Object.values(data.details).forEach(({ curves }) => curves?.forEach(({ name, unit }) => named.set(name, unit)));
+Object.values(data.details).forEach(({ curves }) => curves?.forEach(({ name, unit }) => { if (unit || !named.has(name)) named.set(name, unit); }));
 data.pickable = named.size > 0;
 data.compare = ([first, second]) => ({ command: `sweep diff ${first.key} ${second.key}` });
 const list = jobList(section, data, load, remembered);
@@ -61,6 +61,9 @@ if (location.hash.length > 8 && data.jobs.some((job) => job[3] === location.hash
   list.open(location.hash.slice(1));
   section.scrollIntoView();
 }
+
+// On paper nobody can open what is closed.
+window.addEventListener("beforeprint", () => document.querySelectorAll("#asked details").forEach((part) => { part.open = true; }));
 
 const sorted = remembered.sorted ?? {};
 document.querySelectorAll("table.sortable").forEach((table, index) => sortable(table, sorted[index], (how) => { sorted[index] = how; }));

@@ -129,7 +129,8 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
                                     tr {
                                         @for (index, text) in table.texts(row).enumerate() {
                                             @if index < table.axes.len() {
-                                                th scope="row" { (text) }
+                                                // A heading without letters would be none.
+                                                th scope="row" { @if text.is_empty() { "\"\"" } @else { (text) } }
                                             } @else {
                                                 @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
                                                 td data-value=[value] { (text) }

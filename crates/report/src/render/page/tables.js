@@ -11,6 +11,8 @@ const sortable = (table, before, tell) => {
     const compare = (a, b) => {
       const [left, right] = [value(a), value(b)];
       if (typeof left === "number" && typeof right === "number") return left - right;
+      // A missing value is last in both directions.
+      if (typeof left !== typeof right) return (typeof left === "number") === descending ? 1 : -1;
       return String(left).localeCompare(String(right), undefined, { numeric: true });
     };
     table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => (descending ? compare(b, a) : compare(a, b))));

@@ -6,6 +6,9 @@ use maud::{Markup, html};
 
 use crate::format::count;
 
+/// The words for the states of jobs that wait for another attempt or another run.
+const HELD: [&str; 4] = ["retrying", "stopped", "skipped", "lost"];
+
 /// Numbers of jobs by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -17,8 +20,8 @@ pub struct Tally {
     pub running: usize,
     /// Have none, and will not get one.
     pub failed: usize,
-    /// Wait for another attempt or another run.
-    pub held: usize,
+    /// Wait for another attempt or another run, by the words of [`HELD`].
+    pub(crate) held: [usize; HELD.len()],
     /// Jobs beside these that run if results decide so.
     pub reserve: usize,
     /// Jobs beside these that a search has ruled out.
@@ -37,9 +40,17 @@ impl Tally {
             "done" | "cached" => self.done += 1,
             "running" => self.running += 1,
             "failed" => self.failed += 1,
-            "retrying" | "stopped" | "skipped" | "lost" => self.held += 1,
-            _ => {}
+            _ => {
+                if let Some(index) = HELD.iter().position(|held| *held == word) {
+                    self.held[index] += 1;
+                }
+            }
         }
+    }
+
+    /// Number of jobs that wait for another attempt or another run.
+    fn held(self) -> usize {
+        self.held.iter().sum()
     }
 
     /// The state of all of them, in a word that is a class: of those that matter, the worst.
@@ -47,7 +58,7 @@ impl Tally {
         match self {
             Self { failed: 1.., .. } => "failed",
             Self { running: 1.., .. } => "running",
-            Self { held: 1.., .. } => "held",
+            _ if self.held() > 0 => "held",
             Self { all, done, .. } if all == done => "done",
             _ => "open",
         }
@@ -67,14 +78,9 @@ impl Tally {
     /// `3 of 8 jobs done, 1 running, 1 failed`.
     pub fn words(self) -> String {
         let mut text = format!("{} of {} done", self.done, count(self.all, "job"));
-        let groups = [
-            (self.running, "running"),
-            (self.failed, "failed"),
-            (self.held, "held up"),
-            (self.reserve, "in reserve"),
-            (self.ruled_out, "ruled out"),
-        ];
-        for (number, word) in groups {
+        let begun = [(self.running, "running"), (self.failed, "failed")];
+        let beside = [(self.reserve, "in reserve"), (self.ruled_out, "ruled out")];
+        for (number, word) in begun.into_iter().chain(self.held.into_iter().zip(HELD)).chain(beside) {
             if number > 0 {
                 let _ = write!(text, ", {number} {word}");
             }
@@ -84,12 +90,12 @@ impl Tally {
 
     /// A bar of this width: every part's class, beginning and end.
     pub fn parts(self, width: usize) -> Vec<(&'static str, usize, usize)> {
-        let counted = self.done + self.running + self.failed + self.held;
+        let counted = self.done + self.running + self.failed + self.held();
         let parts = [
             ("fill-done", self.done),
             ("fill-running", self.running),
             ("fill-failed", self.failed),
-            ("fill-held", self.held),
+            ("fill-held", self.held()),
             ("fill-open", self.all.saturating_sub(counted)),
         ];
         let mut number_before = 0;
@@ -135,8 +141,10 @@ mod tests {
         assert_eq!(tally.class(), "running");
         tally.add("failed");
         assert_eq!((tally.class(), tally.mark()), ("failed", "✗"));
-        assert_eq!(tally.words(), "2 of 7 jobs done, 1 running, 1 failed, 1 held up");
-        assert_eq!(tally.parts(100).last(), Some(&("fill-open", 71, 100)));
+        assert_eq!(tally.words(), "2 of 7 jobs done, 1 running, 1 failed, 1 lost");
+        tally.add("stopped");
+        assert_eq!(tally.words(), "2 of 8 jobs done, 1 running, 1 failed, 1 stopped, 1 lost");
+        assert_eq!(tally.parts(100).last(), Some(&("fill-open", 75, 100)));
         let mut tally = Tally::default();
         for word in ["done", "ruled out", "reserve", "ruled out"] {
             tally.add(word);
