@@ -9,7 +9,7 @@ const FILTERS: [(&str, &str); 21] = [
     (r"(?m)^.*\bnot observed: .*\n?", ""),
     (r"(?m)^conditions\n(?:  .+\n?)+", "conditions\n  [conditions]\n"),
     (r"\bjust now\b|\b\d+ (?:min|h) ago\b", "[then]"),
-    (r"(  |\b(?:about|after|began|ended|in|since) |, )(?:\d+ (?:h|min) )*\d+(?:\.\d)? (?:s|min)\b", "${1}[time]"),
+    (r"(  |\b(?:about|after|began|ended|in|since) |, )(?:\d+ (?:h|min) )*\d+(?:\.\d)? (?:ms|s|min)\b", "${1}[time]"),
     (r"\bin \d+(?:\.\d+)?(?:µs|ms|s)\b", "in [time]"),
     (r" on \S+ in \[time\]", " on [host] in [time]"),
     (r"(?m)^  host: .*", "  host: [host]"),

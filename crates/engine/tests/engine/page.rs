@@ -99,7 +99,7 @@ steps:
     let data: Value = serde_json::from_str(data(&page)).unwrap();
     let jobs = data["jobs"].as_array().unwrap();
     assert_message!(format!("{}\n{}", jobs[2][6].as_str().unwrap(), jobs[3][6].as_str().unwrap()));
-    assert_eq!((&data["columns"][0], &jobs[0][5][0]), (&serde_json::json!(["Loss", "loss"]), &0.5.into()));
+    assert_eq!((&data["columns"][0], &jobs[0][5][0]), (&serde_json::json!(["Loss", "loss", "min"]), &0.5.into()));
     let detail = &data["details"][jobs[0][3].as_str().unwrap()];
     assert_eq!(detail["command"], r"sweep run recipe.yaml --only 'a/x=it'\\''s'".replace("\\\\", "\\"));
     assert_eq!(detail["metrics"][0], serde_json::json!(["loss", "0.500"]));
