@@ -122,6 +122,7 @@ mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
 mod turns;
+mod unit_means;
 mod units;
 mod usability;
 mod variants;

@@ -288,11 +288,14 @@ fn searched(claim: &Claim, recipe: &Recipe) -> Option<String> {
     let step = claim.selections().into_iter().map(|(step, _)| step).find(selects)?;
     let name = &recipe.steps[step].name.value;
     let confirms = recipe.steps[step].search.as_ref().is_some_and(|search| search.confirm.is_some());
-    let remedy =
-        if confirms { String::new() } else { "; `confirm` in `search` measures the best of them again".to_owned() };
+    let remedy = if confirms {
+        format!("`{name}-confirmed` has seeds that the search has not seen")
+    } else {
+        "`confirm` in `search` measures the best of them again with other seeds".to_owned()
+    };
     Some(format!(
-        "the results of `{name}` decided what ran: the best of them are better than they would be again, and wrong verdicts on them are more \
-         frequent than 5 %; `{name}-confirmed` has seeds that the search has not seen{remedy}"
+        "the results of `{name}` decided what ran: the best of them are better than they would be again, and wrong verdicts on them are \
+         more frequent than 5 %; {remedy}"
     ))
 }
 

@@ -160,6 +160,32 @@ fn components_of_variance_are_those_of_the_mean_squares() {
     assert_eq!(variance_of(&[1.0]), None);
 }
 
+/// Three sources of which two interact: mean squares by NumPy, intervals by the formulas of Ting and others and Satterthwaite's degrees
+/// of freedom with `scipy.stats`.
+#[test]
+fn interactions_of_other_sources_hide_none_and_are_in_the_rest() {
+    let table = [
+        -0.15, -0.7, -1.35, -1.1, -0.95, -1.31, -1.74, -1.68, 0.3, -0.17, -0.68, -0.49, 0.99, 0.34, 0.02, 0.03, 1.61,
+        1.09, 0.77, 0.84, 0.57, 0.09, -0.3, -0.29, -0.2, -0.45, -1.03, -0.72, -0.22, -0.9, -1.13, -1.18, 1.24, 0.83,
+        0.18, 0.44,
+    ];
+    let leveled = |(cell, value): (usize, &f64)| (vec![cell / 12, cell / 4 % 3, cell % 4], *value);
+    let values: Vec<Leveled> = table.iter().enumerate().map(leveled).collect();
+    let found = components(&values).unwrap();
+    let wanted = [
+        (0.263_787_037_037_037_1, 0.0, 16.960_959_012_345_96),
+        (0.0, 0.0, 3.415_312_482_878_108),
+        (0.175_087_500_000_000_06, 0.055_536_920_389_230_11, 2.445_821_002_905_558),
+        (0.518_779_629_629_629_4, 0.187_653_389_648_525_96, 4.150_159_017_324_994),
+    ];
+    for (ours, (value, low, high)) in found.factors.iter().chain(&found.rest).zip(wanted) {
+        let close = |ours: f64, theirs: f64| assert!((ours - theirs).abs() < 1e-6, "{ours} {theirs}");
+        close(ours.value, value);
+        close(ours.low.unwrap(), low);
+        close(ours.high.unwrap(), high);
+    }
+}
+
 /// `scipy.stats.median_abs_deviation(x, scale='normal')` is 0.2224 for the first values: three of them are 0.67.
 #[test]
 fn outliers_are_far_from_the_median() {

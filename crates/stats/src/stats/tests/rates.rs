@@ -125,6 +125,43 @@ fn incomplete_tables_are_not_compared() {
     assert_eq!(groups(&[&[1.0, 2.0], &[1.0]]).unwrap().honest_difference(0, 2, LEVEL, Precision::Deterministic), None);
 }
 
+/// NumPy: the runs of each task repeated to their least common number, and `scipy.stats.trim_mean(x, 0.25)`.
+#[test]
+fn tasks_weigh_equally_whatever_their_numbers_of_runs() {
+    let tasks = |tasks: &[&[f64]]| Tasks::new(tasks.iter().map(|runs| runs.to_vec()).collect()).unwrap();
+    let a = tasks(&[&[19.97], &[30.03, 29.97, 29.99], &[25.01], &[26.99, 27.01, 27.03], &[22.97]]);
+    let b = tasks(&[&[20.51, 20.53, 20.47], &[30.49], &[25.47, 25.49, 25.51], &[27.53], &[23.51, 23.53, 23.47]]);
+    assert!((a.interquartile_mean().value - 24.996_666_666_666_666).abs() < 1e-9);
+    assert!((b.interquartile_mean().value - 25.507_777_777_777_78).abs() < 1e-9, "worse on every task");
+    assert!(a.is_uneven() && !tasks(&[&[1.0], &[2.0]]).is_uneven());
+}
+
+/// Runs that have the levels of two factors in common are not independent: intervals are wider than those of as many others.
+#[test]
+fn crossed_seeds_are_drawn_by_their_levels() {
+    let cell = |cell: usize| (vec![cell / 4, cell % 4], (cell / 4) as f64 + 0.1 * (cell % 4) as f64);
+    let runs: Vec<Leveled> = (0..16).map(cell).collect();
+    let alone = Tasks::new(vec![runs.iter().map(|(_, value)| *value).collect()]).unwrap().interquartile_mean();
+    let crossed = Tasks::crossed(vec![runs]).unwrap().interquartile_mean();
+    let width = |of: Estimate| of.high.unwrap() - of.low.unwrap();
+    assert_eq!(alone.value, crossed.value);
+    assert!(width(crossed) > 1.5 * width(alone), "{crossed:?} {alone:?}");
+    assert_eq!(
+        Tasks::crossed(vec![vec![(vec![0, 0], 1.0), (vec![0, 1], 2.0)]]).unwrap().interquartile_mean().low,
+        None
+    );
+}
+
+/// Three rows of which the one with the fewest values has ten times the spread: Games and Howell's p for two rows is that of
+/// `scipy.stats.ttest_ind(equal_var=False)`.
+#[test]
+fn rows_of_unequal_numbers_have_their_own_spreads() {
+    let (a, b) = (vec![3.0, -3.0, 1.5], vec![0.1, -0.1, 0.2, -0.2, 0.05, -0.05, 0.15, -0.15, 0.1, -0.1, 0.2, -0.2]);
+    let groups = Groups::new(&[a, b]).unwrap();
+    assert!(groups.is_uneven() && !groups.is_balanced());
+    assert!((groups.p(0, 1, Precision::Measured).unwrap() - 0.807_577_057_380_418_2).abs() < 1e-6);
+}
+
 #[test]
 fn a_bootstrap_without_repeated_runs_has_no_interval() {
     let tasks = |tasks: &[&[f64]]| Tasks::new(tasks.iter().map(|runs| runs.to_vec()).collect());

@@ -51,6 +51,20 @@ fn folds_have_the_error_of_nadeau_and_bengio() {
     assert!((blocks.p(0, 1, Precision::Measured).unwrap() - 0.157_060_623_840_193_6).abs() < 1e-7);
 }
 
+/// Three folds in each of four repetitions by NumPy and `SciPy`: the corrected repeated k-fold t-test.
+#[test]
+fn repeated_folds_have_the_error_of_bouckaert_and_frank() {
+    assert!((variance_of_folds(12, 3) - (1.0 / 12.0 + 0.5)).abs() < 1e-12);
+    let differences = [0.026, 0.074, 0.038, 0.062, 0.062, 0.038, 0.038, 0.05, 0.038, 0.074, 0.038, 0.038];
+    let blocks = Blocks::new(&[differences.to_vec(), vec![0.0; 12]]).unwrap().of_folds(3);
+    let sample = Sample::new(&differences).unwrap();
+    let error = sample.sd.unwrap() * variance_of_folds(12, 3).sqrt();
+    let alone = estimate(sample.mean, Some(error), 11.0, LEVEL);
+    assert!((alone.low.unwrap() - 0.021_027_214_835_206_96).abs() < 1e-9, "{alone:?}");
+    assert!((alone.high.unwrap() - 0.074_972_785_164_793_05).abs() < 1e-9, "{alone:?}");
+    assert!((blocks.p(0, 1, Precision::Measured).unwrap() - alone.p.unwrap()).abs() < 1e-7);
+}
+
 /// `SciPy`'s `quantile_test` with its interval, `ttest_ind(trim=0.25, equal_var=False)`, `trim_mean`, and NumPy's `corrcoef`.
 #[test]
 fn medians_and_middle_means_are_scipys() {
