@@ -76,7 +76,8 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
             let _ = writeln!(out, "      {}: {}", scalar::text(axis), axis_values::values(values));
         }
     }
-    if has_place(SEED) || seed_key.is_some() {
+    let is_axis = axes.iter().any(|axis| axis == SEED);
+    if (has_place(SEED) || seed_key.is_some()) && !is_axis {
         let _ = writeln!(out, "    seeds: {}", wish.seeds.unwrap_or(1));
     }
     let open_values = wish.axes.iter().filter(|(axis, _)| open_axes.contains(&axis.as_str()));

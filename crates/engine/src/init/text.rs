@@ -50,6 +50,7 @@ pub fn text(
         return Err(InitError::NoSeed(script.path.clone()));
     }
     let axes = if wish.axes.is_empty() { suggest::axes(&parameters) } else { wished(script, found, wish)? };
+    let has_seed = has_seed && axes.iter().all(|axis| axis.name != SEED);
     let is_varied = |parameter: &&Parameter| axes.iter().any(|axis| axis.parameter == parameter.name);
     let varied_parameters: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
     let is_boolean =

@@ -91,6 +91,49 @@ fn a_command_line_has_places_for_values() {
 }
 
 #[test]
+fn a_command_line_has_a_place_for_an_axis_called_seed() {
+    let sandbox = Sandbox::new();
+    run(&sandbox, &["--axis", "seed=3,4", "--", "sh", "-c", "echo loss={seed}"]);
+    assert_eq!((sandbox.records().len(), loss(&sandbox, "sh/seed=4")), (2, 4.0));
+}
+
+/// A parameter of the script, and an axis that is none, have places in the arguments that every job gets.
+#[test]
+fn arguments_of_a_script_have_places_for_values() {
+    let sandbox = project();
+    let text = sandbox.read("train.py").replace("args = ", "parser.add_argument('--out')\nargs = ")
+        + "print('out=' + args.out)\n";
+    sandbox.write("train.py", &text);
+    run(
+        &sandbox,
+        &["train.py", "--axis", "lr=0.1,0.2", "--axis", "run=4,5", "--seeds", "1", "--", "--out", "{run}{seed}"],
+    );
+    assert_eq!(sandbox.records().len(), 4);
+    let record = &sandbox.records()["train/lr=0.2,run=5,seed=0"];
+    assert_eq!(record["outcome"]["metrics"]["out"]["value"], 50.0, "{record}");
+    assert!((loss(&sandbox, "train/lr=0.2,run=5,seed=0") - 2.0).abs() < 1e-12);
+}
+
+/// The trainer of transformers 5 prints numbers as texts, and Keras' example writes a table to `training.log`.
+#[test]
+fn logs_of_frameworks_have_metrics() {
+    let sandbox = Sandbox::new();
+    sandbox.write("main.sh", "echo \"{'eval_loss': '0.6$1', 'epoch': '3'}\"\n");
+    let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+    assert!(ended.stdout.contains("eval_loss") && ended.stdout.contains("0.620"), "{}{}", ended.stdout, ended.stderr);
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("main.sh", "printf '#{\"env\": 1}\\nepoch,loss,val_loss\\n0,0.5,0.6%s\\n' $1 > training.log\n");
+    let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+    assert!(ended.stdout.contains("val_loss") && ended.stdout.contains("0.620"), "{}{}", ended.stdout, ended.stderr);
+    sandbox.write("main.sh", "echo loss: 0.5$1; printf 'epoch,val_loss\\n0,0.6%s\\n' $1 > results.csv\n");
+    let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+    assert!(ended.stderr.contains("the program also wrote `results.csv` (csv)"), "{}", ended.stderr);
+}
+
+#[test]
 fn numbers_of_a_log_are_metrics() {
     let sandbox = Sandbox::new();
     sandbox.write(

@@ -198,7 +198,7 @@ fn kind_of(path: &Path) -> Option<&'static str> {
     let mut beginning = Vec::new();
     fs::File::open(path).ok()?.take(MAX_BEGINNING).read_to_end(&mut beginning).ok()?;
     let text = String::from_utf8_lossy(&beginning);
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let mut lines = text.lines().filter(|line| !(line.trim().is_empty() || line.starts_with('#')));
     let (first, second) = (lines.next()?, lines.next());
     let is_object = |line: &str| line.starts_with('{') && serde_json::from_str::<serde_json::Value>(line).is_ok();
     if is_object(first) && second.is_none_or(is_object) {
@@ -229,6 +229,7 @@ mod tests {
             ("epoch,accuracy,loss\n0,0.5,0.7\n", Some("csv")),
             ("Learning Rate\tTrain Loss\tValid Loss\t\n0.1\t0.5\t0.6\t\n", Some("csv")),
             ("epoch;loss\n0;0.5\n", Some("csv")),
+            ("#{\"start\": 1}\nr,l\n0.5,20\n", Some("csv")),
             ("numpy==2.0\ntorch==2.9\n", None),
             ("INFO epoch 1, loss 0.5\nINFO epoch 2, loss 0.4\n", None),
             ("", None),
