@@ -116,6 +116,10 @@ impl Environment {
         let version = lines.next()?.to_owned();
         let executable = lines.next().and_then(|path| fs::canonicalize(path).ok());
         let mut prefixes: Vec<PathBuf> = lines.take(2).map(PathBuf::from).collect();
+        // Before Python 3.14, `-S` prints the prefix of the installation in a virtual environment.
+        let own = path.parent().and_then(Path::parent).filter(|prefix| prefix.join("pyvenv.cfg").is_file());
+        prefixes.extend(own.map(Path::to_owned));
+        prefixes.sort();
         prefixes.dedup();
         Some(Self { version, executable, prefixes })
     }
@@ -208,7 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn another_python_is_asked_and_one_that_hangs_or_lies_has_no_version() {
+    fn packages_of_an_environment_with_those_of_the_system_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, base) = (folder.path().join("venv"), folder.path().join("base"));
+        let python = root.join("bin/python");
+        fake(&python, &format!("echo 3.12.3; echo /bin/sh; echo {0}; echo {0}", base.display()));
+        fs::write(root.join("pyvenv.cfg"), "include-system-site-packages = true\nversion = 3.12.3\n").unwrap();
+        fs::create_dir_all(base.join("lib/python3.12/site-packages/numpy-2.1.0.dist-info")).unwrap();
+        let of_base = look(&python, folder.path(), folder.path()).packages;
+        fs::create_dir_all(root.join("lib/python3.12/site-packages/more-3.dist-info")).unwrap();
+        let of_both = look(&python, folder.path(), folder.path()).packages;
+        assert!(of_base.is_some() && of_base != of_both, "{of_base:?}");
+    }
+
+    #[test]
+    fn another_python_is_asked_and_has_no_version_if_it_fails() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         let python = dir.join("bin/python3");

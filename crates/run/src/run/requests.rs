@@ -78,13 +78,18 @@ pub fn request_stop(folder: &RunFolder, snapshot: &Snapshot, index: usize) -> Re
         }
         State::Storing => return Err(StopError::Storing(label())),
         State::Elsewhere { .. } => return Err(StopError::Elsewhere(label())),
-        State::Running { .. } | State::Retrying { .. } | State::Waiting(_) | State::Queued { .. } | State::HeldUp => {}
+        state if is_open(state) => {}
         _ => return Err(StopError::NotOpen { job: label(), state: state.word() }),
     }
     let requests = folder.path().join(FOLDER);
     fs::create_dir_all(&requests)?;
     fs::write(requests.join(job.key.to_string()), "")?;
     Ok(())
+}
+
+/// True for a job of a local run that can be stopped.
+fn is_open(state: &State) -> bool {
+    matches!(state, State::Running { .. } | State::Retrying { .. } | State::Waiting(_) | State::HeldUp)
 }
 
 /// Names of the requests in a run's folder: keys of jobs. Callers compare them with keys, so other names have no
@@ -101,9 +106,6 @@ pub fn requested_stops(folder: &RunFolder, snapshot: &Snapshot) -> BTreeSet<usiz
         return BTreeSet::new();
     }
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
-    let is_open = |state: &State| {
-        matches!(state, State::Running { .. } | State::Retrying { .. } | State::Waiting(_) | State::HeldUp)
-    };
     let stopping = jobs.filter(|(_, (job, state))| is_open(state) && keys.contains(&job.key.to_string()));
     stopping.map(|(index, _)| index).collect()
 }

@@ -86,6 +86,11 @@ impl Range {
         self.count += other.count;
     }
 
+    /// True if a point of this step is kept.
+    fn has(&self, step: u64) -> bool {
+        [self.low, self.high, self.newest()].iter().any(|point| point.step == step)
+    }
+
     fn newest(&self) -> Point {
         self.newest.unwrap_or(self.low)
     }
@@ -113,9 +118,8 @@ impl Points {
         Self { unit, log_width: 0, ranges: Vec::new(), kept: 0, first, last, start, end, broken: false, since: None }
     }
 
-    /// Adds a point; a value that is not finite only marks the series as diverged. Returns false if the point is not
-    /// beyond the largest step, and falls into an existing range: the curve may then no longer show the step's previous
-    /// value.
+    /// Adds a point; a value that is not finite only marks the series as diverged. Returns false if the curve has a value of
+    /// the same step: it may then no longer show that value.
     pub(super) fn push(&mut self, step: u64, value: f64) -> bool {
         if !value.is_finite() {
             self.since = self.since.filter(|_| self.broken).or(Some(step));
@@ -127,7 +131,6 @@ impl Points {
         if self.start().is_none_or(|start| step <= start.step) {
             self.start = Some(point);
         }
-        let is_back = self.end().is_some_and(|end| step <= end.step);
         if self.end().is_none_or(|end| step >= end.step) {
             self.end = Some(point);
         }
@@ -140,6 +143,7 @@ impl Points {
             }
             _ => Err(self.ranges.len()),
         };
+        let is_again = position.is_ok_and(|index| self.ranges[index].has(step));
         match position {
             Ok(index) => {
                 self.kept -= self.ranges[index].kept();
@@ -152,7 +156,7 @@ impl Points {
             }
         }
         self.fit();
-        !(is_back && position.is_ok())
+        !is_again
     }
 
     /// The point of the smallest step.
@@ -398,6 +402,8 @@ mod tests {
         let backwards = points((0..20_000).rev().map(|step| (step, noise(step))));
         let forwards = points((0..20_000).map(|step| (step, noise(step))));
         assert_eq!(backwards.curve(), forwards.curve());
+        let mut many = Points::new(Unit::One);
+        assert!((0..20_000).rev().all(|step| many.push(step, noise(step))), "no step has two values");
     }
 
     #[test]
