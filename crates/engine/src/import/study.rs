@@ -13,7 +13,7 @@ use super::{End, ImportError, Run, Runs};
 use crate::{
     format::{clean, count},
     init::{scalar, seed_rank},
-    recipe::{is_name, suggest},
+    recipe::{Replication, is_name, suggest},
     stats::Better,
 };
 
@@ -75,7 +75,10 @@ impl Study {
             Err(ImportError::NoName { kind: "parameter", name: name.clone(), help })
         };
         wishes.axes.iter().chain(&wishes.seed).try_for_each(known)?;
-        let ranked = names.iter().filter_map(|name| Some((seed_rank(name)?, name)));
+        // Beside folds, a seed that draws them is no seed of the training, and keeps its name.
+        let has_folds = names.iter().any(|name| ["fold", "cv_fold"].contains(&name.to_ascii_lowercase().as_str()));
+        let seeds = names.iter().filter(|name| !has_folds || !Replication::draws_partition(name));
+        let ranked = seeds.filter_map(|name| Some((seed_rank(name)?, name)));
         let seed = wishes.seed.clone().or_else(|| ranked.min().map(|(_, name)| name.clone()));
         let (axes, left_out) = split(&params, &names, seed.as_ref(), wishes);
         for map in &mut params {

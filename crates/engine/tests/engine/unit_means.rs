@@ -86,6 +86,9 @@ fn a_repeated_cross_validation_has_folds_of_its_own() {
     let text = because(&verdicts[0]);
     assert!(text.contains("; 3 folds × 4 values of `repeat`; corrected"), "{text}");
     assert!(text.contains("every value of `repeat` has folds of its own"), "{text}");
+    // So has a seed that draws the folds.
+    let (_, verdicts) = judged(&table.replace("repeat", "split_seed"), &rest);
+    assert!(has_interval(&verdicts[0], 0.021_027_214_835_206_96, 0.074_972_785_164_793_05), "{}", verdicts[0]);
     // Seeds of a training have the same folds: means by fold, 2 degrees of freedom, 1/3 + 1/2.
     let (_, verdicts) = judged(&table.replace("repeat", "seed"), &rest);
     assert!(has_interval(&verdicts[0], 0.012_001_424_529_608_985, 0.083_998_575_470_391_02), "{}", verdicts[0]);
