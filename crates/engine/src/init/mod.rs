@@ -20,6 +20,7 @@ mod shells;
 mod suggest;
 mod target;
 mod text;
+mod wished;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

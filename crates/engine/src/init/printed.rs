@@ -1,9 +1,10 @@
 //! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
 //!
 //! `names.rs` names the numbers, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout names their numbers, and
-//! `columns.rs` tables without bars.
+//! `columns.rs` tables without bars; `forms.rs` keeps a pattern from reading lines of other numbers.
 
 mod columns;
+mod forms;
 mod layouts;
 mod names;
 mod patterns;
@@ -14,6 +15,7 @@ use regex::Captures;
 use sweep_job::tasks::{Pattern, Reading};
 
 use self::{
+    forms::Forms,
     layouts::Layouts,
     names::{NUMBER, Named, OTHER_RANK, SECTION, SPLIT_WORD, Tag, joined, named, separated, signature, tag_of},
     patterns::{Lead, pattern},
@@ -36,8 +38,6 @@ pub struct Printed {
 const MAX_LINES: usize = 5_000;
 /// Maximum length of a line that is searched, in bytes.
 const MAX_LENGTH: usize = 1_000;
-/// Maximum number of forms of lines on which patterns are tried.
-const MAX_FORMS: usize = 200;
 /// Words before numbers that are the steps of lines.
 const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
@@ -299,53 +299,6 @@ fn tell_apart(occurrences: &mut [Occurrence<'_>]) {
             occurrence.tag = Some(Tag { name, words });
         }
     }
-}
-
-/// The forms of lines: lines that differ in their digits only have the same form, and so the same numbers.
-struct Forms<'l> {
-    lines: &'l [&'l str],
-    /// The form of each line.
-    of_lines: Vec<String>,
-    /// A line of each form, by its index.
-    firsts: Vec<usize>,
-}
-
-impl<'l> Forms<'l> {
-    fn of(lines: &'l [&'l str]) -> Self {
-        let of_lines: Vec<String> = lines.iter().map(|line| form(line)).collect();
-        let mut known = BTreeSet::new();
-        let firsts = (0..lines.len()).filter(|at| known.len() < MAX_FORMS && known.insert(&of_lines[*at])).collect();
-        Self { lines, firsts, of_lines }
-    }
-
-    /// The number with a pattern that reads no other lines than its own; `None` if there is none.
-    fn only(&self, taken: Taken) -> Option<Printed> {
-        let Taken { mut printed, narrow, lines } = taken;
-        let own: BTreeSet<&String> = lines.iter().map(|at| &self.of_lines[*at]).collect();
-        let is_exact = |text: &String, reads_all: bool| {
-            let Ok(pattern) = Pattern::new(text) else { return false };
-            self.firsts.iter().all(|at| {
-                let (is_own, line) = (own.contains(&self.of_lines[*at]), self.lines[*at]);
-                (is_own && !reads_all) || value(&pattern, line).is_some() == is_own
-            })
-        };
-        if !is_exact(&printed.pattern, false) {
-            printed.pattern = narrow.into_iter().find(|text| is_exact(text, true))?;
-        }
-        Some(printed)
-    }
-}
-
-fn form(line: &str) -> String {
-    let mut form = String::new();
-    for char in line.chars() {
-        match char {
-            '0'..='9' if form.ends_with('0') => {}
-            '0'..='9' => form.push('0'),
-            char => form.push(char),
-        }
-    }
-    form
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::{
     inherited::inherited,
     scalar,
     suggest::{self, Axis},
+    wished::wished,
 };
 use crate::format::{clean, count};
 
@@ -85,88 +86,6 @@ pub fn text(
     params(&mut out, &lines);
     foot(&mut out, name, &axes, wish);
     Ok((out, missing_names))
-}
-
-/// The axes that a person has named.
-fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<Axis>, InitError> {
-    let normal_form = |name: &str| name.replace(['-', '.'], "_").to_ascii_lowercase();
-    let axis = |(name, values): &(String, String)| {
-        let exact_match = found.parameters.iter().find(|parameter| parameter.name == *name);
-        let parameter = exact_match
-            .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)));
-        let names = || found.parameters.iter().chain(&found.groups).map(|parameter| parameter.name.as_str());
-        // The parameters that the arguments set are not among the others.
-        let sets = |argument: &&String| {
-            let option = argument.split('=').next().unwrap_or_default();
-            (option.starts_with('-') || argument.contains('='))
-                && normal_form(option.trim_start_matches(['-', '+'])) == normal_form(name)
-        };
-        let unknown_parameter = || match script.arguments.iter().find(sets) {
-            Some(argument) => InitError::Twice { name: name.clone(), argument: argument.clone() },
-            None => InitError::NoParameter {
-                script: script.path.clone(),
-                name: name.clone(),
-                help: crate::recipe::suggest(name, "parameters", names()).map_or_else(
-                    || by_command(script, name, values),
-                    |known| known + &elsewhere(script, found, name, values),
-                ),
-            },
-        };
-        let Some(parameter) = parameter else {
-            if script.has_place(name) {
-                let (parameter, value) = (name.clone(), values.clone());
-                return Ok(Axis { parameter, name: forms::axis_name(name), value, more: String::new() });
-            }
-            return Err(unknown_parameter());
-        };
-        let name = forms::axis_name(&parameter.name);
-        // `"${{ flags }}"` writes booleans as flags, and nothing for null.
-        let takes_text =
-            matches!(parameter.style, Style::Value | Style::List | Style::Commas | Style::Repeat | Style::Short)
-                && forms::uses_flags(found.source)
-                && !forms::has_types(found.source);
-        let value = if takes_text { axis_values::texts(values) } else { values.clone() };
-        Ok(Axis { parameter: parameter.name.clone(), name, value, more: String::new() })
-    };
-    wish.axes.iter().map(axis).collect()
-}
-
-/// The way to vary an option that a script takes at another place than the others: click before the command, tyro behind the
-/// choice of a class.
-fn elsewhere(script: &Script, found: &Found, name: &str, values: &str) -> String {
-    let (program, arguments) = (script.argv().join(" "), script.arguments.join(" "));
-    // Without arguments of its own, the script has a command among the given ones.
-    let has_command =
-        !arguments.is_empty() && found.parameters.iter().all(|parameter| parameter.style != Style::Position);
-    let (about, words) = match found.source {
-        Source::Click if has_command => {
-            ("an option before the command", format!("{program} --{name} {{{name}}} {arguments}"))
-        }
-        Source::Tyro => {
-            let chosen = if arguments.is_empty() { "CHOICE" } else { &arguments };
-            ("an option of a chosen class", format!("{program} {chosen} --{name} {{{name}}}"))
-        }
-        _ => return String::new(),
-    };
-    format!("; {about} needs its place in the command: `sweep run --axis {name}={values} -- {words}`")
-}
-
-/// The way to vary a parameter that a script does not show.
-fn by_command(script: &Script, name: &str, values: &str) -> String {
-    let is_constant = |line: &str| {
-        let rest = line.strip_prefix(name).map(str::trim_start).and_then(|rest| rest.strip_prefix('='));
-        rest.is_some_and(|rest| !rest.starts_with('='))
-    };
-    let text = fs_err::read_to_string(script.folder.join(&script.path)).unwrap_or_default();
-    if script.language == Language::Python && text.lines().any(is_constant) {
-        return format!(
-            "it is a constant there: write `{name} = float(os.environ.get(\"{name}\", …))` with its present value, and an axis sets it"
-        );
-    }
-    let program = script.argv().join(" ");
-    format!(
-        "it shows none: write the command with a place for the value, as in `sweep run --axis {name}={values} -- {program} --{name} {{{name}}}`"
-    )
 }
 
 /// An axis whose place has an argument that the user has given already.
