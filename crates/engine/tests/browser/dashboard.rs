@@ -92,6 +92,7 @@ fn choose(browser: &mut Browser, selector: &str, value: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one visit of a page")]
 fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     let _alone = alone();
     let Some(mut browser) = Browser::start() else { return };

@@ -82,6 +82,7 @@ type Members<'a> = [(&'a Point, JobId)];
 
 impl Table {
     /// Groups the points of a step into cells.
+    #[expect(clippy::too_many_lines, reason = "one column after the other")]
     pub(super) fn new(table: &recipe::Table, shown: &Metrics, source: Source<'_>) -> Self {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
