@@ -292,7 +292,7 @@ impl Supervisor {
         }
         if interest == Interest::Nothing {
             if !access.writes {
-                if !is_fleeting && !(is_shared && self.collector.shared.is_own(&real_path)) {
+                if !(is_fleeting || is_shared && self.collector.shared.is_own(&real_path)) {
                     self.passed.insert(key);
                 }
             } else if is_shared || matches!(state, State::Absent) {

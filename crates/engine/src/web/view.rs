@@ -342,11 +342,11 @@ fn without_record(site: &Site, folder: &RunFolder, index: usize, key: Key) -> De
         }
     }
     let starts = folder.events().unwrap_or_default();
-    let starts = starts.iter().filter_map(|line| match &line.event {
+    let mut starts = starts.iter().rev().filter_map(|line| match &line.event {
         RunEvent::Started { job, attempt, host, .. } if *job == index => Some((*attempt, host.clone())),
         _ => None,
     });
-    if let Some((attempt, host)) = starts.last() {
+    if let Some((attempt, host)) = starts.next() {
         detail = detail.fact("attempts", &attempt.to_string());
         if let Some(host) = host {
             detail = detail.fact("machine", &host);

@@ -92,6 +92,7 @@ fn choose(browser: &mut Browser, selector: &str, value: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one visit of a page")]
 fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     let _alone = alone();
     let Some(mut browser) = Browser::start() else { return };
@@ -312,8 +313,8 @@ fn plots_restrict_the_list_and_the_curves() {
     // The shares of the axes, the largest first: the loss depends on the rate, and on nothing else but the seed.
     choose(&mut browser, kind, "importance");
     type_filter(&mut browser, "");
-    browser.until("document.querySelectorAll('#plots .shares tbody tr').length === 3");
-    assert_eq!(browser.text("#plots .shares tbody th"), "lr");
+    browser.until("document.querySelector('#plots .shares tbody th')?.textContent === 'lr'");
+    assert_eq!(browser.texts("#plots .shares tbody th").len(), 3);
     browser.inspect("dashboard-importance");
     // So is what is brushed in a scatter plot.
     type_filter(&mut browser, "");

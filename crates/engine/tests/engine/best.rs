@@ -159,9 +159,9 @@ fn what_is_ranked_must_be_clear() {
         "\
 name: unclear
 steps:
-  first: { uses: command, matrix: { a: [1, 2] }, with: { run: 'echo score=${{ matrix.a }}' } }
-  second: { uses: command, matrix: { b: [1, 2] }, with: { run: 'echo score=${{ matrix.b }}' } }
-  third: { uses: command, with: { run: echo score=1 } }
+  first: { uses: command, matrix: { a: [1, 2] }, with: { run: 'echo level=${{ matrix.a }}' } }
+  second: { uses: command, matrix: { b: [1, 2] }, with: { run: 'echo level=${{ matrix.b }}' } }
+  third: { uses: command, with: { run: echo level=1 } }
 ",
     );
     let said = |args: &[&str]| {
@@ -174,11 +174,11 @@ steps:
         said(&["--step", "frist"]),
         said(&["--step", "third"]),
         said(&["--step", "first"]),
-        said(&["--step", "first", "--by", "score"]),
-        said(&["--step", "first", "--by", "score", "--top", "0"]),
+        said(&["--step", "first", "--by", "level"]),
+        said(&["--step", "first", "--by", "level", "--top", "0"]),
     ];
     assert_message!(all.join("\n"));
-    let ended = sandbox.sweep(&["best", "recipe.yaml", "--step", "first", "--by", "score", "--direction", "max"]);
+    let ended = sandbox.sweep(&["best", "recipe.yaml", "--step", "first", "--by", "level", "--direction", "max"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("not run"), "{}", ended.stdout);
 }

@@ -244,7 +244,5 @@ print('loss=' + open('../out/best.pt').read())
         assert_eq!(is_said, wrong_jobs > 0, "{notices}\n{ended}");
         assert!(!records["train/seed=2"]["provenance"]["notices"].to_string().contains("best.pt"), "the last writer");
         assert_eq!((ran(&sandbox), ran(&sandbox)), (wrong_jobs, 0), "the other job has the content that it wrote");
-        let last = if wrong_jobs > 0 { 1.0 } else { 7.0 };
-        assert_eq!(sandbox.records()["train/seed=1"]["outcome"]["metrics"]["loss"]["value"], json!(last));
     }
 }

@@ -106,12 +106,12 @@ fn arguments_of_a_script_have_places_for_values() {
     sandbox.write("train.py", &text);
     run(
         &sandbox,
-        &["train.py", "--axis", "lr=0.1,0.2", "--axis", "run=4,5", "--seeds", "1", "--", "--out", "{run}{seed}"],
+        &["train.py", "--axis", "lr=0.1,0.2", "--axis", "rep=4,5", "--seeds", "1", "--", "--out", "{rep}{seed}"],
     );
     assert_eq!(sandbox.records().len(), 4);
-    let record = &sandbox.records()["train/lr=0.2,run=5,seed=0"];
+    let record = &sandbox.records()["train/lr=0.2,rep=5,seed=0"];
     assert_eq!(record["outcome"]["metrics"]["out"]["value"], 50.0, "{record}");
-    assert!((loss(&sandbox, "train/lr=0.2,run=5,seed=0") - 2.0).abs() < 1e-12);
+    assert!((loss(&sandbox, "train/lr=0.2,rep=5,seed=0") - 2.0).abs() < 1e-12);
 }
 
 /// The trainer of transformers 5 prints numbers as texts, and Keras' example writes a table to `training.log`.

@@ -53,7 +53,7 @@ fn differences_of_the_times_of_two_runs_are_not_judged() {
     run(&sandbox, &["--set", "version=7"]);
     let runs = sandbox.runs();
     let ended = sandbox.sweep(&["diff", &runs[0], &runs[1], "--all"]);
-    assert!(ended.stdout.contains("+7.0 ms (not judged)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("+7.00 ms (not judged)"), "{}", ended.stdout);
     assert!(
         ended.stdout.contains("  not judged: the sides were not measured in turns, but in 2 runs"),
         "{}",

@@ -49,8 +49,7 @@ fn laws_are_fitted_to_the_means_over_data_sets() {
         "{said}"
     );
     assert!(!said.contains("same values of"), "{said}");
-    let lacking: String =
-        table.lines().filter(|line| !line.starts_with("8,y")).map(|line| format!("{line}\n")).collect();
+    let lacking: String = table.split_inclusive('\n').filter(|line| !line.starts_with("8,y")).collect();
     let (_, verdicts) = judged(&lacking, rest);
     let text = "sizes do not have the same values of `dataset`, so their differences are part of the law: 8 lacks y";
     assert!(because(&verdicts[0]).contains(text), "{}", verdicts[0]);
@@ -105,7 +104,7 @@ fn names_of_imported_runs_hide_no_seeds_and_repetitions() {
     for axis in ["seed", "trial", "replicate"] {
         let mut table = format!("opt,{axis},loss\n");
         for (index, (base, noise)) in base.iter().zip(noise).enumerate() {
-            table += &format!("a,{index},{base}\nb,{index},{}\n", base + 0.47 + noise);
+            table = format!("{table}a,{index},{base}\nb,{index},{}\n", base + 0.47 + noise);
         }
         let rest = format!(
             "tables:\n  t: {{ from: runs, rows: [opt], cells: [loss] }}\n  e: {{ from: runs, effects: {{}}, cells: [loss] }}\n  v: {{ from: runs, where: {{ opt: a }}, variance: {{}}, cells: [loss] }}\nclaims: {{ worse: {{ {DIFFERENCE} }} }}\n"
@@ -163,9 +162,9 @@ fn copies_of_imported_runs_count_once() {
 fn a_row_without_the_hardest_seed_is_not_the_best() {
     let mut table = "opt,seed,loss\n".to_owned();
     for (seed, level) in [1.0, 2.0, 3.0, 2.5, 20.0].into_iter().enumerate() {
-        table += &format!("a,{seed},{}\n", level + 0.01 * (seed % 3) as f64);
+        table = format!("{table}a,{seed},{}\n", level + 0.01 * (seed % 3) as f64);
         if seed < 4 {
-            table += &format!("b,{seed},{}\n", level + 0.5);
+            table = format!("{table}b,{seed},{}\n", level + 0.5);
         }
     }
     let (said, _) = judged(&table, "tables: { t: { from: runs, rows: [opt], cells: [loss] } }\n");

@@ -54,7 +54,9 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
         let (mut means, mut chances) = (Vec::new(), Vec::new());
         for (index, (side, score)) in sides.iter().zip(&scores).enumerate() {
             let other = other.filter(|_| Some(&methods[index]) != baseline.as_ref());
-            score.iter().for_each(|score| sizes.add(score));
+            if let Ok(score) = score {
+                sizes.add(score);
+            }
             let [mean, chance] = cells(side, score, other, traits, &mut footnotes);
             means.push(mean);
             chances.push(chance);

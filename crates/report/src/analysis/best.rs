@@ -304,14 +304,14 @@ fn estimated(cell: &Cell, show: Show) -> Option<f64> {
 /// The configurations at the selected points of a step.
 fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTraits) -> Found {
     let only = resolved(&source.study.recipe, &of.only);
-    let (points, planned) = (source.points(of.step, &only), source.planned(of.step, &only));
+    let points = source.points(of.step, &only);
     let keys = Keys::new(&points, &contest.axes);
     let mut members: Vec<Vec<(&Point, JobId)>> = vec![Vec::new(); keys.labels.len()];
     for (member, row) in points.iter().zip(&keys.of_row) {
         members[*row].push(*member);
     }
     let mut sides: Vec<Side<'_>> =
-        members.iter().map(|members| source.row(members, &contest.metric, (traits, &planned))).collect();
+        members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric, traits)).collect();
     let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
     let (apart, kinds, rules) = (contest.axes.clone(), source.kinds(&[of.step]), Rules::default());
     let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };

@@ -37,6 +37,7 @@ use crate::{
 };
 
 /// Result of a claim.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// The claim's name.

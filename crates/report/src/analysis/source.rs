@@ -25,10 +25,6 @@ pub(super) struct Source<'a> {
     pub(super) further: Option<&'a FurtherSeeds>,
 }
 
-/// The numbers of planned seeds of the configurations of a step, and of those that are only added if results are open.
-#[derive(Default)]
-pub(super) struct Planned(BTreeMap<String, (usize, usize)>);
-
 /// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.
 #[derive(Clone)]
 pub(super) struct Found<'a> {
@@ -104,39 +100,6 @@ impl<'a> Source<'a> {
         // With `include`, each configuration may have seeds of its own.
         let max_seeds = seeds.values().map(BTreeSet::len).max().unwrap_or(1);
         side.set_looks(max_seeds, extra);
-        side
-    }
-
-    /// The planned seeds of a step's configurations at the points with these values; nothing without seeds that depend on the results.
-    pub(super) fn planned(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Planned {
-        let points = || self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
-        if !points().any(|(_, job)| self.study.rounds.contains_key(job)) {
-            return Planned::default();
-        }
-        let mut configurations: BTreeMap<String, (BTreeSet<String>, usize)> = BTreeMap::new();
-        for (point, job) in points() {
-            let Some(seed) = point.get(SEED) else { continue };
-            let (seeds, extra) = configurations.entry(point.but(SEED)).or_default();
-            seeds.insert(format!("{seed:?}"));
-            *extra = self.extra(*job).max(*extra);
-        }
-        Planned(configurations.into_iter().map(|(key, (seeds, extra))| (key, (seeds.len(), extra))).collect())
-    }
-
-    /// The measurements at the points of a row, whose looks are all that are planned for its configurations: the points may lack the
-    /// seeds that were not needed.
-    pub(super) fn row(
-        &self,
-        points: &[(&'a Point, JobId)],
-        metric: &str,
-        (traits, planned): (MetricTraits, &Planned),
-    ) -> Side<'a> {
-        let mut side = self.side_of(points.iter().copied(), metric, traits);
-        let own: Vec<(usize, usize)> =
-            points.iter().filter_map(|(point, _)| planned.0.get(&point.but(SEED)).copied()).collect();
-        if let (Some(most), Some(extra)) = (own.iter().map(|of| of.0).max(), own.iter().map(|of| of.1).max()) {
-            side.set_looks(most, extra);
-        }
         side
     }
 

@@ -82,12 +82,13 @@ type Members<'a> = [(&'a Point, JobId)];
 
 impl Table {
     /// Groups the points of a step into cells.
+    #[expect(clippy::too_many_lines, reason = "one column after the other")]
     pub(super) fn new(table: &recipe::Table, shown: &Metrics, source: Source<'_>) -> Self {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
         let step = &source.study.recipe.steps[shown.of.step];
         let only = resolved(&source.study.recipe, &shown.of.only);
-        let (points, planned) = (source.points(shown.of.step, &only), source.planned(shown.of.step, &only));
+        let points = source.points(shown.of.step, &only);
         let (row_keys, column_keys) = (Keys::new(&points, &row_axes), Keys::new(&points, &column_axes));
         // Every point belongs to one row and one group of columns.
         let groups = column_keys.labels.len();
@@ -115,7 +116,7 @@ impl Table {
                 let members: Vec<&Members<'_>> =
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
-                    members.iter().map(|members| source.row(members, metric, (traits, &planned))).collect();
+                    members.iter().map(|members| source.side_of(members.iter().copied(), metric, traits)).collect();
                 let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
                     Show::Interval
                 } else {

@@ -23,7 +23,7 @@ impl<'l> Forms<'l> {
         let of_lines: Vec<String> = lines.iter().map(|line| form(line)).collect();
         let mut known = BTreeSet::new();
         let firsts = (0..lines.len()).filter(|at| known.len() < MAX_FORMS && known.insert(&of_lines[*at])).collect();
-        Self { lines, firsts, of_lines }
+        Self { lines, of_lines, firsts }
     }
 
     /// The number with a pattern that reads no other lines than its own; `None` if there is none.

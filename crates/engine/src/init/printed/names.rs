@@ -96,7 +96,7 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
         let last = words.last().filter(|_| is_fraction && has_separator())?;
         let is_split = own_split(last).is_some_and(|(tag, _)| tag.len() == last.len());
         let is_result = |word: &&str| ["best", "final"].contains(&word.to_ascii_lowercase().as_str());
-        (is_split && words[..words.len() - 1].iter().all(|word| is_result(word))).then(|| words.clone())
+        (is_split && words[..words.len() - 1].iter().all(is_result)).then(|| words.clone())
     };
     let name = known(&words).or_else(with_known_end).or_else(split).or_else(subject)?;
     Some((joined(&name), words))

@@ -66,7 +66,7 @@ impl Lead {
             if char.is_ascii_digit() {
                 while rest.next_if(|(_, next)| next.is_ascii_digit() || ".:".contains(*next)).is_some() {}
                 match &step {
-                    Some((start, name)) if *start == at => out.push_str(&format!("{{{name}}}[.:]?")),
+                    Some((start, name)) if *start == at => out.extend(["{", name, "}[.:]?"]),
                     _ => out.push_str(r"[\d.:]+"),
                 }
             } else if char.is_whitespace() {

@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(cells([123_456_789.0, 123_456_793.0]), [123_456_789.0, 123_456_793.0]);
         // Seven digits of values far apart, and more of those that are near to each other.
         assert_eq!(cells([1.0 / 3.0, 3.0 / 7.0]), [0.333_333_3, 0.428_571_4]);
-        let [one, other] = cells([1000.000_123_4, 1000.000_567_8]);
-        assert!((one - 1000.000_123_4).abs() < 1e-9 && (other - 1000.000_567_8).abs() < 1e-9, "{one} {other}");
+        let [one, other] = cells([1_000.000_123_4, 1_000.000_567_8]);
+        assert!((one - 1_000.000_123_4).abs() < 1e-9 && (other - 1_000.000_567_8).abs() < 1e-9, "{one} {other}");
     }
 }

@@ -225,7 +225,7 @@ mod tests {
         assert!(!tail.whole && tail.text.starts_with(&line) && tail.text.ends_with("\\u{1b}[2Jend"), "{}", tail.text);
         assert!(tail.text.len() < 4200);
         // Of a bar that has never ended its line, the last state is shown.
-        fs_err::write(file.path(), (0..1000).map(|at| format!("\r{at:4}/1000")).collect::<String>()).unwrap();
+        fs_err::write(file.path(), (0..1000).map(|at| format!("\r{at:4}/1000")).collect::<Vec<_>>().concat()).unwrap();
         assert_eq!(super::tail(file.path()).unwrap().text, " 999/1000");
     }
 }

@@ -221,6 +221,7 @@ impl LocalExecutor<'_, '_> {
         self.store_failed(job, &StoreError::from(error), 0.0, failure)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one step after the other, each with the parts of the attempt")]
     pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
         let (seconds, after) = end;
         let planned_job = self.state.plan.job(JobId::new(job));
