@@ -17,7 +17,7 @@ use crate::{
     format::{Scale, count, decimals, number},
     plan::Manifests,
     record::{Environment, Identity, Key, Provenance, ReadFile, ReadSet, Record},
-    run::{Disposition, Manifest},
+    run::Manifest,
     stats::{Estimate, LEVEL, Sample, holm},
     store::{Measured, Store, StoreError},
 };
@@ -173,10 +173,10 @@ impl Side {
         Self { name, ..Self::default() }
     }
 
-    /// Results of a run, as far as its jobs are done; without the jobs that the run left out.
+    /// Results of a run, as far as its jobs are done.
     pub fn of_run(name: String, manifest: Manifest, store: &Store) -> Result<Self, StoreError> {
         let mut side = Self::new(name);
-        for job in manifest.jobs.into_iter().filter(|job| job.wanted != Disposition::No) {
+        for job in manifest.jobs {
             let record = store.get(job.key)?;
             let identity = record.as_ref().map(|record| record.identity.clone());
             side.add(job.label, job.key, (identity, Values::new()), record, store);
