@@ -157,22 +157,6 @@ fn copies_of_imported_runs_count_once() {
     assert!(has_interval(&verdicts[0], -0.183_632_703_652_870_88, 2.383_632_703_652_871_5), "{text}");
 }
 
-/// b is worse by 0.5 with every seed that it has, and lacks the hardest one.
-#[test]
-fn a_row_without_the_hardest_seed_is_not_the_best() {
-    let mut table = "opt,seed,loss\n".to_owned();
-    for (seed, level) in [1.0, 2.0, 3.0, 2.5, 20.0].into_iter().enumerate() {
-        table = format!("{table}a,{seed},{}\n", level + 0.01 * (seed % 3) as f64);
-        if seed < 4 {
-            table = format!("{table}b,{seed},{}\n", level + 0.5);
-        }
-    }
-    let (said, _) = judged(&table, "tables: { t: { from: runs, rows: [opt], cells: [loss] } }\n");
-    let row = |name: &str| said.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
-    assert!(row("a ").contains('◀') && !row("b ").contains('◀'), "{said}");
-    assert!(said.contains("rows are compared by the seeds that all of them have"), "{said}");
-}
-
 /// The results of a search decide which configurations the claim is about.
 #[test]
 fn a_claim_about_a_winner_of_a_search_is_none_at_five_percent() {

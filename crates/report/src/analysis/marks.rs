@@ -210,14 +210,17 @@ impl Ranked {
         Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit)?), uneven))
     }
 
-    /// Marks the rows by a test. The best row is that with the best of the tested means, which a row's own measurements may not have: a
-    /// row that lacks a hard seed has a better mean for that. True if there is any mark.
+    /// Marks the rows by a test. The best row is that with the best shown mean, which has all of its measurements. True if
+    /// there is any mark.
     fn mark(&self, cells: &mut [Cell], test: &Test, (better, precision, level): (Better, Precision, f64)) -> bool {
         let means = match test {
             Test::Blocks(blocks) => &blocks.means,
             Test::Groups(groups) => &groups.means,
         };
-        let Some(best) = first(means, better) else { return false };
+        let shown: Option<Vec<f64>> =
+            self.rows.iter().map(|row| cells[*row].estimate.map(|estimate| estimate.value)).collect();
+        let shown = shown.as_ref().unwrap_or(means);
+        let Some(best) = first(shown, better) else { return false };
         // Equal values have no best one.
         if means.iter().all(|mean| *mean == means[best]) {
             return false;
@@ -228,7 +231,8 @@ impl Ranked {
                     Test::Blocks(blocks) => blocks.p(row, best, precision),
                     Test::Groups(groups) => groups.p(row, best, precision),
                 };
-                p.is_some_and(|p| p < 1.0 - level)
+                // A row that the common seeds show as better is not worse.
+                p.is_some_and(|p| p < 1.0 - level) && first(&[means[best], means[row]], better) == Some(0)
             })
             .collect();
         let few = match test {
@@ -240,7 +244,7 @@ impl Ranked {
         };
         let any = differences.contains(&true);
         for (row, differs) in differences.iter().enumerate() {
-            cells[self.rows[row]].mark = match (means[row] == means[best], differs) {
+            cells[self.rows[row]].mark = match (shown[row] == shown[best], differs) {
                 (true, _) if any => Some(Mark::Best),
                 (false, true) => None,
                 _ if few => Some(Mark::Unclear),
