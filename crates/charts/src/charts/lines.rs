@@ -58,8 +58,8 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     at
 }
 
-/// The iterations at which all of so many curves have a value: a mean would change where one of them ends. All iterations if there is
-/// none.
+/// The iterations at which all `curves` curves have a value, because a mean would change where one of them ends; all iterations
+/// if there is none.
 fn common(at: BTreeMap<u64, Vec<f64>>, curves: usize) -> BTreeMap<u64, Vec<f64>> {
     if at.values().all(|values| values.len() < curves) {
         return at;
