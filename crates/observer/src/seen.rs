@@ -48,8 +48,8 @@ pub struct Options {
     /// A path that an interpreter opens once it has started: folders that its process listed since it was executed are no
     /// reads of the program.
     pub started: Option<PathBuf>,
-    /// The file to which is reported, while the programs run, which files that others may change they change and read back: those
-    /// outside of `private`, `own` and `skipped`, other than installed, cached and hidden ones.
+    /// The file to which the observer reports, while the programs run, their changes and reads of files that other programs may
+    /// change, too: files outside of `private`, `own` and `skipped` that are not installed, cached or hidden. Without it, it reports none.
     pub report: Option<PathBuf>,
     /// A folder whose changes no other program sees.
     pub private: Option<PathBuf>,
@@ -85,6 +85,8 @@ pub struct Seen {
     pub outside: BTreeMap<PathBuf, Outside>,
     /// True if more paths were looked at than are remembered.
     pub is_cut: bool,
+    /// True if the report on shared files lacks some.
+    pub lacks_shared: bool,
 }
 
 /// A file that was read.
@@ -481,6 +483,7 @@ impl Collector {
 
     /// Everything, once the program has ended.
     pub(crate) fn finish(mut self) -> Seen {
+        self.seen.lacks_shared = self.shared.lacks_some();
         // A call may have failed, and a temporary file is gone.
         for (path, earlier_state) in self.before {
             let is_same = match (&earlier_state, Before::of(&self.options.layer.at(&path))) {

@@ -30,6 +30,8 @@ pub(crate) struct SharedFiles {
     /// Paths that the program has written.
     own: HashMap<PathBuf, Own>,
     lines: usize,
+    /// True if a line could not be reported.
+    lacks_some: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +43,16 @@ struct Own {
 }
 
 impl SharedFiles {
-    /// Reports to the file `path`, which is created. Without it, or if it cannot be created, nothing is reported.
+    /// Reports to the file `path`, which is created. Without it, nothing is reported.
     pub(crate) fn new(path: Option<&Path>, digest: fn(&Path) -> io::Result<String>) -> Self {
         let file = path.and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
-        Self { file, digest, own: HashMap::new(), lines: 0 }
+        let lacks_some = path.is_some() && file.is_none();
+        Self { file, digest, own: HashMap::new(), lines: 0, lacks_some }
+    }
+
+    /// True if the report lacks something.
+    pub(crate) fn lacks_some(&self) -> bool {
+        self.lacks_some
     }
 
     /// True if the program has written `path`, or created a folder around it.
@@ -54,7 +62,7 @@ impl SharedFiles {
 
     /// Notes that the program opens a file for writing, or creates a folder.
     pub(crate) fn writes(&mut self, path: &Path) {
-        if self.file.is_some() && self.own.len() < MAX_LINES {
+        if self.file.is_some() && self.has_room() {
             self.own.entry(path.to_owned()).or_insert_with(|| Own { since: now(), read: None });
         }
     }
@@ -89,7 +97,7 @@ impl SharedFiles {
         }
         let digest = self.digest(path, metadata);
         self.say(format_args!("reread\t{}\t{}\t{}", own.since, now(), digest.as_deref().unwrap_or(NO_DIGEST)), path);
-        if self.own.len() < MAX_LINES {
+        if self.has_room() {
             self.own.insert(path.to_owned(), Own { since: own.since, read: Some(stamp) });
         }
     }
@@ -107,22 +115,58 @@ impl SharedFiles {
         (metadata.is_file() && metadata.len() <= MAX_DIGESTED_BYTES).then(|| (self.digest)(path).ok()).flatten()
     }
 
+    /// True if a further path can be remembered.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.own.len() < MAX_LINES;
+        self.lacks_some |= !has_room;
+        has_room
+    }
+
     fn say(&mut self, fields: std::fmt::Arguments<'_>, path: &Path) {
-        self.lines += 1;
-        let Some(file) = self.file.as_mut().filter(|_| self.lines <= MAX_LINES) else { return };
         let path = path.as_os_str().as_bytes();
-        if path.contains(&b'\n') {
+        self.lines += 1;
+        if self.lines > MAX_LINES || path.contains(&b'\n') {
+            self.lacks_some = true;
             return;
         }
+        let Some(file) = self.file.as_mut() else { return };
         let mut line = fields.to_string().into_bytes();
         line.push(b'\t');
         line.extend_from_slice(path);
         line.push(b'\n');
-        // A report that cannot be written is one without these lines: the program goes on.
-        let _ = file.write_all(&line);
+        self.lacks_some |= file.write_all(&line).is_err();
     }
 }
 
 fn now() -> i64 {
     since_1970(SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn changes_and_reads_of_own_files_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let (report, path) = (folder.path().join("report"), folder.path().join("file"));
+        let mut files = SharedFiles::new(Some(&report), |path| fs::read_to_string(path));
+        fs::write(&path, "old").unwrap();
+        let metadata = |path: &Path| fs::metadata(path).unwrap();
+        files.reads(&path, &metadata(&path));
+        files.replaces(&path, Some(&metadata(&path)), false);
+        fs::write(&path, "new").unwrap();
+        files.reads(&path, &metadata(&path));
+        files.reads(&path, &metadata(&path));
+        let text = fs::read_to_string(&report).unwrap();
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!((lines[0][0], lines[0][2], lines[0][3]), ("changed", "old", path.to_str().unwrap()), "{text}");
+        assert_eq!((lines[1][0], lines[1][1], lines[1][3]), ("reread", lines[0][1], "new"), "{text}");
+        assert!(!files.lacks_some());
+        files.replaces(&folder.path().join("a\nb"), None, false);
+        assert!(files.lacks_some(), "a path that no line can have");
+    }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::{
-    common::{Inner, Train, host, merged, relative_error, run, task},
-    parts::{Case, LIMIT, adamw, compare, formula, networks, numbers, tokens},
+    common::{Train, host, merged, relative_error, run, task},
+    parts::{follow, formula, networks, numbers, tokens},
 };
 use burn::{
     backend::{Flex, flex::FlexDevice},
@@ -18,10 +18,7 @@ use sweep_job::{
 };
 use sweep_lab::{
     model::{self, Auxiliary, Gpt, Network, Role, hub},
-    optim::{
-        AdamW,
-        gradient::{Derived, Dropout, Forward},
-    },
+    optim::gradient::{Derived, Dropout, Forward},
 };
 
 /// The pass of a training with the auxiliary losses of `with`.
@@ -36,21 +33,8 @@ fn forward(network: &Gpt<Train>, with: &Value, computing: &Computing) -> Forward
 fn losses_and_gradients_are_those_of_pytorch() {
     let cases = networks();
     assert_eq!(cases.len(), 12);
-    for (name, Case { with, losses, gradients }) in cases {
-        let mut network = formula(&with);
-        let infos = model::infos(&network);
-        assert_eq!(infos, network.dims().parameters(), "{name}");
-        let mut optimizer = AdamW::<Inner>::new(&adamw(), &infos).with_rates_of(network.dims(), &infos);
-        for (step, expected) in losses.iter().enumerate() {
-            let forward = forward(&network, &with, &Computing::default());
-            let loss = f64::from(host(forward.loss())[0]);
-            assert!((loss - expected).abs() < LIMIT * expected, "{name}: loss {loss} of step {step} is not {expected}");
-            let found = forward.backward(1.0);
-            if step == 0 {
-                compare(&name, &infos, &found, &gradients);
-            }
-            network = optimizer.step::<Train, _>(network, found, 1e-3).unwrap();
-        }
+    for (name, case) in cases {
+        follow(&name, case, |network, with| forward(network, with, &Computing::default()));
     }
 }
 

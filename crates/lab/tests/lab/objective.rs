@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    common::{Inner, Train, golden, host, merged, relative_error, run, task},
-    parts::{Case, LIMIT, adamw, compare, formula, tokens},
+    common::{Train, golden, host, merged, relative_error, run, task},
+    parts::{Case, follow, formula, tokens},
 };
 use burn::backend::Flex;
 use serde_json::{Value, json};
@@ -14,11 +14,8 @@ use sweep_job::{
     tasks::{Checkpointing, Computing, Precision},
 };
 use sweep_lab::{
-    model::{self, Auxiliary, Gpt},
-    optim::{
-        AdamW,
-        gradient::{Derived, Dropout, Forward},
-    },
+    model::{Auxiliary, Gpt},
+    optim::gradient::{Derived, Dropout, Forward},
 };
 
 fn cases() -> BTreeMap<String, Case> {
@@ -40,20 +37,8 @@ fn z_loss(with: &Value) -> f64 {
 fn losses_and_gradients_with_a_z_loss() {
     let cases = cases();
     assert_eq!(cases.len(), 3);
-    for (name, Case { with, losses, gradients }) in cases {
-        let mut network = formula(&with);
-        let infos = model::infos(&network);
-        let mut optimizer = AdamW::<Inner>::new(&adamw(), &infos);
-        for (step, expected) in losses.iter().enumerate() {
-            let forward = forward(&network, &Computing::default(), z_loss(&with));
-            let loss = f64::from(host(forward.loss())[0]);
-            assert!((loss - expected).abs() < LIMIT * expected, "{name}: loss {loss} of step {step} is not {expected}");
-            let found = forward.backward(1.0);
-            if step == 0 {
-                compare(&name, &infos, &found, &gradients);
-            }
-            network = optimizer.step::<Train, _>(network, found, 1e-3).unwrap();
-        }
+    for (name, case) in cases {
+        follow(&name, case, |network, with| forward(network, &Computing::default(), z_loss(with)));
     }
 }
 

@@ -139,21 +139,31 @@ pub(crate) fn networks() -> BTreeMap<String, Case> {
 fn each_part_alone_and_each_taken_back() {
     let cases = cases();
     assert_eq!(cases.len(), 20);
-    for (name, Case { with, losses, gradients }) in cases {
-        let mut network = formula(&with);
-        let infos = model::infos(&network);
-        assert_eq!(infos, network.dims().parameters(), "{name}");
-        let mut optimizer = AdamW::<Inner>::new(&adamw(), &infos);
-        for (step, expected) in losses.iter().enumerate() {
-            let forward = forward(&network, &Computing::default());
-            let loss = f64::from(host(forward.loss())[0]);
-            assert!((loss - expected).abs() < LIMIT * expected, "{name}: loss {loss} of step {step} is not {expected}");
-            let found = forward.backward(1.0);
-            if step == 0 {
-                compare(&name, &infos, &found, &gradients);
-            }
-            network = optimizer.step::<Train, _>(network, found, 1e-3).unwrap();
+    for (name, case) in cases {
+        follow(&name, case, |network, _| forward(network, &Computing::default()));
+    }
+}
+
+/// Compares the losses of a case's steps and the gradients of the first one with PyTorch. `forward` gets the network and the
+/// parameters of the case.
+pub(crate) fn follow(
+    name: &str,
+    Case { with, losses, gradients }: Case,
+    forward: impl Fn(&Gpt<Train>, &Value) -> Forward<Flex>,
+) {
+    let mut network = formula(&with);
+    let infos = model::infos(&network);
+    assert_eq!(infos, network.dims().parameters(), "{name}");
+    let mut optimizer = AdamW::<Inner>::new(&adamw(), &infos).with_rates_of(network.dims(), &infos);
+    for (step, expected) in losses.iter().enumerate() {
+        let forward = forward(&network, &with);
+        let loss = f64::from(host(forward.loss())[0]);
+        assert!((loss - expected).abs() < LIMIT * expected, "{name}: loss {loss} of step {step} is not {expected}");
+        let found = forward.backward(1.0);
+        if step == 0 {
+            compare(name, &infos, &found, &gradients);
         }
+        network = optimizer.step::<Train, _>(network, found, 1e-3).unwrap();
     }
 }
 

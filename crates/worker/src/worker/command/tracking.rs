@@ -205,6 +205,9 @@ impl<'a> Tracking<'a> {
         if observation.is_cut {
             report.note("not observed: the program looks at more than 200,000 paths");
         }
+        if observation.lacks_shared {
+            report.note("not observed: whether other jobs change some of the files that the program writes outside of its project");
+        }
         if let Some(lost_path) = observation.lost.first() {
             let place = path_text(self.place(lost_path));
             report.note(&format!(
