@@ -310,10 +310,11 @@ fn plots_restrict_the_list_and_the_curves() {
     assert!(filter.as_str().unwrap().starts_with("lr=0.01 note="), "{filter}");
     browser.until("document.querySelector('#overlay [role=status]').textContent === 'Curves of 3 jobs.'");
     browser.until("location.search.includes('plot=heat') && location.search.includes('filter=lr')");
-    // The shares of the axes.
+    // The shares of the axes, the largest first.
     choose(&mut browser, kind, "importance");
     type_filter(&mut browser, "");
-    browser.until("document.querySelectorAll('#plots .shares tbody tr').length === 3");
+    browser.until("document.querySelector('#plots .shares tbody th')?.textContent === 'lr'");
+    assert_eq!(browser.texts("#plots .shares tbody th").len(), 3);
     browser.inspect("dashboard-importance");
     // So is what is brushed in a scatter plot.
     type_filter(&mut browser, "");
