@@ -27,7 +27,7 @@ const NO_DIGEST: &str = "-";
 pub(crate) struct SharedFiles {
     file: Option<File>,
     digest: fn(&Path) -> io::Result<String>,
-    /// Paths that the program has written.
+    /// Files that the program has replaced, and folders that it has created.
     own: HashMap<PathBuf, Own>,
     lines: usize,
     /// True if a line could not be reported.
@@ -36,7 +36,7 @@ pub(crate) struct SharedFiles {
 
 #[derive(Debug, Clone, Copy)]
 struct Own {
-    /// Time at which the program last replaced the file, or opened it to write for the first time.
+    /// Time at which the program last replaced the file, or created the folder.
     since: i64,
     /// The state of the last read that was reported.
     read: Option<Stamp>,
@@ -55,25 +55,25 @@ impl SharedFiles {
         self.lacks_some
     }
 
-    /// True if the program has written `path`, or created a folder around it.
+    /// True if the program has replaced `path`, or created a folder around it.
     pub(crate) fn is_own(&self, path: &Path) -> bool {
         !self.own.is_empty() && path.ancestors().any(|path| self.own.contains_key(path))
     }
 
-    /// Notes that the program opens a file for writing, or creates a folder.
-    pub(crate) fn writes(&mut self, path: &Path) {
+    /// Notes that the program creates a folder.
+    pub(crate) fn creates_folder(&mut self, path: &Path) {
         if self.file.is_some() && self.has_room() {
             self.own.entry(path.to_owned()).or_insert_with(|| Own { since: now(), read: None });
         }
     }
 
-    /// Notes that the program opens a file, of which `earlier` is the state, to append to it.
+    /// Notes that the program opens a file, of which `earlier` is the state, to append to it. Several programs may keep such a file
+    /// together: it does not count as their own.
     pub(crate) fn appends(&mut self, path: &Path, earlier: Option<&Metadata>) {
         self.changes(path, earlier);
-        self.writes(path);
     }
 
-    /// Notes that the program is about to create, truncate or replace a file, of which `earlier` is the state. If `reads`, it reads
+    /// Notes that the program is about to truncate or replace a file, or to create it where there must be none, of which `earlier` is the state. If `reads`, it reads
     /// the new file with the same descriptor, at times that no call reports.
     pub(crate) fn replaces(&mut self, path: &Path, earlier: Option<&Metadata>, reads: bool) {
         let Some(now) = self.changes(path, earlier) else { return };
@@ -166,6 +166,12 @@ mod tests {
         assert_eq!((lines[0][0], lines[0][2], lines[0][3]), ("changed", "old", path.to_str().unwrap()), "{text}");
         assert_eq!((lines[1][0], lines[1][1], lines[1][3]), ("reread", lines[0][1], "new"), "{text}");
         assert!(!files.lacks_some());
+        let ledger = folder.path().join("ledger");
+        fs::write(&ledger, "others").unwrap();
+        files.appends(&ledger, Some(&metadata(&ledger)));
+        files.reads(&ledger, &metadata(&ledger));
+        let text = fs::read_to_string(&report).unwrap();
+        assert!(text.lines().count() == 3 && text.lines().last().unwrap().starts_with("changed"), "{text}");
         files.replaces(&folder.path().join("a\nb"), None, false);
         assert!(files.lacks_some(), "a path that no line can have");
     }

@@ -343,12 +343,10 @@ impl Supervisor {
             if let Some(metadata) = metadata {
                 shared.reads(path, metadata);
             }
-        } else if access.truncates || metadata.is_none() {
+        } else if access.truncates || access.exclusive {
             shared.replaces(path, metadata, access.reads);
         } else if access.appends {
             shared.appends(path, metadata);
-        } else {
-            shared.writes(path);
         }
     }
 
@@ -445,7 +443,7 @@ impl Supervisor {
         self.walker.forget(&real_path);
         if effect == Effect::Creates && matches!(state, State::Absent) && self.collector.is_shared(&real_path, interest)
         {
-            self.collector.shared.writes(&real_path);
+            self.collector.shared.creates_folder(&real_path);
         }
         if interest != Interest::Nothing && !matches!(state, State::Incomplete(_)) {
             self.collector.write(&real_path);
