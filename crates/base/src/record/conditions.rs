@@ -134,7 +134,7 @@ impl GpuUse {
 }
 
 /// Seeds of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SeedPlan {
     /// Number of seeds that every point has.
     pub least: usize,

@@ -17,6 +17,9 @@ pub struct Remarks {
     /// The end of an imported run that had not finished: [`Imported::RUNNING`], or the word of its program for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<String>,
+    /// The number of seeds that the configuration of an imported run had when the run was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<usize>,
     /// The metrics that a recipe reads off curves and that this result lacks, each with the reason. Not stored.
     #[serde(skip)]
     pub unread: BTreeMap<String, String>,
@@ -31,6 +34,7 @@ impl Remarks {
     pub fn of(outcome: &Outcome, task: &str) -> Self {
         let imported = Imported::source(outcome, task).map(str::to_owned);
         let unfinished = imported.as_ref().and_then(|_| outcome.facts.get(Imported::END).cloned());
+        let seeds = imported.as_ref().and_then(|_| outcome.facts.get(Imported::SEEDS)?.parse().ok());
         let task = Task::info(task);
         let mut hasher = blake3::Hasher::new();
         let mut values = 0;
@@ -59,7 +63,7 @@ impl Remarks {
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         let digest = if values > 0 { u64::from_le_bytes(bytes).max(1) } else { 0 };
         let diverged = outcome.diverged().map(|(name, step)| (name.to_owned(), step)).collect();
-        Self { diverged, imported, unfinished, unread: BTreeMap::new(), digest, values }
+        Self { diverged, imported, unfinished, seeds, unread: BTreeMap::new(), digest, values }
     }
 }
 

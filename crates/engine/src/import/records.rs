@@ -1,7 +1,7 @@
 //! Records of imported runs in the store.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -9,11 +9,13 @@ use std::{
     thread,
 };
 
+use sweep_job::tasks::Imported;
+
 use super::{Earlier, Run, Study, outcome};
 use crate::{
     host,
     plan::{Job, Plan},
-    record::{Milestones, Provenance, Record},
+    record::{Key, Milestones, Provenance, Record},
     store::{Claim, Store, StoreError},
 };
 
@@ -46,6 +48,7 @@ pub fn store_records(
         plan.jobs().filter_map(|(_, job)| Some((job, *by_reference.get(job.values.get("run")?.as_text()?)?))).collect();
     store.create()?;
     let _held = store.hold()?;
+    let seeds = seeds(plan);
     let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
     let (new, known, repeats) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let has_other_params = earlier.has_other_params(study);
@@ -57,7 +60,7 @@ pub fn store_records(
         for _ in 0..WRITERS.min(jobs.len()) {
             scope.spawn(|| {
                 while let Some((job, run)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match write(job, run, source, store) {
+                    match write(job, run, seeds.get(&job.key).copied(), source, store) {
                         Ok(true) => {
                             repeats.fetch_add(usize::from(is_again(job)), Ordering::Relaxed);
                             new.fetch_add(1, Ordering::Relaxed)
@@ -79,10 +82,23 @@ pub fn store_records(
     }
 }
 
+/// The number of seeds of each job's configuration, or of its runs without seeds: the import shows results of as many.
+fn seeds(plan: &Plan) -> HashMap<Key, usize> {
+    let mut groups: BTreeMap<Vec<String>, (BTreeSet<String>, Vec<Key>)> = BTreeMap::new();
+    for (point, job) in plan.studies.iter().flat_map(|study| study.steps.iter().flatten()) {
+        let (seed, configuration) = point.seed_and_configuration();
+        let (seeds, keys) = groups.entry(configuration).or_default();
+        seeds.insert(seed);
+        keys.push(plan.job(*job).key);
+    }
+    groups.into_values().flat_map(|(seeds, keys)| keys.into_iter().map(move |key| (key, seeds.len()))).collect()
+}
+
 /// Writes the record of a run; `false` if it is there.
-fn write(job: &Job, run: &Run, source: &str, store: &Store) -> Result<bool, StoreError> {
+fn write(job: &Job, run: &Run, seeds: Option<usize>, source: &str, store: &Store) -> Result<bool, StoreError> {
     let Claim::Miss(pending) = store.claim(job.key)? else { return Ok(false) };
-    let (outcome, notices) = outcome(run, source);
+    let (mut outcome, notices) = outcome(run, source);
+    outcome.facts.extend(seeds.map(|seeds| (Imported::SEEDS.to_owned(), seeds.to_string())));
     let started = run.started.and_then(|started| jiff::Timestamp::from_millisecond(started).ok());
     let record = Record {
         format: Record::format_of(&outcome),

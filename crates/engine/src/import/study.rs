@@ -7,7 +7,7 @@ use std::{
 };
 
 use sweep_base::SEED;
-use sweep_job::Value;
+use sweep_job::{Value, tasks::Imported};
 
 use super::{End, ImportError, Run, Runs};
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 /// Name of the step.
 pub(super) const STEP: &str = "runs";
-const RUN: &str = "run";
+const RUN: &str = Imported::RUN;
 /// Metrics in the table of a study at most.
 const MAX_CELLS: usize = 6;
 /// Characters of a value at most: names of jobs have all values.

@@ -20,10 +20,16 @@ impl Imported {
     /// The name of the fact with the source of a record.
     pub const SOURCE: &str = "imported";
 
+    /// The axis with the names of runs.
+    pub const RUN: &str = "run";
+
     /// The name of the fact with the end of a run that had not finished when it was imported.
     pub const END: &str = "end";
     /// The end of a run that had not ended.
     pub const RUNNING: &str = "running";
+
+    /// The name of the fact with the number of seeds that a run's configuration had when the run was imported.
+    pub const SEEDS: &str = "seeds";
 
     /// The source of an outcome of this task, in words; `None` for outcomes of other tasks.
     pub fn source<'o>(outcome: &'o Outcome, task: &str) -> Option<&'o str> {

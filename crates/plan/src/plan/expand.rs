@@ -1,7 +1,8 @@
 //! A step's matrix to its points: the product of its dimensions, without `exclude`, with `include`, as far as `if`
 //! holds.
 
-use sweep_job::Value;
+use sweep_base::SEED;
+use sweep_job::{Value, tasks::Imported};
 
 use super::{
     dimension::{self, Context},
@@ -37,6 +38,15 @@ impl Point {
     pub fn but(&self, axis: &str) -> String {
         let values = self.values.iter().filter(|(name, _)| name != axis).cloned();
         Self { values: values.collect() }.to_string()
+    }
+
+    /// The seed of an imported run, or its name if it has none, and its configuration: the values on all other axes.
+    pub fn seed_and_configuration(&self) -> (String, Vec<String>) {
+        let word = |axis: &str| self.get(axis).map(|value| format!("{value:?}"));
+        let is_setting = |axis: &str| ![SEED, Imported::RUN].contains(&axis);
+        let settings = self.values.iter().filter(|(axis, _)| is_setting(axis));
+        let configuration = settings.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
+        (word(SEED).or_else(|| word(Imported::RUN)).unwrap_or_default(), configuration)
     }
 
     /// True if the point has all these values.

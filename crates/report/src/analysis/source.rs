@@ -9,7 +9,7 @@ use super::{Absence, further_seeds::FurtherSeeds, items::AllScores, kinds::Kinds
 use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},
-    record::Key,
+    record::{Key, SeedPlan},
     store::Measured,
 };
 
@@ -43,6 +43,31 @@ pub(super) struct Side<'a> {
     pub(super) ran: Vec<&'a Measured>,
     /// The numbers of seeds at which the side is looked at.
     pub(super) looks: Looks,
+}
+
+/// The seeds of imported runs by configuration, with the numbers of seeds that these had at the imports.
+#[derive(Default)]
+struct Imports(BTreeMap<Vec<String>, (BTreeSet<String>, BTreeSet<usize>)>);
+
+impl Imports {
+    fn add(&mut self, point: &Point, measured: Option<&Measured>) {
+        let Some(then) = measured.filter(|measured| measured.remarks.imported.is_some()) else { return };
+        let (seed, configuration) = point.seed_and_configuration();
+        let (seeds, numbers) = self.0.entry(configuration).or_default();
+        seeds.insert(seed);
+        numbers.extend(then.remarks.seeds);
+    }
+
+    /// The largest number of seeds of a configuration.
+    fn most(&self) -> usize {
+        self.0.values().map(|(seeds, _)| seeds.len()).max().unwrap_or(0)
+    }
+
+    /// The looks at configurations that have grown since: every import shows its results.
+    fn earlier(&self) -> BTreeSet<SeedPlan> {
+        let grown = self.0.values().flat_map(|(seeds, numbers)| numbers.iter().filter(|number| **number < seeds.len()));
+        grown.map(|number| SeedPlan { least: *number, most: *number }).collect()
+    }
 }
 
 impl<'a> Source<'a> {
@@ -79,6 +104,7 @@ impl<'a> Source<'a> {
         let mut jobs = HashSet::new();
         let mut seeds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut extra = 0;
+        let mut imports = Imports::default();
         for (point, job) in points {
             if let Some(seed) = point.get(SEED) {
                 seeds.entry(point.but(SEED)).or_default().insert(format!("{seed:?}"));
@@ -88,6 +114,7 @@ impl<'a> Source<'a> {
                 continue;
             }
             let measured = self.measured.get(&job);
+            imports.add(point, measured);
             side.ran.extend(measured);
             let found = measured.and_then(|measured| Some((measured, *measured.metrics.get(metric)?)));
             match found.map(|(by, found)| (by, traits.value(metric, found), found.unit)) {
@@ -99,7 +126,8 @@ impl<'a> Source<'a> {
         }
         // With `include`, each configuration may have seeds of its own.
         let max_seeds = seeds.values().map(BTreeSet::len).max().unwrap_or(1);
-        side.set_looks(max_seeds, extra);
+        side.set_looks(max_seeds.max(imports.most()), extra);
+        side.looks.add_made(imports.earlier().into_iter());
         side
     }
 
