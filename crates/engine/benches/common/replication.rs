@@ -5,7 +5,7 @@ use super::{
     situation::{Promise, Situation},
     stats::{
         Blocks, Draws, ErrorOfMean, Estimate, LEVEL, Leveled, Precision, Sample, constant_level, crossed,
-        extension_level, odds, quantile_of, variance_of_folds,
+        extension_level, odds, quantile_of, shared_seeds, variance_of_folds,
     },
 };
 
@@ -14,10 +14,20 @@ const ERROR: f64 = 0.05;
 
 /// All situations.
 pub(crate) fn dependent() -> Vec<Situation> {
-    [data_sets(), crossed_seeds(), folds(), after_looks(), families(), uneven(), diverging(), unrelated()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        data_sets(),
+        equal_seeds(),
+        crossed_seeds(),
+        folds(),
+        after_looks(),
+        families(),
+        uneven(),
+        diverging(),
+        unrelated(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn normals(draws: &mut Draws, count: usize) -> Vec<f64> {
@@ -58,6 +68,89 @@ fn data_sets() -> Vec<Situation> {
     ]
 }
 
+/// The mean difference of two methods on data sets with equal seeds, with its error: that of the data sets, to which seeds that have a
+/// part in all data sets add.
+fn over_data_sets(cells: &[Leveled], certain: bool) -> Option<(f64, ErrorOfMean)> {
+    let seeds = cells.iter().filter(|(levels, _)| levels[0] == 0).count();
+    let means: Vec<f64> = cells.chunks(seeds).map(mean_of).collect();
+    let Sample { n, mean, sd } = Sample::new(&means)?;
+    let (error, own) = (sd? / (n as f64).sqrt(), (n - 1) as f64);
+    let shared = shared_seeds(&[cells.to_vec()], 1, certain);
+    let whole = shared.map_or(ErrorOfMean { error, freedom: own }, |shared| ErrorOfMean {
+        error: error.hypot(shared.variance.sqrt()),
+        freedom: shared.freedom,
+    });
+    Some((mean, whole))
+}
+
+fn mean_of(values: &[Leveled]) -> f64 {
+    values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64
+}
+
+/// Equal seeds on several data sets, whose effects are half as large as the noise. The seeds have a part in all data sets or none.
+fn equal_seeds() -> Vec<Situation> {
+    let cells = |draws: &mut Draws, [sets, seeds]: [usize; 2], spread: f64, effect: f64| -> Vec<Leveled> {
+        let (of_sets, of_seeds) = (normals(draws, sets), normals(draws, seeds));
+        let at = (0..sets).flat_map(|set| (0..seeds).map(move |seed| vec![set, seed]));
+        at.map(|at| {
+            let value = effect + 0.5 * of_sets[at[0]] + spread * of_seeds[at[1]] + draws.normal();
+            (at, value)
+        })
+        .collect()
+    };
+    let name = |sets, seeds, spread: f64| {
+        format!("{sets} data sets × {seeds} equal seeds, seeds have {spread} × the noise in all data sets")
+    };
+    let mut all = Vec::new();
+    for (sets, seeds, spread) in [
+        (4, 5, 0.0),
+        (4, 5, 0.5),
+        (4, 5, 1.0),
+        (4, 5, 3.0),
+        (3, 3, 1.0),
+        (10, 3, 1.0),
+        (3, 10, 1.0),
+        (10, 10, 1.0),
+        (4, 2, 0.0),
+        (4, 2, 1.0),
+        (10, 2, 1.0),
+    ] {
+        let name = format!("{}, equal methods", name(sets, seeds, spread));
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let found = over_data_sets(&cells(draws, [sets, seeds], spread, 0.0), false);
+            found.is_some_and(|(mean, error)| is_told(mean, error))
+        }));
+    }
+    for (spread, seeds) in [(1.0, 2), (1.0, 5)] {
+        let name = format!("{}, equal methods, from one training", name(4, seeds, spread));
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let found = over_data_sets(&cells(draws, [4, seeds], spread, 0.0), true);
+            found.is_some_and(|(mean, error)| is_told(mean, error))
+        }));
+    }
+    let averaged = |cells: &[Leveled], seeds: usize| {
+        let means: Vec<f64> = cells.chunks(seeds).map(mean_of).collect();
+        mean_excludes(&means, 0.0, LEVEL)
+    };
+    for (sets, seeds) in [(4, 5), (10, 3)] {
+        let name = format!("{}, equal methods, seeds averaged", name(sets, seeds, 1.0));
+        all.push(Situation::new(name, Promise::Nothing, ERROR, move |draws| {
+            averaged(&cells(draws, [sets, seeds], 1.0, 0.0), seeds)
+        }));
+    }
+    for seeds in [3, 5] {
+        let effect = format!("{}, 1.2 × the noise found", name(5, seeds, 0.0));
+        all.push(Situation::new(effect.clone(), Promise::AtLeast, 0.7, move |draws| {
+            let found = over_data_sets(&cells(draws, [5, seeds], 0.0, 1.2), false);
+            found.is_some_and(|(mean, error)| is_told(mean, error))
+        }));
+        all.push(Situation::new(format!("{effect}, seeds averaged"), Promise::Nothing, ERROR, move |draws| {
+            averaged(&cells(draws, [5, seeds], 0.0, 1.2), seeds)
+        }));
+    }
+    all
+}
+
 fn crossed_seeds() -> Vec<Situation> {
     let values = |draws: &mut Draws, first: usize, second: usize, spread: f64| -> Vec<Leveled> {
         let (rows, columns) = (normals(draws, first), normals(draws, second));
@@ -69,13 +162,12 @@ fn crossed_seeds() -> Vec<Situation> {
             })
             .collect()
     };
-    let mean = |values: &[Leveled]| values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
     let mut all = Vec::new();
     for (first, second, spread) in [(5, 5, 0.0), (5, 5, 1.0), (3, 5, 1.0), (2, 10, 3.0), (3, 10, 3.0)] {
         let name = format!("{first} × {second} crossed seeds, each with {spread} × the noise, both random");
         all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
             let values = values(draws, first, second, spread);
-            crossed(std::slice::from_ref(&values)).is_some_and(|error| is_told(mean(&values), error))
+            crossed(std::slice::from_ref(&values)).is_some_and(|error| is_told(mean_of(&values), error))
         }));
     }
     all.push(Situation::new(
@@ -84,7 +176,7 @@ fn crossed_seeds() -> Vec<Situation> {
         ERROR,
         move |draws| {
             let values = values(draws, 5, 5, 1.0);
-            let means: Vec<f64> = values.chunks(5).map(mean).collect();
+            let means: Vec<f64> = values.chunks(5).map(mean_of).collect();
             mean_excludes(&means, 0.0, LEVEL)
         },
     ));

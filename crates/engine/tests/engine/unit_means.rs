@@ -181,3 +181,93 @@ claims: { low: { value: { metric: loss, of: { step: tune, lr: 1, epochs: 4 } }, 
     assert!(said.contains("1 claim was judged by results that a search chose by themselves"), "{said}");
     assert!(!said.contains("of at most 5 %"), "{said}");
 }
+
+/// Differences of 4 data sets and 5 seeds, of which the seeds have a part in all data sets.
+const EQUAL_SEEDS: &str = "\
+opt,dataset,seed,loss\na,w,0,9.20\nb,w,0,10.26\na,w,1,8.68\nb,w,1,9.94\na,w,2,9.75\nb,w,2,8.80\n\
+a,w,3,10.42\nb,w,3,10.84\na,w,4,11.14\nb,w,4,10.78\na,x,0,10.11\nb,x,0,11.38\na,x,1,9.45\nb,x,1,11.27\n\
+a,x,2,9.22\nb,x,2,8.42\na,x,3,10.75\nb,x,3,11.29\na,x,4,11.63\nb,x,4,11.76\na,y,0,10.27\nb,y,0,11.34\n\
+a,y,1,8.77\nb,y,1,10.71\na,y,2,9.04\nb,y,2,8.42\na,y,3,11.60\nb,y,3,11.82\na,y,4,10.20\nb,y,4,10.15\n\
+a,z,0,8.27\nb,z,0,9.18\na,z,1,9.92\nb,z,1,11.48\na,z,2,8.84\nb,z,2,7.93\na,z,3,9.37\nb,z,3,9.44\n\
+a,z,4,9.51\nb,z,4,9.21\n";
+
+/// The same without such a part.
+const OWN_SEEDS: &str = "\
+opt,dataset,seed,loss\na,w,0,11.05\nb,w,0,11.76\na,w,1,11.78\nb,w,1,12.47\na,w,2,7.45\nb,w,2,8.12\n\
+a,w,3,9.86\nb,w,3,10.67\na,w,4,11.01\nb,w,4,11.61\na,x,0,11.35\nb,x,0,12.22\na,x,1,10.65\nb,x,1,11.20\n\
+a,x,2,11.50\nb,x,2,12.11\na,x,3,10.29\nb,x,3,10.81\na,x,4,10.55\nb,x,4,11.32\na,y,0,10.18\nb,y,0,11.11\n\
+a,y,1,8.93\nb,y,1,9.68\na,y,2,9.15\nb,y,2,10.47\na,y,3,10.38\nb,y,3,11.23\na,y,4,9.42\nb,y,4,10.32\n\
+a,z,0,11.27\nb,z,0,12.33\na,z,1,11.29\nb,z,1,12.62\na,z,2,11.80\nb,z,2,12.75\na,z,3,9.97\nb,z,3,11.10\n\
+a,z,4,11.38\nb,z,4,12.38\n";
+
+/// The mean over data sets is told apart from zero by a t-test, and not by the error of both factors. Reference values of an independent
+/// computation with `NumPy` and `SciPy`: the mean squares of both factors minus the residual, Cochran and Cox's quantile.
+#[test]
+fn seeds_that_data_sets_share_are_a_factor_of_their_own() {
+    let rest = format!(
+        "tables:\n  t: {{ from: runs, rows: [opt], cells: [loss] }}\n  g: {{ from: runs, aggregate: {{ axis: opt, baseline: a }}, cells: [loss] }}\nclaims:\n  worse: {{ {DIFFERENCE} }}\n  typical: {{ statistic: median, {DIFFERENCE} }}\n"
+    );
+    let (said, verdicts) = judged(EQUAL_SEEDS, &rest);
+    let worse = &verdicts[0];
+    assert_eq!(worse["state"], "undecided", "{worse}");
+    assert!(has_interval(worse, -0.819_581_910_005_736_9, 1.647_581_910_005_736_7), "{worse}");
+    assert!(because(worse).contains("4 datasets × 5 seeds; "), "{worse}");
+    let text =
+        "equal `seed` has a part in the results of several values of `dataset`, so it is a random factor of its own";
+    assert!(because(worse).contains(text), "{worse}");
+    assert!(because(&verdicts[1]).contains("not independent"), "{}", verdicts[1]);
+    assert!(said.contains("where equal `seed` has a part in the results of several values of `dataset`"), "{said}");
+    assert!(said.contains("that draws each value of `seed` for several tasks at once"), "{said}");
+    // SciPy's `ttest_1samp` of the means.
+    let (said, verdicts) = judged(OWN_SEEDS, &rest);
+    assert!(has_interval(&verdicts[0], 0.522_518_710_356_540_5, 1.179_481_289_643_459_2), "{}", verdicts[0]);
+    assert!(because(&verdicts[0]).contains("4 datasets, 5 seeds each"), "{}", verdicts[0]);
+    assert!(!said.contains("at once"), "{said}");
+    // Other seeds on every data set.
+    let mut line = 0;
+    let own: String = EQUAL_SEEDS
+        .lines()
+        .map(|text| {
+            line += 1;
+            let fields: Vec<&str> = text.split(',').collect();
+            let seed = if line == 1 { "seed".to_owned() } else { format!("{}", (line - 2) / 2) };
+            format!("{},{},{seed},{}\n", fields[0], fields[1], fields[3])
+        })
+        .collect();
+    let (said, verdicts) = judged(&own, &rest);
+    assert!(has_interval(&verdicts[0], 0.154_843_853_063_601_27, 0.673_156_146_936_398_8), "{}", verdicts[0]);
+    assert!(!said.contains("several values of `dataset`"), "{said}");
+}
+
+/// One training is evaluated on several data sets: its seed is a factor, whatever the results.
+#[test]
+fn a_training_that_data_sets_share_makes_its_seed_a_factor() {
+    let sandbox = Sandbox::with(&format!(
+        "\
+name: study
+steps:
+  train:
+    uses: command
+    matrix: {{ opt: [a, b] }}
+    seeds: 5
+    with: {{ run: 'echo trained=1' }}
+  eval:
+    uses: command
+    needs: [train]
+    matrix: {{ opt: [a, b], dataset: [w, x, y, z] }}
+    seeds: 5
+    with:
+      run: 'echo loss=$(grep ${{{{ matrix.opt }}}},${{{{ matrix.dataset }}}},${{{{ matrix.seed }}}}, data.csv | cut -d, -f4)'
+      inputs: [data.csv]
+metrics: {{ loss: {{ better: min }} }}
+claims: {{ worse: {{ {} }} }}
+",
+        DIFFERENCE.replace("runs", "eval")
+    ));
+    sandbox.write("data.csv", OWN_SEEDS);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let verdicts: Vec<Value> = serde_json::from_str(&sandbox.read("results/reports/study/claims.json")).unwrap();
+    let text = because(&verdicts[0]);
+    assert!(text.contains("4 datasets × 5 seeds; values of `dataset` read the same jobs of each `seed`"), "{text}");
+}

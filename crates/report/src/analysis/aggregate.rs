@@ -14,7 +14,7 @@ use crate::{
         alike::leave_out_equal,
         evidence::{Question, Side, Silence, Source, complete, like},
         table::scale,
-        units::{Units, place, reduce},
+        units::{SamplingUnit, Units, place, reduce},
     },
     format::{Scale, clean, count},
     plan::{Point, resolved},
@@ -164,6 +164,8 @@ struct Score {
     runs: Tasks,
     /// The axes of crossed seeds.
     crossed: BTreeSet<String>,
+    /// The axes of seeds that have a part in the runs of several tasks.
+    shared: BTreeSet<String>,
 }
 
 /// The numbers of tasks and runs of the scores, and what the note below says about them.
@@ -173,6 +175,7 @@ struct Sizes {
     runs: BTreeSet<usize>,
     is_uneven: bool,
     crossed: BTreeSet<String>,
+    shared: BTreeSet<String>,
 }
 
 impl Sizes {
@@ -181,6 +184,7 @@ impl Sizes {
         self.runs.insert(score.count);
         self.is_uneven |= score.runs.is_uneven();
         self.crossed.extend(score.crossed.iter().cloned());
+        self.shared.extend(score.shared.iter().cloned());
     }
 }
 
@@ -194,26 +198,8 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score,
         Err(Silence::Unlike(reason)) => Some(Absence::Unlike(reason)),
         _ => None,
     };
-    let tasks = |side: &Side<'_>| {
-        if side.found.is_empty() {
-            return Err(None);
-        }
-        if !question.is_whole(side) {
-            return Err(Some(Absence::Incomplete));
-        }
-        if let Some(unlike) = &unlike {
-            return Err(Some(unlike.clone()));
-        }
-        let mut tasks: BTreeMap<Vec<String>, Vec<(&Point, f64)>> = BTreeMap::new();
-        for (point, value) in side.values() {
-            let is_repetition = |axis: &str| question.kinds.of_axis(axis) >= Replication::Seed;
-            let is_own = |axis: &str| is_repetition(axis) || question.apart.iter().any(|apart| apart == axis);
-            tasks.entry(place(point, is_own)).or_default().push((point, value));
-        }
-        let runs = |values: &Vec<(&Point, f64)>| reduce(values, &question.apart, &question.kinds, None);
-        Ok(tasks.iter().map(|(name, values)| (name.clone(), runs(values))).collect::<BTreeMap<_, _>>())
-    };
-    let mut all: Vec<Result<_, Option<Absence>>> = sides.iter().map(tasks).collect();
+    let mut all: Vec<Result<_, Option<Absence>>> =
+        sides.iter().map(|side| by_task(side, question, unlike.as_ref())).collect();
     // A mean over other tasks is another quantity.
     let names = || all.iter().flatten().flat_map(BTreeMap::keys);
     let is_common = |name: &Vec<String>| all.iter().flatten().all(|tasks| tasks.contains_key(name));
@@ -221,16 +207,55 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score,
     for tasks in all.iter_mut().flatten() {
         tasks.retain(|name, _| common.contains(name));
     }
-    let score = |tasks: BTreeMap<Vec<String>, Units>| {
-        let (size, count) = (tasks.len(), tasks.values().map(|runs| runs.values.len()).sum());
-        let crossed = tasks.values().flat_map(|runs| &runs.axes).cloned().collect();
-        let runs = tasks.into_values().map(Units::leveled).collect();
-        let runs = Tasks::crossed(runs).ok_or(Some(Absence::Unpaired))?;
-        Ok(Score { tasks: size, count, mean: runs.interquartile_mean(), runs, crossed })
-    };
     let left_out =
         (!others.is_empty()).then(|| format!("left out: {} that not all methods have", count(others.len(), "task")));
-    (all.into_iter().map(|tasks| tasks.and_then(score)).collect(), left_out)
+    (all.into_iter().map(|tasks| tasks.and_then(|tasks| score(&tasks, question))).collect(), left_out)
+}
+
+/// The runs of each task.
+type ByTask<'a> = BTreeMap<Vec<String>, Vec<(&'a Point, f64)>>;
+
+/// The runs of a method by task, or the reason why there are none; `unlike` is the reason why methods are not compared.
+fn by_task<'a>(
+    side: &Side<'a>,
+    question: &Question<'_>,
+    unlike: Option<&Absence>,
+) -> Result<ByTask<'a>, Option<Absence>> {
+    if side.found.is_empty() {
+        return Err(None);
+    }
+    if !question.is_whole(side) {
+        return Err(Some(Absence::Incomplete));
+    }
+    if let Some(unlike) = unlike {
+        return Err(Some(unlike.clone()));
+    }
+    let mut tasks: BTreeMap<Vec<String>, Vec<(&Point, f64)>> = BTreeMap::new();
+    for (point, value) in side.values() {
+        let is_repetition = |axis: &str| question.kinds.of_axis(axis) >= Replication::Seed;
+        let is_own = |axis: &str| is_repetition(axis) || question.apart.iter().any(|apart| apart == axis);
+        tasks.entry(place(point, is_own)).or_default().push((point, value));
+    }
+    Ok(tasks)
+}
+
+/// The score of the runs of each task.
+fn score(tasks: &ByTask<'_>, question: &Question<'_>) -> Result<Score, Option<Absence>> {
+    let (apart, kinds) = (&question.apart, &question.kinds);
+    let units: Vec<Units> = tasks.values().map(|values| reduce(values, apart, kinds, None)).collect();
+    let count = units.iter().map(|runs| runs.values.len()).sum();
+    let all: Vec<(&Point, f64)> = tasks.values().flatten().copied().collect();
+    let unit = SamplingUnit::of(&all.iter().map(|(point, _)| *point), apart, kinds, None);
+    let shared = unit.shared_axes(&all).unwrap_or_default();
+    let (runs, crossed) = if shared.is_empty() {
+        let crossed = units.iter().flat_map(|runs| &runs.axes).cloned().collect();
+        (Tasks::crossed(units.into_iter().map(Units::leveled).collect()), crossed)
+    } else {
+        (Tasks::sharing(unit.by_seeds(tasks.values())), BTreeSet::new())
+    };
+    let runs = runs.ok_or(Some(Absence::Unpaired))?;
+    let shared = shared.iter().cloned().collect();
+    Ok(Score { tasks: tasks.len(), count, mean: runs.interquartile_mean(), runs, crossed, shared })
 }
 
 /// True if chance can explain an improvement.
@@ -247,11 +272,14 @@ fn described(sizes: &Sizes, baseline: Option<&Value>, columns: &[Column]) -> Vec
     let mut notes = Vec::new();
     if let (Some(tasks), Some(runs)) = (range(&sizes.tasks, "task"), range(&sizes.runs, "run")) {
         let equal = if sizes.is_uneven { ", which weigh equally," } else { "" };
-        let axes: Vec<String> = sizes.crossed.iter().map(|axis| format!("`{axis}`")).collect();
-        let drawn = if axes.is_empty() {
-            String::new()
-        } else {
-            format!(" that draws the values of {} independently", axes.join(" and "))
+        let in_words =
+            |axes: &BTreeSet<String>| axes.iter().map(|axis| format!("`{axis}`")).collect::<Vec<_>>().join(" and ");
+        let drawn = match (&sizes.crossed, &sizes.shared) {
+            (_, shared) if !shared.is_empty() => {
+                format!(" that draws each value of {} for several tasks at once", in_words(shared))
+            }
+            (crossed, _) if crossed.is_empty() => String::new(),
+            (crossed, _) => format!(" that draws the values of {} independently", in_words(crossed)),
         };
         notes.push(format!(
             "interquartile mean of {runs} of {tasks}{equal} [95 % interval of a bootstrap within tasks{drawn}]"

@@ -13,7 +13,7 @@ use crate::{
         kinds::Kinds,
         pairs::apart,
         table::{scale, too_wide},
-        units::{SamplingUnit, blocks, place, unit_values},
+        units::{Cells, SamplingUnit, blocks, place, unit_values},
     },
     format::{clean, count, measured},
     plan::{JobId, Point, resolved, selected},
@@ -250,18 +250,20 @@ impl<'a> Sides<'a> {
         }
         let ratio = self.compare.ratio;
         let scaled = |value: f64| if ratio { value.ln() } else { value };
-        let values = |side: &Side<'_>| {
-            let values: Vec<_> = side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-            unit_values(&values, &self.apart, &self.kinds)
-        };
-        let units: Vec<BTreeMap<Vec<String>, f64>> = sides.iter().map(values).collect();
+        let values: Vec<Vec<(&Point, f64)>> = sides
+            .iter()
+            .map(|side| side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect())
+            .collect();
+        let units: Vec<BTreeMap<Vec<String>, f64>> =
+            values.iter().map(|values| unit_values(values, &self.apart, &self.kinds)).collect();
         if units.iter().any(|other| !other.keys().eq(units[0].keys())) {
             return None;
         }
         let rows: Vec<Vec<f64>> = units.iter().map(|values| values.values().copied().collect()).collect();
         let places: Vec<&Vec<String>> = units[0].keys().collect();
         let unit = SamplingUnit::of(&sides[0].found.iter().map(|found| found.point), &self.apart, &self.kinds, None);
-        let blocks = blocks(&rows, &places, &unit)?;
+        let cells: Vec<Cells> = values.iter().map(|values| unit.cells(values)).collect();
+        let blocks = blocks(&rows, &places, &unit, &cells)?;
         if blocks.is_uneven() {
             let uneven = "the values differ in their spread (Cochran's C), so each comparison has its own error";
             return Some(uneven.to_owned());

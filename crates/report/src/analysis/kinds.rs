@@ -18,6 +18,8 @@ pub(super) struct Kinds {
     implied: BTreeMap<String, Replication>,
     /// The axes of repetitions that have another value at every point, such as the names of imported runs.
     identifiers: BTreeSet<String>,
+    /// Axes of needed steps, each with the axes that the needed step lacks: jobs that differ in these only read the same jobs.
+    read: Vec<(String, BTreeSet<String>)>,
 }
 
 impl Kinds {
@@ -27,6 +29,7 @@ impl Kinds {
         for step in steps {
             let of = &study.recipe.steps[*step];
             kinds.declared.extend(of.replicates.iter().cloned());
+            kinds.read.extend(axes_of_needed(study, *step));
             for axis in of.axes() {
                 let values = study.steps[*step].iter().filter_map(|(point, _)| point.get(axis));
                 let kind = Replication::implied(axis, values);
@@ -47,6 +50,11 @@ impl Kinds {
         let repeats = all.into_iter().filter(|axis| kinds.of_axis(axis) == Replication::Repeat);
         kinds.identifiers = repeats.filter(|axis| identifies(axis)).map(str::to_owned).collect();
         kinds
+    }
+
+    /// True if points with equal values of an axis read the same jobs of another step, whatever their values of these other axes.
+    pub(super) fn reads_same(&self, axis: &str, others: &[&str]) -> bool {
+        self.read.iter().any(|(own, lacking)| own == axis && others.iter().any(|other| lacking.contains(*other)))
     }
 
     /// True if every point has another value of an axis of repetitions.
@@ -89,4 +97,22 @@ impl Kinds {
             )
         })
     }
+}
+
+/// The axes that a step has in common with each of the steps that it needs, directly or not, with its axes that the needed step lacks.
+fn axes_of_needed(study: &Study, step: usize) -> Vec<(String, BTreeSet<String>)> {
+    let steps = &study.recipe.steps;
+    let own: BTreeSet<&str> = steps[step].axes().into_iter().collect();
+    let (mut open, mut seen, mut found) = (vec![step], BTreeSet::new(), Vec::new());
+    while let Some(of) = open.pop() {
+        for need in steps[of].needs.iter().filter(|need| seen.insert(need.step)) {
+            let needed: BTreeSet<&str> = steps[need.step].axes().into_iter().collect();
+            let lacking: BTreeSet<String> = own.difference(&needed).map(|axis| (*axis).to_owned()).collect();
+            let is_chosen = |axis: &str| need.only.0.iter().any(|(name, _)| name.value == axis);
+            let common = own.intersection(&needed).filter(|axis| !is_chosen(axis));
+            found.extend(common.map(|axis| ((*axis).to_owned(), lacking.clone())));
+            open.push(need.step);
+        }
+    }
+    found
 }

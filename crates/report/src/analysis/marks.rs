@@ -13,7 +13,7 @@ use super::{
     Cell, Mark,
     alike::leave_out_equal,
     evidence::{Found, Question, Side, Silence, complete, like, relative},
-    units::{SamplingUnit, blocks, unit_values},
+    units::{Cells, SamplingUnit, blocks, unit_values},
 };
 use crate::{
     format::clean,
@@ -52,6 +52,8 @@ pub(super) enum Remark {
 struct Ranked {
     rows: Vec<usize>,
     values: Vec<BTreeMap<Vec<String>, f64>>,
+    /// The values by unit and seed, if several units share seeds.
+    cells: Vec<Cells>,
     unit: SamplingUnit,
 }
 
@@ -83,13 +85,17 @@ pub(super) fn mark(
     }
     let compared_sides: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
     let scaled = |value: f64| if logarithm { value.ln() } else { value };
-    let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
-        let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
-        unit_values(&values, &question.apart, &question.kinds)
+    let by_point = |row: &usize| -> Vec<(&Point, f64)> {
+        sides[*row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect()
     };
     let points = compared_sides[0].found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
-    let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows, unit };
+    let ranked = Ranked {
+        values: rows.iter().map(|row| unit_values(&by_point(row), &question.apart, &question.kinds)).collect(),
+        cells: rows.iter().map(|row| unit.cells(&by_point(row))).collect(),
+        rows,
+        unit,
+    };
     let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
     match like(&used_sides.iter().collect::<Vec<_>>(), question.traits, question.rules) {
         Ok(_) => {}
@@ -207,7 +213,7 @@ impl Ranked {
         };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
         let uneven = self.values.iter().any(|values| values.len() > common_blocks.len());
-        Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit)?), uneven))
+        Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit, &self.cells)?), uneven))
     }
 
     /// Marks the rows by a test. The best row is that with the best shown mean, which has all of its measurements. True if

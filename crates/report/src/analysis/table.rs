@@ -161,7 +161,7 @@ impl Table {
         }
         let unit = SamplingUnit::of(&points.iter().map(|(point, _)| *point), &apart, &kinds, None);
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
-        notes.extend(unit.remarks(&kinds));
+        notes.extend(unit.remarks_of_rows(&kinds));
         notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
         let text = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
         notes.extend(misfit.map(|misfit| format!("{text}: {misfit}")));

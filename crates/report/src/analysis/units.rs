@@ -1,19 +1,23 @@
 //! Independent units of measurements: pairs, seeds, data sets, folds, or the values of other axes, with what varies within a
 //! unit averaged.
 
+mod seeds;
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use sweep_base::SEED;
 use sweep_job::Precision;
 
+pub(super) use self::seeds::Cells;
+use self::seeds::shared_axes;
 use super::kinds::Kinds;
 use crate::{
     format::count,
     plan::Point,
     recipe::{Replication, Statistic},
     stats::{
-        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, crossed, middle_mean, quantile_of, variance_of_folds,
-        without_outliers,
+        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, SharedSeeds, crossed, middle_mean, quantile_of,
+        variance_of_folds, without_outliers,
     },
 };
 
@@ -29,6 +33,10 @@ pub(super) struct SamplingUnit {
     ignored: Vec<String>,
     /// The largest number of folds of one cross-validation; 0 if folds are no units.
     folds: usize,
+    /// The averaged axes of seeds that have equal values in several units.
+    seeds: Vec<String>,
+    /// True if several units read the same jobs of another step, one for each seed.
+    reads_same: bool,
 }
 
 /// Independent units of a sample.
@@ -41,6 +49,8 @@ pub(super) struct Units {
     unit: SamplingUnit,
     /// The values with the levels of crossed axes; none if the units are independent.
     crossed: Vec<Leveled>,
+    /// What seeds that several units share add to the error.
+    seeds: Option<SharedSeeds>,
     /// Remarks on units other than seeds and settings.
     remarks: Vec<String>,
 }
@@ -102,9 +112,16 @@ impl SamplingUnit {
             let others = || names.iter().copied().filter(|other| !kinds.identifies(other)).collect::<Vec<&str>>();
             ((*axis).to_owned(), if kinds.identifies(axis) { most(axis, &others()) } else { most(axis, &own) })
         });
-        let averaged = averaged.filter(|(_, most)| *most > 1).collect();
+        let averaged: Vec<(String, usize)> = averaged.filter(|(_, most)| *most > 1).collect();
+        let seeds = if kind < Replication::Seed {
+            let within = averaged.iter().map(|(axis, _)| axis.as_str());
+            shared_axes(within.filter(|axis| kind_of(axis) == Replication::Seed), &own, &levels)
+        } else {
+            Vec::new()
+        };
+        let reads_same = seeds.iter().any(|seed| kinds.reads_same(seed, &own));
         let folds = if kind == Replication::Fold { own.first().map_or(0, |fold| most(fold, &own[1..])) } else { 0 };
-        Self { kind, axes: own.into_iter().map(str::to_owned).collect(), averaged, ignored, folds }
+        Self { kind, axes: own.into_iter().map(str::to_owned).collect(), averaged, ignored, folds, seeds, reads_same }
     }
 
     /// The place of a point's unit among those of one side.
@@ -142,91 +159,10 @@ impl SamplingUnit {
         self.axes.is_empty()
     }
 
-    /// The axes in words: `dataset, seed averaged within each`.
-    pub(super) fn over(&self) -> String {
-        let names = self.axes.join(if self.is_crossed() { " × " } else { ", " });
-        let averaged: Vec<&str> = self.averaged.iter().map(|(axis, _)| axis.as_str()).collect();
-        if averaged.is_empty() { names } else { format!("{names}, {} averaged within each", averaged.join(" and ")) }
-    }
-
-    /// Remarks on units other than seeds and settings.
-    pub(super) fn remarks(&self, kinds: &Kinds) -> Vec<String> {
-        let text = if self.is_crossed() {
-            Some("the variances of the crossed axes add up")
-        } else if self.is_folds() {
-            Some("corrected for the training data that folds share (Nadeau and Bengio)")
-        } else {
-            None
-        };
-        let axes = self.averaged.iter().map(|(axis, _)| axis).chain(&self.axes);
-        let implied = if self.kind == Replication::Condition { None } else { kinds.implied(axes) };
-        text.map(str::to_owned).into_iter().chain(self.partitions(kinds)).chain(implied).collect()
-    }
-
-    /// The partitions of the data that folds are taken for.
-    fn partitions(&self, kinds: &Kinds) -> Option<String> {
-        if !self.is_folds() {
-            return None;
-        }
-        let in_words = |axes: &[&String]| axes.iter().map(|axis| format!("`{axis}`")).collect::<Vec<_>>().join(" and ");
-        let own: Vec<&String> = self.axes.iter().skip(1).collect();
-        if !own.is_empty() {
-            return Some(format!("every value of {} has folds of its own (repeated cross-validation)", in_words(&own)));
-        }
-        let averaged = self.averaged.iter().map(|(axis, _)| axis);
-        let same: Vec<&String> = averaged.filter(|axis| kinds.of_axis(axis) >= Replication::Seed).collect();
-        let first = same.first()?;
-        let remedy = if kinds.identifies(first) {
-            "import the number of the repetition as `repeat`".to_owned()
-        } else {
-            format!("declare `replicates: {{ {first}: repeat }}`")
-        };
-        let axes = in_words(&same);
-        Some(format!(
-            "folds of equal number are taken for the same data in every value of {axes}; if they are not, {remedy}"
-        ))
-    }
-
     /// True if the units are the folds of a cross-validation.
     fn is_folds(&self) -> bool {
         self.kind == Replication::Fold && !self.axes.is_empty()
     }
-
-    /// The units with their number: `4 datasets, 5 seeds each`; `None` for seeds and for settings.
-    fn words(&self, units: usize, crossed: &[Leveled]) -> Option<String> {
-        let axes: Vec<String> = self.axes.iter().map(|axis| format!("`{axis}`")).collect();
-        let text = if self.is_crossed() {
-            let count = |factor: usize| {
-                let levels: BTreeSet<usize> = crossed.iter().map(|(levels, _)| levels[factor]).collect();
-                levels.len().to_string()
-            };
-            let counts: Vec<String> = (0..axes.len()).map(count).collect();
-            format!("{} crossed values of {}", counts.join(" × "), axes.join(" and "))
-        } else if self.axes.len() > 1 && self.is_folds() {
-            let axes = axes[1..].join(" and ");
-            let (folds, rest) = (count(self.folds, unit_word(self.kind, self.axes.first()?)), units % self.folds);
-            let repetitions = count(units / self.folds + usize::from(rest > 0), "value");
-            format!("{folds} × {repetitions} of {axes}")
-        } else if self.is_shared() {
-            count(units, unit_word(self.kind, self.axes.first()?))
-        } else {
-            return None;
-        };
-        let each: Vec<String> = self.averaged.iter().map(|(axis, most)| averaged_words(axis, *most)).collect();
-        Some(if each.is_empty() { text } else { format!("{text}, {} each", each.join(" × ")) })
-    }
-}
-
-fn unit_word(kind: Replication, axis: &str) -> &str {
-    match axis {
-        "task" | "environment" | "benchmark" | "game" | "domain" | "subject" | "participant" | "patient" => axis,
-        "env" => "environment",
-        _ => kind.word(),
-    }
-}
-
-fn averaged_words(axis: &str, number: usize) -> String {
-    if [SEED, "fold"].contains(&axis) { count(number, axis) } else { format!("{} of `{axis}`", count(number, "value")) }
 }
 
 /// The largest number of values of an axis among the points that agree on some others.
@@ -252,6 +188,23 @@ impl Units {
     /// Standard error of the mean of the units with its degrees of freedom, given the precision of a unit; `None` with one
     /// unit, or if the spread is zero and the precision does not explain it.
     pub(super) fn error(&self, precision: Precision) -> Option<ErrorOfMean> {
+        let own = self.error_of_units(precision)?;
+        let shared = self.seeds.filter(|_| own.error > 0.0);
+        Some(shared.map_or(own, |SharedSeeds { variance, freedom, .. }| ErrorOfMean {
+            error: own.error.hypot(variance.sqrt()),
+            freedom,
+        }))
+    }
+
+    /// The variance of the part that a seed has in all units.
+    pub(super) fn variance_of_seed(&self) -> f64 {
+        let counts = self.unit.averaged.iter().filter(|(axis, _)| self.unit.has_seeds(axis)).map(|(_, count)| *count);
+        let seeds = counts.min().unwrap_or(0) as f64;
+        self.seeds.map_or(0.0, |shared| shared.variance * seeds)
+    }
+
+    /// The same as if the units had nothing in common.
+    fn error_of_units(&self, precision: Precision) -> Option<ErrorOfMean> {
         let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&self.values) else {
             return (precision == Precision::Deterministic).then_some(ErrorOfMean { error: 0.0, freedom: 0.0 });
         };
@@ -276,7 +229,7 @@ impl Units {
             let sample = Sample::new(&self.values)?;
             return Some((sample.mean, self.error(precision)));
         }
-        if self.unit.is_crossed() || self.unit.is_folds() {
+        if self.unit.is_crossed() || self.unit.is_folds() || self.seeds.is_some() {
             return None;
         }
         if let Some(q) = statistic.quantile() {
@@ -305,7 +258,9 @@ impl Units {
 
     /// Number and kind of the units.
     pub(super) fn basis(&self, word: &str) -> String {
-        self.unit.words(self.values.len(), &self.crossed).unwrap_or_else(|| count(self.values.len(), word))
+        self.unit
+            .words(self.values.len(), &self.crossed, self.seeds.is_some())
+            .unwrap_or_else(|| count(self.values.len(), word))
     }
 
     /// Remarks on units other than seeds.
@@ -316,6 +271,7 @@ impl Units {
             let seeds = if self.per > 1 { ", seeds averaged within each" } else { "" };
             notes.push(format!("over the values of {}{seeds}", axes.join(" and ")));
         }
+        notes.extend(self.unit.seeds_in_words(true).filter(|_| self.seeds.is_some()));
         notes
     }
 }
@@ -335,8 +291,18 @@ fn means(values: &[(&Point, f64)], key: impl Fn(&Point) -> Vec<String>) -> BTree
 }
 
 /// Rows of equally many values in the same order of blocks, given the places of the blocks; the error of a row allows for
-/// blocks that are not independent.
-pub(super) fn blocks(rows: &[Vec<f64>], places: &[&Vec<String>], unit: &SamplingUnit) -> Option<Blocks> {
+/// blocks that are not independent. `cells` are the rows' [`SamplingUnit::cells`].
+pub(super) fn blocks(
+    rows: &[Vec<f64>],
+    places: &[&Vec<String>],
+    unit: &SamplingUnit,
+    cells: &[Cells],
+) -> Option<Blocks> {
+    let blocks = blocks_of_units(rows, places, unit)?;
+    Some(unit.shared(cells).map_or(blocks.clone(), |shared| blocks.with_seeds(shared)))
+}
+
+fn blocks_of_units(rows: &[Vec<f64>], places: &[&Vec<String>], unit: &SamplingUnit) -> Option<Blocks> {
     let blocks = Blocks::new(rows)?;
     if unit.is_crossed() {
         let levels = leveled(places, &unit.axes);
@@ -376,21 +342,33 @@ pub(super) fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String
 /// another axis varies, and all other axes within data sets.
 pub(super) fn reduce(values: &[(&Point, f64)], apart: &[String], kinds: &Kinds, repeats: Option<&str>) -> Units {
     let unit = SamplingUnit::of(&values.iter().map(|(point, _)| *point), apart, kinds, repeats);
+    reduce_to(unit, values, apart, kinds)
+}
+
+/// Averages what varies within these units.
+fn reduce_to(unit: SamplingUnit, values: &[(&Point, f64)], apart: &[String], kinds: &Kinds) -> Units {
     let is_grouped = !unit.averaged.is_empty() || unit.is_crossed() || unit.kind < Replication::Seed;
     if !is_grouped {
         let values = values.iter().map(|(_, value)| *value).collect();
         let axes = Vec::new();
-        return Units { values, per: 1, axes, unit, crossed: Vec::new(), remarks: Vec::new() };
+        return Units { values, per: 1, axes, unit, crossed: Vec::new(), seeds: None, remarks: Vec::new() };
     }
     let mut groups: BTreeMap<Vec<String>, usize> = BTreeMap::new();
     for (point, _) in values {
         *groups.entry(unit.key(point, apart)).or_default() += 1;
     }
-    from_means(&means(values, |point| unit.key(point, apart)), groups.into_values().min().unwrap_or(1), unit, kinds)
+    let seeds = unit.shared(&[unit.cells(values)]);
+    let per = groups.into_values().min().unwrap_or(1);
+    from_means(&means(values, |point| unit.key(point, apart)), (per, seeds), unit, kinds)
 }
 
 /// Units whose means are known.
-fn from_means(means: &BTreeMap<Vec<String>, f64>, per: usize, unit: SamplingUnit, kinds: &Kinds) -> Units {
+fn from_means(
+    means: &BTreeMap<Vec<String>, f64>,
+    (per, seeds): (usize, Option<SharedSeeds>),
+    unit: SamplingUnit,
+    kinds: &Kinds,
+) -> Units {
     let values: Vec<f64> = means.values().copied().collect();
     let crossed = if unit.is_crossed() {
         leveled(&means.keys().collect::<Vec<_>>(), &unit.axes).into_iter().zip(values.iter().copied()).collect()
@@ -399,7 +377,7 @@ fn from_means(means: &BTreeMap<Vec<String>, f64>, per: usize, unit: SamplingUnit
     };
     let axes = if unit.kind < Replication::Seed || unit.is_crossed() { unit.axes.clone() } else { Vec::new() };
     let remarks = unit.remarks(kinds);
-    Units { values, per, axes, unit, crossed, remarks }
+    Units { values, per, axes, unit, crossed, seeds, remarks }
 }
 
 /// The differences between two sides that have the same data sets or folds, averaged within each; `None` if they have not.
@@ -417,7 +395,10 @@ pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kind
     }
     let per = (of.len().min(to.len()) / first_means.len()).max(1);
     let differences = first_means.iter().map(|(key, value)| (key.clone(), value - second_means[key])).collect();
-    Some(from_means(&differences, per, first, kinds))
+    // The variances of both sides add up: that of a difference is twice their mean.
+    let seeds = first.shared_apart(&[first.cells(of), first.cells(to)]);
+    let seeds = seeds.map(|seeds| SharedSeeds { variance: 2.0 * seeds.variance, ..seeds });
+    Some(from_means(&differences, (per, seeds), first, kinds))
 }
 
 /// The values of a side, which may have several values of a setting that distinguishes the sides: those that agree on all other axes,

@@ -34,7 +34,11 @@ fn trimmed_mean(weighted: &mut [(f64, f64)]) -> Option<f64> {
 
 /// Scores of one method: the runs of each task. Tasks may have different numbers of runs, and weigh equally.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tasks(Vec<Task>);
+pub struct Tasks {
+    tasks: Vec<Task>,
+    /// The number of levels of each factor that all tasks share; none if every task has levels of its own.
+    common: Vec<usize>,
+}
 
 /// The runs of a task, at the levels of one factor or of several crossed ones.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,32 +60,27 @@ impl Task {
         Some(Self { runs, levels })
     }
 
-    /// The number of times that a bootstrap draws each run. Levels of each factor are drawn with replacement (Owen, 2007): runs
-    /// with a common level are not independent.
-    fn drawn(&self, random: &mut Draws) -> Vec<f64> {
-        /// Tries to draw any run, where not all combinations have one.
-        const TRIES: usize = 100;
-        for _ in 0..TRIES {
-            let of_factor = |count: &usize| {
-                let mut times = vec![0.0; *count];
-                (0..*count).for_each(|_| times[random.below(*count)] += 1.0);
-                times
-            };
-            let times: Vec<Vec<f64>> = self.levels.iter().map(of_factor).collect();
-            let of_run =
-                |(levels, _): &Leveled| levels.iter().zip(&times).map(|(level, times)| times[*level]).product();
-            let drawn: Vec<f64> = self.runs.iter().map(of_run).collect();
-            if drawn.iter().any(|times| *times > 0.0) {
-                return drawn;
-            }
-        }
-        self.all()
+    /// The number of times that a bootstrap draws each run, given how often it draws each level of the factors.
+    fn weights(&self, times: &[Vec<f64>]) -> Vec<f64> {
+        let of_run = |(levels, _): &Leveled| levels.iter().zip(times).map(|(level, times)| times[*level]).product();
+        self.runs.iter().map(of_run).collect()
     }
 
     /// Every run once.
     fn all(&self) -> Vec<f64> {
         vec![1.0; self.runs.len()]
     }
+}
+
+/// The number of times that a bootstrap draws each level of each factor. Levels of each factor are drawn with replacement (Owen, 2007):
+/// runs with a common level are not independent.
+fn drawn_levels(counts: &[usize], random: &mut Draws) -> Vec<Vec<f64>> {
+    let of_factor = |count: &usize| {
+        let mut times = vec![0.0; *count];
+        (0..*count).for_each(|_| times[random.below(*count)] += 1.0);
+        times
+    };
+    counts.iter().map(of_factor).collect()
 }
 
 impl Tasks {
@@ -94,12 +93,46 @@ impl Tasks {
     /// The same for runs at levels of random factors, such as the seeds of the data and of the initialization.
     pub fn crossed(tasks: Vec<Vec<Leveled>>) -> Option<Self> {
         let tasks = tasks.into_iter().map(Task::new).collect::<Option<Vec<Task>>>()?;
-        (!tasks.is_empty()).then_some(Self(tasks))
+        (!tasks.is_empty()).then_some(Self { tasks, common: Vec::new() })
+    }
+
+    /// The same for levels that have a part in the runs of all tasks, such as the seed of a training whose result several tasks
+    /// evaluate: a bootstrap draws them for all tasks at once.
+    pub fn sharing(tasks: Vec<Vec<Leveled>>) -> Option<Self> {
+        let all = Self::crossed(tasks)?;
+        let factors = all.tasks[0].levels.len();
+        let most = |factor: usize| all.tasks.iter().filter_map(|task| task.levels.get(factor)).max().copied();
+        let common: Vec<usize> = (0..factors).filter_map(most).collect();
+        all.tasks.iter().all(|task| task.levels.len() == factors).then_some(Self { common, ..all })
+    }
+
+    /// The number of times that a bootstrap draws each run of each task.
+    fn drawn(&self, random: &mut Draws) -> Vec<Vec<f64>> {
+        /// Tries to draw any run, where not all combinations have one.
+        const TRIES: usize = 100;
+        let has_any = |drawn: &Vec<f64>| drawn.iter().any(|times| *times > 0.0);
+        if self.common.is_empty() {
+            let of_task = |task: &Task| {
+                let tries = (0..TRIES).map(|_| task.weights(&drawn_levels(&task.levels, random)));
+                { tries }.find(has_any).unwrap_or_else(|| task.all())
+            };
+            return self.tasks.iter().map(of_task).collect();
+        }
+        let mut tries = (0..TRIES).map(|_| {
+            let times = drawn_levels(&self.common, random);
+            self.tasks.iter().map(|task| task.weights(&times)).collect::<Vec<_>>()
+        });
+        tries.find(|drawn| drawn.iter().all(has_any)).unwrap_or_else(|| self.all())
+    }
+
+    /// Every run once.
+    fn all(&self) -> Vec<Vec<f64>> {
+        self.tasks.iter().map(Task::all).collect()
     }
 
     /// True if the tasks have different numbers of runs.
     pub fn is_uneven(&self) -> bool {
-        self.0.iter().any(|task| task.runs.len() != self.0[0].runs.len())
+        self.tasks.iter().any(|task| task.runs.len() != self.tasks[0].runs.len())
     }
 
     /// The interquartile mean of all runs of all tasks, each task with the same weight, with the 95 % percentile interval of a
@@ -112,19 +145,19 @@ impl Tasks {
     /// Like [`interquartile_mean`](Self::interquartile_mean), with this seed and this number of draws.
     pub fn interquartile_mean_with(&self, seed: u64, draws: usize) -> Estimate {
         // As if every task had this number of runs, each of its own equally often.
-        let common = self.0.iter().fold(1, |common, task| least_multiple(common, task.runs.len())) as f64;
+        let common = self.tasks.iter().fold(1, |common, task| least_multiple(common, task.runs.len())) as f64;
         let of_times = |times: Vec<Vec<f64>>| {
             let mut weighted: Vec<(f64, f64)> = Vec::new();
-            for (task, times) in self.0.iter().zip(times) {
+            for (task, times) in self.tasks.iter().zip(times) {
                 let weight = common / times.iter().sum::<f64>();
                 let runs = task.runs.iter().zip(times).filter(|(_, times)| *times > 0.0);
                 weighted.extend(runs.map(|((_, value), times)| (*value, times * weight)));
             }
             trimmed_mean(&mut weighted).unwrap_or(f64::NAN)
         };
-        let value = of_times(self.0.iter().map(Task::all).collect());
+        let value = of_times(self.all());
         let mut random = Draws::new(seed);
-        let resampled = || of_times(self.0.iter().map(|task| task.drawn(&mut random)).collect());
+        let resampled = || of_times(self.drawn(&mut random));
         interval(value, self.is_replicated(), draws, resampled)
     }
 
@@ -138,26 +171,27 @@ impl Tasks {
 
     /// Like [`probability_of_improvement`](Self::probability_of_improvement), with this seed and this number of draws.
     pub fn probability_of_improvement_with(&self, other: &Self, seed: u64, draws: usize) -> Option<Estimate> {
-        if self.0.len() != other.0.len() {
+        if self.tasks.len() != other.tasks.len() {
             return None;
         }
-        let pairs: Vec<(&Task, &Task, Wins)> =
-            self.0.iter().zip(&other.0).map(|(ours, theirs)| (ours, theirs, Wins::new(ours, theirs))).collect();
-        let mean = |sum: f64| sum / pairs.len() as f64;
-        let value = mean(pairs.iter().map(|(ours, theirs, wins)| wins.share(&ours.all(), &theirs.all())).sum::<f64>());
+        let wins: Vec<Wins> =
+            self.tasks.iter().zip(&other.tasks).map(|(ours, theirs)| Wins::new(ours, theirs)).collect();
+        let share = |ours: &[Vec<f64>], theirs: &[Vec<f64>]| {
+            let sum: f64 =
+                wins.iter().zip(ours.iter().zip(theirs)).map(|(wins, (ours, theirs))| wins.share(ours, theirs)).sum();
+            sum / wins.len() as f64
+        };
+        let value = share(&self.all(), &other.all());
         let mut random = Draws::new(seed);
         let resampled = || {
-            let shares = pairs.iter().map(|(ours, theirs, wins)| {
-                let theirs = theirs.drawn(&mut random);
-                wins.share(&ours.drawn(&mut random), &theirs)
-            });
-            mean(shares.sum::<f64>())
+            let theirs = other.drawn(&mut random);
+            share(&self.drawn(&mut random), &theirs)
         };
         Some(interval(value, self.is_replicated() && other.is_replicated(), draws, resampled))
     }
 
     fn is_replicated(&self) -> bool {
-        self.0.iter().all(|task| task.levels.iter().all(|levels| *levels > 1))
+        self.tasks.iter().all(|task| task.levels.iter().all(|levels| *levels > 1))
     }
 }
 

@@ -3,8 +3,8 @@
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 
 use super::{
-    ErrorOfMean, Estimate, LEVEL, Precision, Sample, dunnett_quantile, dunnett_sf, range::range_quantile, range_sf,
-    sample::welch, variance_of_folds,
+    ErrorOfMean, Estimate, LEVEL, Precision, Sample, SharedSeeds, dunnett_quantile, dunnett_sf, range::range_quantile,
+    range_sf, sample::welch, variance_of_folds,
 };
 
 /// Randomized complete blocks: every row measured once in every block (a seed). What a block has in common cancels out.
@@ -63,6 +63,17 @@ impl Blocks {
     pub fn of_folds(self, folds: usize) -> Self {
         let inflation = (variance_of_folds(self.blocks, folds) * self.blocks as f64).sqrt();
         Self { sd: self.sd * inflation, inflation, ..self }
+    }
+
+    /// The same rows with what seeds that several blocks share add to the variance of a row's mean.
+    #[must_use]
+    pub fn with_seeds(self, SharedSeeds { variance, freedom, .. }: SharedSeeds) -> Self {
+        let own = self.sd.powi(2);
+        if own == 0.0 {
+            return self;
+        }
+        let by = (1.0 + variance * self.blocks as f64 / own).sqrt();
+        Self { sd: self.sd * by, inflation: self.inflation * by, freedom, ..self }
     }
 
     /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs

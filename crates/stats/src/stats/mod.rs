@@ -54,7 +54,7 @@ pub use self::{
     profile::{MAX_FACTOR, profile_scores},
     range::{range_quantile, range_sf},
     rates::Rates,
-    replication::{ErrorOfMean, Leveled, crossed, variance_of_folds},
+    replication::{ErrorOfMean, Leveled, SharedSeeds, crossed, shared_seeds, variance_of_folds},
     robust::{is_carried_by_one, middle_mean, quantile_of, sign_test, without_outliers},
     sample::{Estimate, Quartiles, Sample, correlation},
     scaling::{Agreement, LawNumber, PowerLaw, agreement},

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
+
 use super::{
     LEVEL,
     solve::root,
@@ -58,65 +60,148 @@ pub fn variance_of_folds(values: usize, folds: usize) -> f64 {
 ///
 /// `None` if the rows differ in their levels, or if a factor has fewer than two levels.
 pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
-    let first = rows.first()?;
-    let factors = first.first()?.0.len();
-    let levels = |row: &Vec<Leveled>| row.iter().map(|(levels, _)| levels.clone()).collect::<Vec<_>>();
-    if factors == 0 || rows.iter().any(|row| levels(row) != levels(first)) {
+    Some(Components::new(rows)?.error())
+}
+
+/// The part that seeds have in the error of a mean over units, because several units have the same seeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SharedSeeds {
+    /// The variance of the mean beyond that of the units' means.
+    pub variance: f64,
+    /// Degrees of freedom of the sum of both.
+    pub freedom: f64,
+    /// The least degrees of freedom of a factor.
+    pub least: f64,
+}
+
+/// The part of seeds that several units have: the first `units` factors of `rows` are units, such as data sets, and the others are
+/// seeds. The error of units and seeds together is that of [`crossed`] factors.
+///
+/// Jobs with equal seeds may have nothing in common but the number. So unless `certain`, there is none if every combination has one
+/// value and the mean square of no seed exceeds that of the residual by more than is usual without a common part, which is to pool
+/// after a preliminary test (Bancroft, 1964). Its level, 50 %, or 75 % for two seeds, keeps the error rate of the whole near 5 %.
+///
+/// `None` also as for [`crossed`].
+pub fn shared_seeds(rows: &[Vec<Leveled>], units: usize, certain: bool) -> Option<SharedSeeds> {
+    let components = Components::new(rows)?;
+    if !certain && !components.stand_out(units) {
         return None;
     }
-    let residuals = without_common(rows);
-    let contrasts = (rows.len() - 1).max(1) as f64;
-    let cells = first.len() as f64;
-    let mut whole = Squares { sum: 0.0, freedom: (cells - 1.0) * contrasts };
-    let mut mains = vec![Squares::default(); factors];
-    let (mut counts, mut by_means) = (vec![0; factors], vec![Squares::default(); factors]);
-    for row in &residuals {
-        let mean = row.iter().map(|(_, value)| value).sum::<f64>() / cells;
-        whole.sum += row.iter().map(|(_, value)| (value - mean).powi(2)).sum::<f64>();
-        for factor in 0..factors {
-            let mut groups: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-            for (levels, value) in row {
-                groups.entry(levels[factor]).or_default().push(*value);
-            }
-            counts[factor] = groups.len();
-            let freedom = (groups.len() - 1) as f64 * contrasts;
-            (mains[factor].freedom, by_means[factor].freedom) = (freedom, freedom);
-            for values in groups.values() {
-                let distance = values.iter().sum::<f64>() / values.len() as f64 - mean;
-                mains[factor].sum += values.len() as f64 * distance.powi(2);
-                by_means[factor].sum += distance.powi(2);
+    let whole = components.error();
+    let own = Components::new(&rows.iter().map(|row| of_units(row, units)).collect::<Vec<_>>())?.error();
+    let least = components.mains.iter().map(|main| main.freedom).fold(f64::INFINITY, f64::min);
+    Some(SharedSeeds { variance: (whole.error.powi(2) - own.error.powi(2)).max(0.0), freedom: whole.freedom, least })
+}
+
+/// The means by the levels of the first factors.
+fn of_units(row: &[Leveled], units: usize) -> Vec<Leveled> {
+    let mut groups: BTreeMap<&[usize], Vec<f64>> = BTreeMap::new();
+    for (levels, value) in row {
+        groups.entry(&levels[..units]).or_default().push(*value);
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    groups.into_iter().map(|(levels, values)| (levels.to_vec(), mean(values))).collect()
+}
+
+/// The sums of squares of values at crossed factors.
+struct Components {
+    /// Number of values of a row.
+    cells: f64,
+    /// Number of levels of each factor.
+    counts: Vec<usize>,
+    /// The squares of the means of each factor's levels, times their numbers of values.
+    mains: Vec<Squares>,
+    /// The squares of these means.
+    by_means: Vec<Squares>,
+    /// What the factors do not explain; `None` without some of the combinations.
+    rest: Option<Squares>,
+}
+
+impl Components {
+    fn new(rows: &[Vec<Leveled>]) -> Option<Self> {
+        let first = rows.first()?;
+        let factors = first.first()?.0.len();
+        let levels = |row: &Vec<Leveled>| row.iter().map(|(levels, _)| levels.clone()).collect::<Vec<_>>();
+        if factors == 0 || rows.iter().any(|row| levels(row) != levels(first)) {
+            return None;
+        }
+        let contrasts = (rows.len() - 1).max(1) as f64;
+        let cells = first.len() as f64;
+        let mut whole = Squares { sum: 0.0, freedom: (cells - 1.0) * contrasts };
+        let mut mains = vec![Squares::default(); factors];
+        let (mut counts, mut by_means) = (vec![0; factors], vec![Squares::default(); factors]);
+        for row in &without_common(rows) {
+            let mean = row.iter().map(|(_, value)| value).sum::<f64>() / cells;
+            whole.sum += row.iter().map(|(_, value)| (value - mean).powi(2)).sum::<f64>();
+            for factor in 0..factors {
+                let mut groups: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+                for (levels, value) in row {
+                    groups.entry(levels[factor]).or_default().push(*value);
+                }
+                counts[factor] = groups.len();
+                let freedom = (groups.len() - 1) as f64 * contrasts;
+                (mains[factor].freedom, by_means[factor].freedom) = (freedom, freedom);
+                for values in groups.values() {
+                    let distance = values.iter().sum::<f64>() / values.len() as f64 - mean;
+                    mains[factor].sum += values.len() as f64 * distance.powi(2);
+                    by_means[factor].sum += distance.powi(2);
+                }
             }
         }
+        if counts.iter().any(|count| *count < 2) {
+            return None;
+        }
+        let used: f64 = mains.iter().map(|main| main.sum).sum();
+        let rest = Squares {
+            sum: (whole.sum - used).max(0.0),
+            freedom: whole.freedom - mains.iter().map(|main| main.freedom).sum::<f64>(),
+        };
+        let rest = (counts.iter().product::<usize>() == first.len()).then_some(rest);
+        Some(Self { cells, counts, mains, by_means, rest })
     }
-    if counts.iter().any(|count| *count < 2) {
-        return None;
+
+    fn error(&self) -> ErrorOfMean {
+        let own = |variances: &mut dyn Iterator<Item = f64>| -> Vec<(f64, f64)> {
+            variances.zip(self.mains.iter().map(|main| main.freedom)).collect()
+        };
+        let Some(rest) = self.rest else {
+            let of_means = || self.by_means.iter().zip(&self.counts).map(|(squares, count)| (*squares, *count as f64));
+            let variance: f64 = of_means().map(|(squares, count)| squares.mean() / count).sum();
+            let parts: f64 = of_means().map(|(squares, count)| squares.part() / count.powi(2)).sum();
+            return ErrorOfMean {
+                error: variance.sqrt(),
+                freedom: freedom(variance, parts, &own(&mut of_means().map(|(squares, count)| squares.mean() / count))),
+            };
+        };
+        let mains = || self.mains.iter().map(|main| main.mean());
+        // A single factor has no residual of its own.
+        let (subtracted, rest) = match self.mains.len() - 1 {
+            0 => (0.0, Squares { sum: 0.0, freedom: 1.0 }),
+            factors => (factors as f64, rest),
+        };
+        let largest = mains().fold(0.0, f64::max);
+        let total: f64 = mains().sum::<f64>() - subtracted * rest.mean();
+        let parts: f64 = self.mains.iter().map(|main| main.part()).sum::<f64>() + subtracted.powi(2) * rest.part();
+        ErrorOfMean {
+            error: (total.max(largest) / self.cells).sqrt(),
+            freedom: freedom(total, parts, &own(&mut mains())),
+        }
     }
-    let own = |variances: &mut dyn Iterator<Item = f64>| -> Vec<(f64, f64)> {
-        variances.zip(mains.iter().map(|main| main.freedom)).collect()
-    };
-    let complete = counts.iter().product::<usize>() == first.len();
-    let of_means = || by_means.iter().zip(&counts).map(|(squares, count)| (*squares, *count as f64));
-    if !complete {
-        let variance: f64 = of_means().map(|(squares, count)| squares.mean() / count).sum();
-        let parts: f64 = of_means().map(|(squares, count)| squares.part() / count.powi(2)).sum();
-        return Some(ErrorOfMean {
-            error: variance.sqrt(),
-            freedom: freedom(variance, parts, &own(&mut of_means().map(|(squares, count)| squares.mean() / count))),
-        });
+
+    /// True if the mean square of a factor after the first `units` exceeds the median of what it is if the factor does nothing, or the
+    /// upper quartile of two levels.
+    fn stand_out(&self, units: usize) -> bool {
+        let Some(rest) = self.rest else { return true };
+        self.mains.iter().zip(&self.counts).skip(units).any(|(main, levels)| {
+            let usual = if *levels > 2 { 0.5 } else { 0.25 };
+            let ratio = main.mean() / rest.mean();
+            match FisherSnedecor::new(main.freedom, rest.freedom) {
+                Ok(distribution) if ratio.is_finite() => distribution.cdf(ratio) > usual,
+                // Without a residual.
+                _ => main.sum > 0.0,
+            }
+        })
     }
-    let used: f64 = mains.iter().map(|main| main.sum).sum();
-    let rest = Squares {
-        sum: (whole.sum - used).max(0.0),
-        freedom: whole.freedom - mains.iter().map(|main| main.freedom).sum::<f64>(),
-    };
-    let subtracted = (factors - 1) as f64;
-    let largest = mains.iter().map(|main| main.mean()).fold(0.0, f64::max);
-    let total: f64 = mains.iter().map(|main| main.mean()).sum::<f64>() - subtracted * rest.mean();
-    let parts: f64 = mains.iter().map(|main| main.part()).sum::<f64>() + subtracted.powi(2) * rest.part();
-    Some(ErrorOfMean {
-        error: (total.max(largest) / cells).sqrt(),
-        freedom: freedom(total, parts, &own(&mut mains.iter().map(|main| main.mean()))),
-    })
 }
 
 /// Degrees of freedom of the sum of the variances of factors, each with its own: Satterthwaite's, never less than those of the factor

@@ -37,6 +37,8 @@ pub(super) enum Units {
         within: f64,
         /// Measurements of a unit with one seed.
         per_seed: f64,
+        /// Variance of the part that a seed has in all units.
+        common: f64,
     },
     /// The rows of a column, compared in pairs (Tukey).
     Rows {
@@ -73,8 +75,10 @@ impl Model {
     pub(super) fn sd(&self, seeds: usize) -> f64 {
         match self.units {
             Units::Seeds { sd } | Units::Unpaired { sd } | Units::Rows { sd, .. } => sd,
-            Units::Levels { between, within, per_seed, .. } => {
-                (between + within / (per_seed * seeds.max(1) as f64)).sqrt()
+            Units::Levels { count, between, within, per_seed, common } => {
+                let seeds = seeds.max(1) as f64;
+                // The part of a seed in all units does not average out over them.
+                (between + within / (per_seed * seeds) + common * count as f64 / seeds).sqrt()
             }
         }
     }
@@ -129,7 +133,11 @@ impl Model {
             }
             // With several looks, a lower bound: that of the last one.
             Units::Unpaired { .. } => power_unpaired(effect, seeds, level),
-            Units::Levels { count, .. } => power(effect, count, level),
+            Units::Levels { count, common, .. } => {
+                // The degrees of freedom of the factor with fewer levels.
+                let least = if common > 0.0 { count.min(seeds) } else { count };
+                power(effect * (count as f64 / least.max(1) as f64).sqrt(), least, level)
+            }
             Units::Rows { rows, blocked, .. } => {
                 let freedom =
                     if blocked { (rows - 1) * seeds.saturating_sub(1) } else { rows * seeds.saturating_sub(1) };
@@ -141,7 +149,7 @@ impl Model {
     /// The fewest seeds with which the power is as wanted; `None` if there are none up to [`MAX_SEEDS`].
     pub(super) fn needed(&self, wanted: f64) -> Option<usize> {
         let first = match self.units {
-            Units::Levels { .. } => 1,
+            Units::Levels { common, .. } if common == 0.0 => 1,
             _ => 2,
         };
         let first = self.least.unwrap_or(0).max(first);

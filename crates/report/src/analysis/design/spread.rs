@@ -14,11 +14,11 @@ use super::{
 use crate::{
     analysis::{
         evidence::{Found, Question, Side, Silence, Source, like, relative},
-        units::{of_settings, pairs, place, reduce, unit_values},
+        units::{Cells, SamplingUnit, blocks as unit_blocks, of_settings, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
     recipe::Missing,
-    stats::{Blocks, Groups, Sample},
+    stats::{Groups, Sample},
 };
 
 /// Sums of squares of a decision's units around their mean.
@@ -32,6 +32,8 @@ pub(super) struct Squares {
     within: f64,
     /// Its degrees of freedom.
     within_freedom: f64,
+    /// Sum of the variances of the part that each seed has in all units, times the degrees of freedom of the units.
+    common: f64,
     /// Number of records.
     pub(super) records: usize,
 }
@@ -101,6 +103,7 @@ impl Squares {
         self.freedom += other.freedom;
         self.within += other.within;
         self.within_freedom += other.within_freedom;
+        self.common += other.common;
         self.records += other.records;
     }
 
@@ -231,6 +234,7 @@ impl Spread {
             return;
         }
         self.squares.add(&units.values);
+        self.squares.common = units.variance_of_seed() * self.squares.freedom;
         let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
         let is_not_unit = |axis: &str| !units.axes.iter().any(|other| other == axis);
         for (point, value) in values {
@@ -291,7 +295,11 @@ impl Spread {
         let deviation = if blocks.is_empty() {
             Groups::new(&rows).map(|groups| (groups.sd, groups.freedom))
         } else {
-            Blocks::new(&rows).map(|blocks| (blocks.sd, blocks.freedom))
+            let points = values.iter().find(|row| !row.is_empty()).into_iter().flatten().map(|(point, _)| *point);
+            let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
+            let cells: Vec<Cells> = values.iter().filter(|row| !row.is_empty()).map(|row| unit.cells(row)).collect();
+            let places: Vec<&Vec<String>> = shared.iter().collect();
+            unit_blocks(&rows, &places, &unit, &cells).map(|blocks| (blocks.sd, blocks.freedom))
         };
         if let Some((sd, freedom)) = deviation {
             self.squares.sum = sd * sd * freedom;
@@ -311,8 +319,9 @@ impl Spread {
             Shape::Unpaired => Units::Unpaired { sd },
             Shape::Rows { rows, blocked, .. } => Units::Rows { rows, sd, blocked },
             Shape::Levels { count, per_seed, .. } => {
-                let within = squares.within / squares.within_freedom.max(1.0);
-                Units::Levels { count, between: (sd * sd - within / self.per).max(0.0), within, per_seed }
+                let common = squares.common / squares.freedom;
+                let within = (squares.within / squares.within_freedom.max(1.0) - common).max(0.0);
+                Units::Levels { count, between: (sd * sd - within / self.per).max(0.0), within, per_seed, common }
             }
         })
     }

@@ -40,6 +40,31 @@ fn crossed_factors_have_the_error_of_their_components() {
     assert_eq!(crossed(&[values.clone(), values[1..].to_vec()]), None, "rows with other levels");
 }
 
+/// The excess of the variance by NumPy, and the preliminary tests by `SciPy`: F has the probabilities 0.984 and 0.051.
+#[test]
+fn seeds_that_units_share_add_to_the_error_of_the_units() {
+    let values = table(&[&[1.0, 2.5, 1.7, 3.1], &[2.2, 3.9, 2.4, 4.4], &[0.3, 1.1, 1.9, 2.0]]);
+    let shared = shared_seeds(std::slice::from_ref(&values), 1, false).unwrap();
+    assert!((shared.variance - 0.155_625).abs() < 1e-12 && shared.least == 2.0, "{shared:?}");
+    assert_eq!(shared.freedom, crossed(std::slice::from_ref(&values)).unwrap().freedom);
+    let values = table(&[&[1.0, 1.2, 1.1], &[2.0, 2.1, 2.2], &[0.3, 0.1, 0.0]]);
+    assert_eq!(shared_seeds(std::slice::from_ref(&values), 1, false), None);
+    let certain = shared_seeds(std::slice::from_ref(&values), 1, true).unwrap();
+    assert!(certain.variance < 1e-12, "the error is at least that of the units: {certain:?}");
+    // Without a combination there is no residual, and no seed is left out.
+    assert!(shared_seeds(&[values[1..].to_vec()], 1, false).is_some());
+    assert_eq!((shared_seeds(&[], 1, true), shared_seeds(&[values[..3].to_vec()], 1, true)), (None, None));
+    // Two rows of blocks have the test of their differences.
+    let zeros: Vec<Leveled> = values.iter().map(|(levels, _)| (levels.clone(), 0.0)).collect();
+    let means = |row: &[Leveled]| row.chunks(3).map(|seeds| seeds.iter().map(|(_, value)| value / 3.0).sum()).collect();
+    let blocks = Blocks::new(&[means(&values), means(&zeros)]).unwrap();
+    let rows = shared_seeds(&[values.clone(), zeros], 1, true).unwrap();
+    let more = SharedSeeds { variance: 0.01, ..rows };
+    let wide = blocks.clone().with_seeds(more);
+    assert!((wide.sd.powi(2) - blocks.sd.powi(2) - 0.03).abs() < 1e-12, "three blocks: {wide:?}");
+    assert_eq!(wide.freedom, rows.freedom);
+}
+
 /// t and p of the corrected resampled t-test by NumPy and `SciPy`.
 #[test]
 fn folds_have_the_error_of_nadeau_and_bengio() {
