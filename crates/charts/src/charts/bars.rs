@@ -9,13 +9,10 @@ use plotters::{
 use sweep_job::{Unit, Value};
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, Mark, Role, Series, Ticks, builder, legend, mesh,
-    span::Span,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, Mark, Role, Series, Ticks, builder, legend, mean::Mean,
+    mesh, span::Span,
 };
-use crate::{
-    format::{Scale, clean},
-    stats::Sample,
-};
+use crate::format::{Scale, clean};
 
 pub(super) const BAR: Declaration = Declaration {
     word: "bar",
@@ -35,7 +32,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let mut unit = Unit::One;
     let mut series = Vec::new();
     for (name, dots) in chart.by_color() {
-        let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        let mut values: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
         for dot in dots {
             let metric = dot.metrics.get(&spec.y);
             let (Some(metric), Some(group)) = (metric, dot.x) else { continue };
@@ -44,12 +41,12 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
                 groups.push(group);
                 groups.len() - 1
             });
-            values.entry(index).or_default().push(metric.value);
+            values.entry(index).or_default().push((dot.index, metric.value));
         }
-        let bars = values.iter().filter_map(|(group, values)| Some((*group, Sample::new(values)?))).collect();
+        let bars = values.iter().filter_map(|(group, values)| Some((*group, chart.mean(values)?))).collect();
         series.push(Series { name, points: Vec::new(), bars });
     }
-    let half = |sample: &Sample| chart.half(sample);
+    let half = |mean: &Mean| chart.half(mean);
     let ends = series
         .iter()
         .flat_map(|series| series.bars.values())

@@ -9,11 +9,8 @@ use plotters::{
 use sweep_base::SEED;
 use sweep_job::{Unit, Value};
 
-use super::{Area, Canvas, Chart, Dot, FONT, INK, SIZE, axis::AxisScale, pixels};
-use crate::{
-    format::count,
-    stats::{Better, Sample},
-};
+use super::{Area, Canvas, Chart, Dot, FONT, INK, Mean, SIZE, axis::AxisScale, pixels};
+use crate::{format::count, stats::Better};
 
 /// Text in place of the value on an axis that a configuration does not have.
 const NONE: &str = "–";
@@ -40,7 +37,7 @@ pub(super) struct Row {
     /// The value on the axis that determines the color.
     pub(super) color: String,
     /// The metric over its seeds.
-    pub(super) sample: Sample,
+    pub(super) sample: Mean,
 }
 
 impl<'a> Configurations<'a> {
@@ -60,7 +57,7 @@ impl<'a> Configurations<'a> {
             dot.axes.iter().find(|(axis, _)| *axis == name).map(|(_, value)| *value)
         };
         let mut unit = Unit::One;
-        let mut groups: Vec<(Vec<Value>, String, Vec<f64>)> = Vec::new();
+        let mut groups: Vec<(Vec<Value>, String, Vec<(usize, f64)>)> = Vec::new();
         let mut indices: BTreeMap<String, usize> = BTreeMap::new();
         for dot in &chart.dots {
             let values: Vec<Value> = names.iter().map(|name| at(dot, name).unwrap_or(&none).clone()).collect();
@@ -73,12 +70,12 @@ impl<'a> Configurations<'a> {
                 continue;
             };
             unit = measured.unit;
-            groups[index].2.push(measured.value);
+            groups[index].2.push((dot.index, measured.value));
         }
         let number = groups.len();
         let rows: Vec<Row> = groups
             .into_iter()
-            .filter_map(|(values, color, numbers)| Some(Row { values, color, sample: Sample::new(&numbers)? }))
+            .filter_map(|(values, color, numbers)| Some(Row { values, color, sample: chart.mean(&numbers)? }))
             // The sum of large values can overflow.
             .filter(|row| row.sample.mean.is_finite())
             .collect();

@@ -6,8 +6,8 @@ use plotters::prelude::RGBColor;
 use serde::{Serialize, Serializer};
 use sweep_job::Unit;
 
-use super::{Chart, DASHES, Series, Spec, dots, lines as curves, look::Side, trend};
-use crate::{format::Scale, stats::Sample};
+use super::{Chart, DASHES, Series, Spec, dots, lines as curves, look::Side, mean::Mean, trend};
+use crate::format::Scale;
 
 /// Points of a series that are kept.
 const MAX_POINTS: usize = 1000;
@@ -106,7 +106,7 @@ impl Chart<'_> {
         let unit_scale = Scale { factor: 1.0, suffix: "" };
         let mut lines: Vec<Line> = (0..).zip(&series).map(|(index, series)| self.line(index, series, scale)).collect();
         lines.extend(ended.iter().map(|(index, points)| {
-            let points = points.iter().filter_map(|(x, y)| Some((*x, Sample::new(&[*y])?))).collect();
+            let points = points.iter().map(|(x, y)| (*x, Mean::of_one(*y))).collect();
             let series = Series { name: String::new(), points, bars: BTreeMap::new() };
             Line { thin: true, ..self.line(*index, &series, scale) }
         }));

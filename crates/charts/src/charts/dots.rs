@@ -7,13 +7,12 @@ use sweep_job::{Metric, Unit, same_metric};
 
 use super::{
     Area, Canvas, Chart, Declaration, Dot, Drawn, INK, Kind, Mark, Role, Series, Spec, Ticks, builder, data, legend,
-    marker, mesh,
+    marker,
+    mean::Mean,
+    mesh,
     span::{Span, visible},
 };
-use crate::{
-    format::Scale,
-    stats::{Better, Sample},
-};
+use crate::{format::Scale, stats::Better};
 
 pub(super) const SCATTER: Declaration = Declaration {
     word: "scatter",
@@ -49,7 +48,7 @@ pub(super) fn measured(chart: &Chart<'_>) -> (Vec<Series>, (Unit, Unit)) {
         let mut points = Vec::new();
         for [x, y] in dots.into_iter().filter_map(|dot| place(chart.spec, dot)) {
             units = (x.unit, y.unit);
-            points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
+            points.push((x.value, Mean::of_one(y.value)));
         }
         series.push(Series { name, points, bars: BTreeMap::new() });
     }

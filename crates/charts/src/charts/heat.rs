@@ -9,10 +9,7 @@ use sweep_job::{Unit, Value};
 use super::{
     Area, Canvas, Chart, Declaration, Drawn, Empty, FONT, INK, ON_COLOR, Role, SIZE, heading, pixels, shades::shade,
 };
-use crate::{
-    format::{Scale, clean},
-    stats::Sample,
-};
+use crate::format::{Scale, clean};
 
 /// Margins above, below and beside the map, in pixels.
 const TOP: i32 = 52;
@@ -34,7 +31,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let Some(metric) = &spec.value else { return Ok(Err(Empty::NoValues)) };
     let (mut columns, mut rows): (Vec<&Value>, Vec<&Value>) = (Vec::new(), Vec::new());
     let mut unit = Unit::One;
-    let mut values: Vec<(usize, usize, f64)> = Vec::new();
+    let mut values: Vec<((usize, usize), (usize, f64))> = Vec::new();
     for dot in &chart.dots {
         let measured = dot.metrics.get(metric);
         let (Some(x), Some(y)) = (dot.x, dot.y) else { continue };
@@ -47,13 +44,13 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let (column, row) = (place(&mut columns, x), place(&mut rows, y));
         let Some(measured) = measured.filter(|measured| measured.value.is_finite()) else { continue };
         unit = measured.unit;
-        values.push((column, row, measured.value));
+        values.push(((column, row), (dot.index, measured.value)));
     }
     let mut cells = Vec::new();
     for column in 0..columns.len() {
         for row in 0..rows.len() {
-            let cell_values = values.iter().filter(|(x, y, _)| (*x, *y) == (column, row)).map(|(.., value)| *value);
-            cells.extend(Sample::new(&cell_values.collect::<Vec<_>>()).map(|sample| (column, row, sample.mean)));
+            let cell_values = values.iter().filter(|(at, _)| *at == (column, row)).map(|(_, value)| *value);
+            cells.extend(chart.mean(&cell_values.collect::<Vec<_>>()).map(|cell| (column, row, cell.mean)));
         }
     }
     let ends = cells

@@ -9,15 +9,12 @@ use plotters::{
 use sweep_job::{Curve, Unit};
 
 use super::{
-    Area, Canvas, Chart, DASHES, Declaration, Dot, Drawn, Empty, End, FONT, INK, Mark, Plot, Role, Series, Side, Ticks,
-    builder, data, legend, mesh, pixels,
+    Area, Canvas, Chart, DASHES, Declaration, Dot, Drawn, Empty, End, FONT, INK, Mark, Mean, Plot, Role, Series, Side,
+    Ticks, builder, data, legend, mesh, pixels,
     span::{Span, visible},
     trend,
 };
-use crate::{
-    format::{Scale, count},
-    stats::Sample,
-};
+use crate::format::{Scale, count};
 
 pub(super) const LINE: Declaration = Declaration {
     word: "line",
@@ -37,7 +34,7 @@ pub(super) const LINE: Declaration = Declaration {
 
 /// The values of several curves by iteration. At an iteration that only some curves have, the values of the others are
 /// interpolated linearly: curves of programs can have different iterations, and thinned curves do.
-fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
+fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<(usize, f64)>> {
     let points: Vec<Vec<(u64, f64)>> = curves
         .iter()
         .map(|curve| {
@@ -52,7 +49,8 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     let kept_steps = steps.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == steps.len());
     let mut at = BTreeMap::new();
     for (_, x) in kept_steps {
-        let values: Vec<f64> = points.iter().filter_map(|points| value_at(points, *x)).collect();
+        let values =
+            points.iter().enumerate().filter_map(|(index, points)| Some((index, value_at(points, *x)?))).collect();
         at.insert(*x, values);
     }
     at
@@ -60,7 +58,7 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
 
 /// The iterations at which all `curves` curves have a value, because a mean would change where one of them ends; all iterations
 /// if there is none.
-fn common(at: BTreeMap<u64, Vec<f64>>, curves: usize) -> BTreeMap<u64, Vec<f64>> {
+fn common<V>(at: BTreeMap<u64, Vec<V>>, curves: usize) -> BTreeMap<u64, Vec<V>> {
     if at.values().all(|values| values.len() < curves) {
         return at;
     }
@@ -128,10 +126,17 @@ pub(super) fn measured(chart: &Chart<'_>) -> Curves {
             let points: Vec<(f64, f64)> = points.filter(|(_, y)| y.is_finite()).collect();
             ended.push((index, points));
         }
-        let curves: Vec<&Curve> = other_dots.into_iter().filter_map(|dot| curve_of(dot, &spec.y)).collect();
+        let (jobs, curves): (Vec<usize>, Vec<&Curve>) =
+            other_dots.into_iter().filter_map(|dot| Some((dot.index, curve_of(dot, &spec.y)?))).unzip();
         unit = curves.last().map_or(unit, |curve| curve.unit);
         let at = common(together(&curves), curves.len());
-        let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
+        let mean_of_all = chart.means.of(&jobs);
+        let mean = |at: Vec<(usize, f64)>| {
+            let (at_jobs, values): (Vec<usize>, Vec<f64>) =
+                at.iter().map(|(curve, value)| (jobs[*curve], *value)).unzip();
+            if values.len() == jobs.len() { mean_of_all(&values) } else { chart.means.of(&at_jobs)(&values) }
+        };
+        let points = at.into_iter().filter_map(|(x, values)| Some((x as f64, mean(values)?))).collect();
         series.push(Series { name, points, bars: BTreeMap::new() });
     }
     Curves { series, ended, ends, unit }
@@ -141,7 +146,7 @@ pub(super) fn measured(chart: &Chart<'_>) -> Curves {
 fn curves<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
     let Curves { series, ended, ends, unit } = measured(chart);
-    let half = |sample: &Sample| chart.half(sample);
+    let half = |mean: &Mean| chart.half(mean);
     let of_ended = || ended.iter().flat_map(|(_, points)| points);
     let samples = || series.iter().flat_map(|series| &series.points);
     let bounds = samples().flat_map(|(_, sample)| [sample.mean - half(sample), sample.mean + half(sample)]);
@@ -198,7 +203,7 @@ pub(super) fn lines<B: Canvas>(
     (x, y): (&Span, &Span),
 ) -> Result<(), Box<dyn std::error::Error>> {
     for (index, series) in series.iter().enumerate().filter(|_| chart.spec.band) {
-        if series.points.iter().all(|(_, sample)| sample.sd.is_none()) {
+        if series.points.iter().all(|(_, sample)| sample.half.is_none()) {
             continue;
         }
         let visible_points = || series.points.iter().filter(|(at, _)| x.holds(*at));
@@ -236,9 +241,10 @@ mod tests {
     fn curves_with_different_iterations_are_joined_at_all_of_them() {
         let (one, other) = (curve(&[(0, 0.0), (10, 10.0), (20, 0.0)]), curve(&[(0, 2.0), (20, 4.0), (30, 4.0)]));
         let values = together(&[&one, &one]);
-        assert_eq!(values, BTreeMap::from([(0, vec![0.0; 2]), (10, vec![10.0; 2]), (20, vec![0.0; 2])]));
+        let both = |value: f64| vec![(0, value), (1, value)];
+        assert_eq!(values, BTreeMap::from([(0, both(0.0)), (10, both(10.0)), (20, both(0.0))]));
         let values = together(&[&other]);
-        assert_eq!(values[&30], [4.0]);
+        assert_eq!(values[&30], [(0, 4.0)]);
         assert_eq!(value_at(&[(0, 2.0), (20, 4.0)], 5), Some(2.5));
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 0), None);
         assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 21), None);

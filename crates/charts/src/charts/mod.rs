@@ -20,6 +20,7 @@ mod legend;
 mod letters;
 mod lines;
 mod look;
+mod mean;
 mod parallel;
 mod pdf;
 mod raster;
@@ -46,12 +47,13 @@ use sweep_job::{Curve, Metrics, Unit, Value, same_metric};
 
 use crate::{
     format::{Scale, clean, decimals, number, readable},
-    stats::{Better, Estimate, Importance, Sample},
+    stats::{Better, Estimate, Importance},
 };
 
 pub use self::data::Data;
 pub use self::declaration::{Declaration, Role};
 pub use self::look::{Legend, Look, Palette, Side};
+pub use self::mean::{Mean, MeanOf, Means};
 use self::{
     declaration::{Mark, Shows},
     legend::{legend, legend_room, marker},
@@ -159,6 +161,8 @@ pub struct Chart<'a> {
     pub dots: Vec<Dot<'a>>,
     /// The effects, each with its label, for a kind that shows them.
     pub estimates: Vec<(String, Estimate)>,
+    /// The means of results, with their intervals.
+    pub means: Means<'a>,
     /// The importance of the axes, once it is computed: a forest takes longer than a drawing.
     pub importance: OnceCell<Option<Importance>>,
 }
@@ -166,6 +170,8 @@ pub struct Chart<'a> {
 /// A job in a chart.
 #[derive(Debug)]
 pub struct Dot<'a> {
+    /// The number of the job, by which means know it.
+    pub index: usize,
     /// The text of its point.
     pub name: String,
     /// The value on the axis that determines the color; empty without one.
@@ -310,8 +316,14 @@ impl Chart<'_> {
     }
 
     /// Half the width of the interval around a mean.
-    fn half(&self, sample: &Sample) -> f64 {
-        if self.spec.band { sample.half_width().unwrap_or(0.0) } else { 0.0 }
+    fn half(&self, mean: &Mean) -> f64 {
+        if self.spec.band { mean.half.unwrap_or(0.0) } else { 0.0 }
+    }
+
+    /// The mean of the values of some jobs, each with the job's number.
+    fn mean(&self, values: &[(usize, f64)]) -> Option<Mean> {
+        let (jobs, values): (Vec<usize>, Vec<f64>) = values.iter().copied().unzip();
+        self.means.of(&jobs)(&values)
     }
 }
 
@@ -369,10 +381,10 @@ const DASHES: [Option<(i32, i32)>; 4] = [None, Some((8, 4)), Some((3, 3)), Some(
 /// Data of one color.
 struct Series {
     name: String,
-    /// For lines: iteration and the curve's sample there. For dots: the two coordinates, as samples of one value.
-    points: Vec<(f64, Sample)>,
+    /// For lines: iteration and the curve's mean there. For dots: the two coordinates, the second as the mean of one value.
+    points: Vec<(f64, Mean)>,
     /// For bars: by the index of the group.
-    bars: BTreeMap<usize, Sample>,
+    bars: BTreeMap<usize, Mean>,
 }
 
 // ---- Shared parts ---------------------------------------------------------------------------------------------------

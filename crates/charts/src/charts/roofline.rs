@@ -10,12 +10,10 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Role, Roof, Series, builder, legend, marker,
+    Area, Canvas, Chart, Declaration, Drawn, Empty, FAINT, FONT, INK, Mark, Role, Roof, Series, builder, legend,
+    marker, mean::Mean,
 };
-use crate::{
-    format::{Scale, number, readable},
-    stats::Sample,
-};
+use crate::format::{Scale, number, readable};
 
 /// Intersection of the roofs, and their heights.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,7 +52,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
             let (Some(x), Some(y)) = (metric(&spec.x), metric(&spec.y)) else { continue };
             // A metric of a program has no unit; here it is a rate of operations.
             unit = if y.unit == Unit::One { Unit::FlopsPerSecond } else { y.unit };
-            points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
+            points.push((x.value, Mean::of_one(y.value)));
         }
         series.push(Series { name, points, bars: BTreeMap::new() });
     }

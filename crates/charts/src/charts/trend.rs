@@ -10,9 +10,9 @@ use sweep_job::{Unit, Value};
 
 use super::{
     Area, Canvas, Chart, Drawn, Empty, FAINT, FONT, INK, Series, Ticks, axis::AxisScale, builder, legend, lines::lines,
-    marker, mesh, span::Span,
+    marker, mean::Mean, mesh, span::Span,
 };
-use crate::{format::Scale, stats::Sample};
+use crate::format::Scale;
 
 /// A metric over an axis.
 pub(super) struct Trend {
@@ -35,17 +35,17 @@ pub(super) fn measured(chart: &Chart<'_>) -> Result<Trend, Empty> {
     let mut unit = Unit::One;
     let mut series = Vec::new();
     for (name, dots) in chart.by_color() {
-        let mut at: BTreeMap<String, (f64, Vec<f64>)> = BTreeMap::new();
+        let mut at: BTreeMap<String, (f64, Vec<(usize, f64)>)> = BTreeMap::new();
         for dot in dots {
             let (Some(metric), Some(value)) = (dot.metrics.get(&spec.y), dot.x) else { continue };
             let Some(place) = axis.place(value) else { continue };
             unit = metric.unit;
             if metric.value.is_finite() {
-                at.entry(value.to_string()).or_insert((place, Vec::new())).1.push(metric.value);
+                at.entry(value.to_string()).or_insert((place, Vec::new())).1.push((dot.index, metric.value));
             }
         }
-        let mut points: Vec<(f64, Sample)> =
-            at.into_values().filter_map(|(place, values)| Some((place, Sample::new(&values)?))).collect();
+        let mut points: Vec<(f64, Mean)> =
+            at.into_values().filter_map(|(place, values)| Some((place, chart.mean(&values)?))).collect();
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         series.push(Series { name, points, bars: BTreeMap::new() });
     }
@@ -58,7 +58,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         Ok(trend) => trend,
         Err(empty) => return Ok(Err(empty)),
     };
-    let half = |sample: &Sample| chart.half(sample);
+    let half = |mean: &Mean| chart.half(mean);
     let samples = series.iter().flat_map(|series| series.points.iter().map(|(_, sample)| sample));
     let ends = samples.flat_map(|sample| [sample.mean - half(sample), sample.mean + half(sample)]);
     let y = match Span::new(ends, false, &spec.look.y) {

@@ -8,7 +8,7 @@
 //!
 //! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs`, `analyses/` (curves, laws over sizes,
 //! sources of variance) and `summary.rs` (claims) make tables of cells (`cell.rs`), `marks.rs` ranks their rows, and
-//! `claim.rs` gives verdicts. `curves.rs` reads curves, `further_seeds.rs` finds seeds that only the store has.
+//! `claim.rs` gives verdicts, and `figure_units.rs` gives figures their means. `curves.rs` reads curves, `further_seeds.rs` finds seeds that only the store has.
 //! `best.rs` ranks configurations, `search.rs` decides searches, `decisions.rs` describes the decisions,
 //! `adaptive_seeds.rs` adds seeds, and `design.rs` computes power.
 //!
@@ -33,6 +33,7 @@ mod effects;
 mod environments;
 mod evidence;
 mod exact;
+mod figure_units;
 mod further_seeds;
 mod items;
 mod kinds;
@@ -64,6 +65,7 @@ pub use self::{
     items::claimed,
 };
 use self::{environments::Environments, evidence::Source, further_seeds::FurtherSeeds, items::NO_SCORES};
+pub(crate) use self::figure_units::FigureUnits;
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},

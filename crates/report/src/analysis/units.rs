@@ -12,11 +12,12 @@ pub(super) use self::seeds::Cells;
 use self::seeds::shared_axes;
 use super::kinds::Kinds;
 use crate::{
+    charts::{Mean, MeanOf},
     format::count,
     plan::Point,
     recipe::{Replication, Statistic},
     stats::{
-        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, SharedSeeds, crossed, middle_mean, quantile_of,
+        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, SharedSeeds, crossed, middle_mean, quantile, quantile_of,
         variance_of_folds, without_outliers,
     },
 };
@@ -274,6 +275,18 @@ impl Units {
         notes.extend(self.unit.seeds_in_words(true).filter(|_| self.seeds.is_some()));
         notes
     }
+}
+
+/// The mean over the independent units of values of these points, with its interval, for values in the order of the points.
+pub(super) fn mean_over<'p>(points: Vec<&'p Point>, kinds: &'p Kinds) -> MeanOf<'p> {
+    let unit = SamplingUnit::of(&points.iter().copied(), &[], kinds, None);
+    Box::new(move |values| {
+        let values: Vec<(&Point, f64)> = points.iter().copied().zip(values.iter().copied()).collect();
+        let units = reduce_to(unit.clone(), &values, &[], kinds);
+        let Sample { mean, .. } = Sample::new(&units.values)?;
+        let error = units.error(Precision::Measured);
+        Some(Mean { mean, half: error.map(|of| quantile(of.freedom, LEVEL) * of.error) })
+    })
 }
 
 /// The values of independent units by their place: data sets, folds, other axes, or seeds.

@@ -9,8 +9,8 @@ use std::{
 use sweep_job::Value;
 
 use crate::{
-    analysis::estimates,
-    charts::{Chart, Data, Dot, Empty, End, Kind},
+    analysis::{FigureUnits, estimates},
+    charts::{Chart, Data, Dot, Empty, End, Kind, Means},
     format::clean,
     plan::{JobId, Point, Study, resolved, selected},
     recipe,
@@ -52,6 +52,7 @@ impl Figure {
         let spec = &figure.chart;
         let mut jobs = HashSet::new();
         let mut dots = Vec::new();
+        let mut dot_points = Vec::new();
         for (point, job) in points(figure, study) {
             // Points that are the same job are one measurement.
             let last_job = reached.get(job).filter(|_| spec.has_curves());
@@ -67,7 +68,9 @@ impl Figure {
                 };
                 Some(clean(&name).into_owned())
             });
+            dot_points.push(point);
             dots.push(Dot {
+                index: dots.len(),
                 name: clean(&point.to_string()).into_owned(),
                 color: color.unwrap_or_default(),
                 x: point.get(&spec.x),
@@ -93,12 +96,15 @@ impl Figure {
         let estimates = effects.map_or_else(Vec::new, |effects| estimates(study, effects, &spec.x, measured));
         let step = &study.recipe.steps[figure.from.value];
         let better = spec.better(|| study.recipe.better(step, spec.shown_metric()));
-        let chart = Chart { spec, title: &title, better, dots, estimates, importance: OnceCell::new() };
+        let units = FigureUnits::new(study, figure.from.value);
+        let means = Means::new(|jobs: &[usize]| units.mean_over(jobs.iter().map(|job| dot_points[*job]).collect()));
+        let chart = Chart { spec, title: &title, better, dots, estimates, means, importance: OnceCell::new() };
         let svg = chart.svg();
         let png = svg.is_ok().then(|| chart.png()).flatten();
         let pdf = svg.is_ok().then(|| chart.pdf()).flatten();
         let step = &study.recipe.steps[figure.from.value].name.value;
         let data = svg.is_ok().then(|| chart.data()).flatten().map(|data| data.of_step(&clean(step)));
+        drop(chart);
         Self { name: figure.name.value.clone(), title, svg, png, pdf, data }
     }
 }
