@@ -99,6 +99,13 @@ impl Kinds {
     }
 }
 
+/// The axes of a step that are no settings, each with its kind of replication.
+pub(crate) fn replicated_axes(study: &Study, step: usize) -> Vec<(String, Replication)> {
+    let kinds = Kinds::of(study, &[step]);
+    let axes = study.recipe.steps[step].axes().into_iter().map(|axis| (axis.to_owned(), kinds.of_axis(axis)));
+    axes.filter(|(_, kind)| *kind != Replication::Condition).collect()
+}
+
 /// The axes that a step has in common with each of the steps that it needs, directly or not, with its axes that the needed step lacks.
 fn axes_of_needed(study: &Study, step: usize) -> Vec<(String, BTreeSet<String>)> {
     let steps = &study.recipe.steps;

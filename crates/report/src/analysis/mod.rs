@@ -65,7 +65,7 @@ pub use self::{
     items::claimed,
 };
 use self::{environments::Environments, evidence::Source, further_seeds::FurtherSeeds, items::NO_SCORES};
-pub(crate) use self::figure_units::FigureUnits;
+pub(crate) use self::{figure_units::FigureUnits, kinds::replicated_axes};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},

@@ -4,6 +4,7 @@
 mod byline;
 mod checklist;
 mod environment;
+mod replicates;
 mod spent;
 
 use std::{
@@ -21,7 +22,7 @@ use crate::{
     analysis::{Verdict, chance_of_error, tally},
     format::{clean, compute, count},
     plan::{Plan, Study},
-    record::{Conditions, Key, Provenance, Record, SeedPlan},
+    record::{Conditions, Key, Provenance, Record},
     store::Store,
 };
 use maud::{Markup, html};
@@ -73,6 +74,13 @@ impl Topic {
 
     fn lacks(&mut self, what: impl Into<String>) {
         self.unknown.push(what.into());
+    }
+
+    /// Notes that nothing tells something about imported records.
+    fn lacks_for_imported(&mut self, what: &str, imported: &[&Record]) {
+        if !imported.is_empty() {
+            self.lacks(format!("{what} of {}", imported_records(imported.len())));
+        }
     }
 
     /// Answer of the checklist.
@@ -193,57 +201,6 @@ impl<'a> Sources<'a> {
         topic
     }
 
-    fn seeds(&self) -> Topic {
-        let mut topic = Topic::new("seeds");
-        for (step, points) in self.study.recipe.steps.iter().zip(&self.study.steps) {
-            let Some(SeedPlan { least, most }) = points.iter().find_map(|(_, id)| self.plan.job(*id).seeds) else {
-                continue;
-            };
-            let name = clean(&step.name.value);
-            topic.say(if most > least {
-                let run = self.seeds_of(points);
-                format!("Step \"{name}\" has {least} to {most} seeds, as many as decide its results; {run} were run.")
-            } else {
-                format!("Step \"{name}\" has {}.", count(least, "seed"))
-            });
-        }
-        if topic.sentences.is_empty() {
-            topic.lacks("no step has seeds");
-        }
-        topic
-    }
-
-    /// Number of seeds of a step's points with results: `3`, or `2 to 4`.
-    fn seeds_of(&self, points: &[(crate::plan::Point, crate::plan::JobId)]) -> String {
-        let done_keys: HashSet<Key> = self.records.iter().map(|record| record.key).collect();
-        let mut groups: BTreeMap<String, usize> = BTreeMap::new();
-        for (point, _) in points.iter().filter(|(_, id)| done_keys.contains(&self.plan.job(*id).key)) {
-            *groups.entry(point.but("seed")).or_default() += 1;
-        }
-        match (groups.values().min(), groups.values().max()) {
-            (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
-            (_, most) => most.copied().unwrap_or(0).to_string(),
-        }
-    }
-
-    fn error_bars(&self) -> Topic {
-        let mut topic = Topic::new("error bars");
-        let most = self
-            .study
-            .steps
-            .iter()
-            .flatten()
-            .filter_map(|(_, id)| Some(self.plan.job(*id).seeds?.most))
-            .max()
-            .unwrap_or(1);
-        if most > 1 {
-            topic.say("Values with ± are means over the seeds with 95 % confidence intervals of Student's t; docs/statistics.md describes all intervals, tests and marks.");
-        } else {
-            topic.lacks("no value has an interval: there is at most one seed");
-        }
-        topic
-    }
-
     fn claims(&self) -> Topic {
         let mut topic = Topic::new("claims and corrections");
         if self.verdicts.is_empty() {
@@ -270,8 +227,14 @@ impl<'a> Sources<'a> {
                 .any(|(name, metric)| metric.unit.is_timing() && shown_metrics.contains(name.as_str()))
         };
         let timed_records: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
-        if timed_records.is_empty() {
+        let imported = self.imported.iter().copied().filter(timed).count();
+        if imported > 0 {
+            topic.lacks(format!("conditions of the times and rates of {}", imported_records(imported)));
+        }
+        if timed_records.is_empty() && imported == 0 {
             topic.say("No table, figure or claim shows a time or a rate.");
+        }
+        if timed_records.is_empty() {
             return topic;
         }
         let known: Vec<(&Record, &Conditions)> = timed_records
@@ -309,8 +272,11 @@ impl<'a> Sources<'a> {
     fn compute(&self) -> Topic {
         let mut topic = Topic::new("total compute");
         let Spent { cores, gpus, lost_cores, lost_gpus, lost, is_part } = self.spent;
+        topic.lacks_for_imported("compute", &self.imported);
         if cores == 0.0 && gpus == 0.0 {
-            topic.lacks("there are neither records nor journals");
+            if self.imported.is_empty() {
+                topic.lacks("there are neither records nor journals");
+            }
             return topic;
         }
         let time = |cores: f64, gpus: f64| {
@@ -341,8 +307,11 @@ impl<'a> Sources<'a> {
                 format!("{} (BLAKE3 {})", clean(&name), digits(digest))
             })
             .collect();
+        topic.lacks_for_imported("data", &self.imported);
         if inputs.is_empty() {
-            topic.say("The jobs read no input files.");
+            if self.imported.is_empty() {
+                topic.say("The jobs read no input files.");
+            }
             return topic;
         }
         topic.say(format!(
@@ -353,6 +322,10 @@ impl<'a> Sources<'a> {
         topic.lacks("license of the data, which a recipe does not say");
         topic
     }
+}
+
+fn imported_records(number: usize) -> String {
+    count(number, "imported record")
 }
 
 /// The first digits of a digest.

@@ -11,8 +11,11 @@ impl Sources<'_> {
     pub(super) fn hardware(&self) -> Topic {
         let mut topic = Topic::new("hardware");
         let hosts: BTreeSet<&str> = self.provenances().map(|provenance| provenance.host.as_str()).collect();
+        topic.lacks_for_imported("hardware", &self.imported);
         if hosts.is_empty() {
-            topic.lacks("there are no records");
+            if self.imported.is_empty() {
+                topic.lacks("there are no records");
+            }
             return topic;
         }
         let machines = self.values(|conditions| {
@@ -69,8 +72,11 @@ impl Sources<'_> {
     pub(super) fn software(&self) -> Topic {
         let mut topic = Topic::new("software");
         let versions: BTreeSet<&str> = self.provenances().map(|provenance| provenance.sweep.as_str()).collect();
+        topic.lacks_for_imported("software", &self.imported);
         if versions.is_empty() {
-            topic.lacks("there are no records");
+            if self.imported.is_empty() {
+                topic.lacks("there are no records");
+            }
             return topic;
         }
         let programs = self.values(|conditions| conditions.run.program.as_deref().map(digits));
@@ -135,7 +141,8 @@ impl Sources<'_> {
         }
         let unknown =
             self.records.len() - self.conditions().filter(|(_, conditions)| conditions.run.git.is_some()).count();
-        if unknown > 0 || self.records.is_empty() {
+        topic.lacks_for_imported("code", &self.imported);
+        if unknown > 0 || self.records.is_empty() && self.imported.is_empty() {
             topic.lacks(format!("commit for {}: no Git repository, or an earlier version", count(unknown, "record")));
         }
         topic
