@@ -74,7 +74,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
             }
         }
     }
-    let compared = correct(&mut rows, &columns);
+    let compared = correct(&mut rows, &columns, |show| show != Show::Odds);
     let mut notes = notes(&rows, &columns, compare, compared);
     notes.extend(remarks);
     for (metric, floor, unit) in floors {
@@ -140,12 +140,12 @@ pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source
     undecided
 }
 
-/// Corrects the p-values of all comparisons of a table, marks those that chance can explain, and returns the number of
-/// comparisons.
-fn correct(rows: &mut [TableRow], columns: &[Column]) -> usize {
+/// Corrects the p-values of all comparisons of a table, which are in columns of one kind, marks those that chance can explain, and
+/// returns the number of comparisons.
+pub(super) fn correct(rows: &mut [TableRow], columns: &[Column], is_shown: impl Fn(Show) -> bool) -> usize {
     // Multiple tests increase the probability of a false positive.
     let cells = rows.iter_mut().flat_map(|row| row.cells.iter_mut().zip(columns));
-    let tests = cells.filter(|(cell, column)| column.show != Show::Odds && !cell.joint && is_test(cell));
+    let tests = cells.filter(|(cell, column)| is_shown(column.show) && !cell.joint && is_test(cell));
     let mut cells: Vec<&mut Cell> = tests.map(|(cell, _)| cell).collect();
     // A comparison that lacks results is still a test of the table; otherwise failures would loosen the correction of the others.
     let chance: Vec<Option<f64>> = cells.iter().map(|cell| cell.compared?.estimate.p).collect();

@@ -10,15 +10,16 @@ use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, TableRow,
         aggregate::methods,
+        compare::correct,
         curves::Curves,
-        evidence::{Evidence, Question, Side, Silence, Source, complete, like, summarize},
+        evidence::{Evidence, Question, Side, Source, complete, like, summarize},
         pairs::apart,
         table::scale,
         units::SamplingUnit,
     },
     format::{clean, count},
     recipe::{self, Analysis, CurveRead, CurveTable, MetricTraits, Names, UnitOf, brief},
-    stats::{Better, Estimate, LEVEL, holm, log_rank, median_time, pseudo_times},
+    stats::{Better, holm, log_rank, median_time, pseudo_times},
 };
 
 /// The request of a table.
@@ -30,12 +31,32 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     contents.axes = vec![settings.axis.value.clone()];
     let label = |method: &Value| clean(&method.to_string()).into_owned();
     contents.rows = methods.iter().map(|method| TableRow { labels: vec![label(method)], cells: Vec::new() }).collect();
+    let mut log_rank_tests = Vec::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
         let read = (settings.read, settings.cost.as_ref());
         let reader = Reader::new(analysis, read, source, curves, metric);
-        OfMetric { request, source, reader, metric, methods: &methods }.fill(contents);
+        log_rank_tests.extend(OfMetric { request, source, reader, metric, methods: &methods }.fill(contents));
+    }
+    let comparisons = correct(&mut contents.rows, &contents.columns, |show| show == Show::Difference);
+    if let Some(baseline) = baseline(request, source).filter(|_| contents.has_differences()) {
+        let correction = if comparisons > 0 {
+            format!(" (p corrected for {}, Holm)", count(comparisons, "comparison"))
+        } else {
+            String::new()
+        };
+        contents.notes.push(format!("difference: from {baseline} ± 95 % CI{correction}; ≈ not told apart"));
+        contents.notes.extend(log_rank_note(&log_rank_tests, &baseline, table.cells.len() > 1));
     }
 }
+
+/// The value that the others are compared with.
+fn baseline((_, _, settings): Request<'_>, source: Source<'_>) -> Option<Value> {
+    let params = &source.study.recipe.params;
+    Some(settings.baseline.as_ref()?.resolve(params, &Names::new())?.value)
+}
+
+/// A log-rank test of a metric's times: the metric, the value, and the p-value.
+type LogRankTest<'a> = (&'a str, &'a Value, f64);
 
 /// The part of a table about one metric.
 struct OfMetric<'a> {
@@ -47,7 +68,8 @@ struct OfMetric<'a> {
 }
 
 impl<'a> OfMetric<'a> {
-    fn fill(&self, contents: &mut Made) {
+    /// Adds the columns; returns log-rank tests.
+    fn fill(&self, contents: &mut Made) -> Vec<LogRankTest<'a>> {
         let (table, analysis, settings) = self.request;
         let step = &self.source.study.recipe.steps[analysis.of.step];
         let mut rows: Vec<Numbers<'a>> =
@@ -85,9 +107,9 @@ impl<'a> OfMetric<'a> {
         }
         let name = self.name();
         self.push(contents, name.clone(), Show::Mean, traits.unit, cells);
-        if let Some(differences) = self.differences(&rows, &question, contents) {
-            self.push(contents, format!("{name}, difference"), Show::Difference, traits.unit, differences);
-        }
+        let Some((differences, tests)) = self.differences(&rows, &question, contents) else { return Vec::new() };
+        self.push(contents, format!("{name}, difference"), Show::Difference, traits.unit, differences);
+        tests
     }
 
     fn push(&self, contents: &mut Made, metric: String, show: Show, unit: Unit, cells: Vec<Cell>) {
@@ -156,51 +178,55 @@ impl<'a> OfMetric<'a> {
         ));
     }
 
-    /// The differences from the baseline; `None` without one.
-    fn differences(&self, rows: &[Numbers<'a>], question: &Question<'_>, contents: &mut Made) -> Option<Vec<Cell>> {
+    /// The differences from the baseline, whose p-values are not corrected yet, and log-rank tests; `None` without a baseline.
+    fn differences(
+        &self,
+        rows: &[Numbers<'a>],
+        question: &Question<'_>,
+        contents: &mut Made,
+    ) -> Option<(Vec<Cell>, Vec<LogRankTest<'a>>)> {
         let (_, _, settings) = self.request;
-        let recipe = &self.source.study.recipe;
-        let baseline = settings.baseline.as_ref()?.resolve(&recipe.params, &Names::new())?.value;
+        let baseline = baseline(self.request, self.source)?;
         let base = &rows[self.methods.iter().position(|method| *method == baseline)?];
-        let others = || self.methods.iter().zip(rows).filter(|(method, _)| **method != baseline);
-        let comparisons: Vec<Result<Evidence, Silence>> = others()
-            .map(|(_, row)| Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question))
-            .collect();
-        let chance = |evidence: &Result<Evidence, Silence>| {
-            evidence.as_ref().ok().and_then(|found| found.estimate().p).unwrap_or(1.0)
-        };
-        let corrected = holm(&comparisons.iter().map(chance).collect::<Vec<_>>());
-        let footnotes = &mut contents.footnotes;
-        let mut cells = comparisons.into_iter().zip(corrected).map(|(evidence, p)| {
+        let difference = |(method, row): (&Value, &Numbers<'a>)| {
+            if *method == baseline {
+                return Cell::default();
+            }
             let mut cell = Cell { points: 1, ..Cell::default() };
-            let absence = match evidence {
+            let absence = match Evidence::of_two(&mut row.side.clone(), &mut base.side.clone(), question) {
                 Ok(evidence) => {
-                    let estimate = evidence.estimate();
-                    let p = estimate.p.map(|_| p);
-                    let noise = p.is_some_and(|p| p >= 1.0 - LEVEL);
-                    cell.compared = Some(Compared { estimate: Estimate { p, ..estimate }, noise });
+                    cell.compared = Some(Compared { estimate: evidence.estimate(), noise: false });
                     cell.sample = Some(evidence.sample);
                     Absence::of_doubt(&evidence)
                 }
                 Err(silence) => Absence::of_silence(silence),
             };
             if let Some(absence) = absence {
-                cell.lacks(&absence, None, footnotes);
+                cell.lacks(&absence, None, &mut contents.footnotes);
             }
             cell
-        });
-        let cell = |method: &Value| if *method == baseline { None } else { cells.next() };
-        let cells = self.methods.iter().map(cell).map(Option::unwrap_or_default).collect();
-        let notes = &mut contents.notes;
-        notes.push(format!(
-            "difference: from {baseline} ± 95 % CI (p corrected for {}, Holm); ≈ not told apart",
-            count(rows.len() - 1, "comparison")
-        ));
+        };
+        let cells = self.methods.iter().zip(rows).map(difference).collect();
         let sides: Vec<&Side<'_>> = rows.iter().map(|row| &row.side).collect();
-        if let (CurveRead::Target(_), Ok(_)) = (settings.read, like(&sides, question.traits, question.rules)) {
-            notes.extend(log_rank_note(others(), (&baseline, base), question));
+        let is_target = matches!(settings.read, CurveRead::Target(_));
+        if !is_target || like(&sides, question.traits, question.rules).is_err() {
+            return Some((cells, Vec::new()));
         }
-        Some(cells)
+        if let Some(reason) = dependence(base, question) {
+            contents.notes.push(reason);
+            return Some((cells, Vec::new()));
+        }
+        let others = self.methods.iter().zip(rows).filter(|(method, _)| **method != baseline);
+        let test = |(method, row): (&'a Value, &Numbers<'a>)| {
+            Some((self.metric, method, log_rank(&row.times, &base.times)?.p))
+        };
+        Some((cells, others.filter_map(test).collect()))
+    }
+}
+
+impl Made {
+    fn has_differences(&self) -> bool {
+        self.columns.iter().any(|column| column.show == Show::Difference)
     }
 }
 
@@ -209,24 +235,21 @@ pub(super) fn no_target(metric: &str) -> String {
     format!("{metric}: neither direction is better, so no value is a target; declare `better` under `metrics`")
 }
 
-/// The log-rank tests of rows against the baseline. Runs are independent only if nothing but the seed varies.
-fn log_rank_note<'r>(
-    others: impl Iterator<Item = (&'r Value, &'r Numbers<'r>)>,
-    (baseline, base): (&Value, &Numbers<'_>),
-    question: &Question<'_>,
-) -> Option<String> {
+/// The reason why there is no log-rank test: runs are independent only if nothing but the seed varies.
+fn dependence(base: &Numbers<'_>, question: &Question<'_>) -> Option<String> {
     let points = || base.side.found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(&points(), &question.apart, &question.kinds, None);
-    if !unit.is_seeds() {
-        return Some(format!(
-            "no log-rank test: runs are not independent, because more than the seed varies ({})",
-            unit.over()
-        ));
-    }
-    let tests: Vec<(&Value, f64)> =
-        others.filter_map(|(method, row)| Some((method, log_rank(&row.times, &base.times)?.p))).collect();
-    let corrected = holm(&tests.iter().map(|(_, p)| *p).collect::<Vec<_>>());
-    let shown = tests.iter().zip(corrected).map(|((method, _), p)| format!("{method} p = {p:.3}"));
+    (!unit.is_seeds()).then(|| {
+        format!("no log-rank test: runs are not independent, because more than the seed varies ({})", unit.over())
+    })
+}
+
+/// The log-rank tests of a table against the baseline, corrected for their number.
+fn log_rank_note(tests: &[LogRankTest<'_>], baseline: &Value, has_several_metrics: bool) -> Option<String> {
+    let corrected = holm(&tests.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
+    let shown = tests.iter().zip(corrected).map(|((metric, method, _), p)| {
+        if has_several_metrics { format!("{method} by {metric} p = {p:.3}") } else { format!("{method} p = {p:.3}") }
+    });
     let shown: Vec<String> = shown.collect();
     (!shown.is_empty()).then(|| format!("log-rank test against {baseline}, corrected (Holm): {}", shown.join(", ")))
 }
