@@ -191,6 +191,17 @@ fn near_seeds(
     (places.collect(), jobs)
 }
 
+/// The measurements of one job without those of imported runs that are copies of others.
+pub(super) fn without_copies<'s, 'a>(found: &[&'s Found<'a>], traits: MetricTraits) -> Vec<&'s Found<'a>> {
+    let mut seen = BTreeSet::new();
+    let mut is_copy = |found: &Found<'a>| {
+        let is_imported = found.by.is_some_and(|by| by.remarks.imported.is_some());
+        let signature = digest(found, traits).filter(|(_, values)| is_imported && *values >= MIN_EQUAL_VALUES);
+        signature.is_some_and(|signature| !seen.insert(signature))
+    };
+    found.iter().copied().filter(|found| !is_copy(found)).collect()
+}
+
 /// Groups of rows that measured bit by bit the same with the same seeds and other axes.
 pub(super) fn values_without_effect(
     rows: &[(String, &Side<'_>)],

@@ -8,8 +8,8 @@ use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
-        alike::leave_out_equal,
-        evidence::{Doubt, Evidence, Question, Side, Source, complete, relative},
+        alike::{leave_out_equal, without_copies},
+        evidence::{Doubt, Evidence, Found, Question, Side, Source, complete, relative},
         kinds::Kinds,
         pairs::apart,
         table::{scale, too_wide},
@@ -297,15 +297,21 @@ impl<'a> Sides<'a> {
             return None;
         }
         let scaled = |value: f64| if self.compare.ratio { value.ln() } else { value };
-        let values: Vec<(&Point, f64)> = side.found.iter().map(|found| (found.point, scaled(found.value))).collect();
         let (mut squares, mut freedom) = (0.0, 0.0);
-        let names = self.kinds.names_only(values.iter().map(|(point, _)| *point));
-        let is_own = |axis: &str| axis == repeats || names.iter().any(|name| name == axis);
-        let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
-        for (point, value) in values {
-            groups.entry(place(point, is_own)).or_default().push(value);
+        // The name of an imported run is no setting of it.
+        let is_own = |axis: &str| axis == repeats || self.kinds.identifies(axis);
+        let mut groups: BTreeMap<Vec<String>, Vec<&Found<'_>>> = BTreeMap::new();
+        for found in &side.found {
+            groups.entry(place(found.point, is_own)).or_default().push(found);
         }
-        for values in groups.into_values() {
+        for group in groups.into_values() {
+            let mut repetitions: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+            for found in without_copies(&group, self.traits) {
+                let repetition = format!("{:?}", found.point.get(repeats));
+                repetitions.entry(repetition).or_default().push(scaled(found.value));
+            }
+            let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+            let values: Vec<f64> = repetitions.into_values().map(mean).collect();
             let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&values) else { continue };
             let degrees = (n - 1) as f64;
             squares += sd * sd * degrees;
