@@ -271,3 +271,116 @@ claims: {{ worse: {{ {} }} }}
     let text = because(&verdicts[0]);
     assert!(text.contains("4 datasets × 5 seeds; values of `dataset` read the same jobs of each `seed`"), "{text}");
 }
+
+/// Four data sets with two seeds each: the band is that of four means. `t.ppf(0.975, 3) * np.std(means, ddof=1) / 2`.
+#[test]
+fn bands_of_figures_are_those_of_the_units() {
+    let mut table = "width,dataset,seed,loss\n".to_owned();
+    for width in [1, 2] {
+        for (index, set) in ["w", "x", "y", "z"].iter().enumerate() {
+            for seed in 0..2 {
+                let loss = f64::from(width) + index as f64 + 0.1 * f64::from(seed);
+                table += &format!("{width},{set},{},{loss}\n", 2 * index as i32 + seed);
+            }
+        }
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("r.csv", &table);
+    assert_eq!(sandbox.sweep(&["import", "csv", "r.csv", "--metric", "loss"]).code, Some(0));
+    sandbox.write(
+        "s.yaml",
+        "name: s\nextends: r.runs.yaml\nfigures: { f: { from: runs, kind: line, x: width, y: loss } }\n",
+    );
+    let ended = sandbox.sweep(&["run", "s.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    // Over eight jobs it would be 1.0002.
+    let page = sandbox.read("results/reports/s/index.html");
+    assert!(
+        page.contains("\"half\":[2.05426,2.05426]"),
+        "{:?}",
+        page.split("\"half\":").nth(1).map(|text| &text[..40])
+    );
+}
+
+/// Three seeds are looked at by the import, and five by the next one: the level is that of seeds that are raised after a look.
+#[test]
+fn an_import_that_grows_is_another_look() {
+    let sandbox = Sandbox::new();
+    let rows = |seeds: std::ops::Range<usize>| -> String {
+        let noise = [0.02, -0.03, 0.05, -0.04, 0.01];
+        seeds.map(|seed| format!("a,{seed},{}\nb,{seed},{}\n", seed, seed as f64 + 0.1 + noise[seed])).collect()
+    };
+    let import = |seeds| {
+        sandbox.write("r.csv", &format!("opt,seed,loss\n{}", rows(0..seeds)));
+        let ended = sandbox.sweep(&["import", "csv", "r.csv", "--metric", "loss"]);
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        ended.stdout
+    };
+    let first = import(3);
+    assert!(!first.contains("after a look"), "{first}");
+    sandbox.write("s.yaml", &format!("name: s\nextends: r.runs.yaml\nclaims: {{ worse: {{ {DIFFERENCE} }} }}\n"));
+    let judged = || {
+        assert_eq!(sandbox.sweep(&["run", "s.yaml"]).code, Some(0));
+        let verdicts: Vec<Value> = serde_json::from_str(&sandbox.read("results/reports/s/claims.json")).unwrap();
+        verdicts[0].clone()
+    };
+    assert!(!because(&judged()).contains("after a look"));
+    let second = import(5);
+    assert!(second.contains("after a look at 3"), "{second}");
+    let verdict = judged();
+    assert!(because(&verdict).contains("seeds added after a look at 3, so at 99.27 %"), "{verdict}");
+}
+
+/// What a paper needs of runs that other programs made: their seeds, and that nothing tells the rest.
+#[test]
+fn the_setup_of_imported_runs_is_theirs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("r.csv", EQUAL_SEEDS);
+    let ended = sandbox.sweep(&["import", "csv", "r.csv", "--metric", "loss"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(sandbox.sweep(&["run", "r.yaml"]).code, Some(0));
+    let setup = sandbox.read("results/reports/r/setup.md");
+    for stated in [
+        "40 jobs with results",
+        "40 records imported from CSV",
+        "has 5 seeds for each configuration",
+        "4 datasets (axis &quot;dataset&quot;)",
+        "Values with ± are means over the independent units",
+        "| hardware | no | hardware of 40 imported records |",
+        "| total compute | no | compute of 40 imported records |",
+    ] {
+        assert!(setup.replace("\\\"", "\"").replace('"', "&quot;").contains(stated), "{stated}: {setup}");
+    }
+    for wrong in ["no step has seeds", "at most one seed", "read no input files", "neither records"] {
+        assert!(!setup.contains(wrong), "{wrong}: {setup}");
+    }
+}
+
+/// Repeated runs of equal seeds differ by ±0.1: their variance is 0.02 each, so two measurements differ by `t.ppf(0.975, 4) * 0.2`. A copy of a run is no
+/// repetition.
+#[test]
+fn the_noise_floor_of_imported_runs_is_that_of_repeated_ones() {
+    let mut table = "opt,seed,loss,m1,m2,m3\n".to_owned();
+    for opt in ["a", "b"] {
+        for seed in 0..2 {
+            for by in [0.1, -0.1] {
+                let loss = 1.0 + f64::from(seed) + by;
+                let line =
+                    format!("{opt},{seed},{loss},{},{},{}\n", loss * 2.0, loss * 3.0, f64::from(seed) + 7.0 * by);
+                table += &line;
+                if by > 0.0 {
+                    table += &line;
+                }
+            }
+        }
+    }
+    let rest = "tables: { t: { from: runs, compare: { axis: opt, pairs: [[b, a]], noise: run }, cells: [loss] } }\n";
+    let sandbox = Sandbox::new();
+    sandbox.write("r.csv", &table);
+    let metrics = ["--metric", "loss", "--metric", "m1", "--metric", "m2", "--metric", "m3"];
+    assert_eq!(sandbox.sweep(&[["import", "csv", "r.csv"].as_slice(), &metrics].concat()).code, Some(0));
+    sandbox.write("s.yaml", &format!("name: s\nextends: r.runs.yaml\n{rest}"));
+    let ended = sandbox.sweep(&["run", "s.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("noise floor of loss: 0.555"), "{}", ended.stdout);
+}
