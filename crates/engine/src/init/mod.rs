@@ -36,7 +36,7 @@ pub use self::{
     command::{command, started_by},
     measure::Measurement,
     own_lab::{Engine, OwnLab},
-    printed::{Printed, last_value, printed_numbers, printed_results},
+    printed::{Missed, Printed, last_value, printed_numbers, printed_results},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
     target::{Target, target},
