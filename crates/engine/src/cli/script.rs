@@ -92,6 +92,13 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
             "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
         ));
     }
+    if let Subject::Script(script, found) = &study.subject
+        && !study.has_records
+    {
+        for (argument, word) in recipes::misspelled(script, found) {
+            say(format_args!("`{}` behind `--`: the script has `{}`", clean(&argument), clean(&word)));
+        }
+    }
     if let Some(keep) = &study.keep {
         say(format_args!("keep this study: {}", clean(keep)));
     } else {

@@ -11,6 +11,7 @@ mod forms;
 mod inherited;
 mod languages;
 mod measure;
+mod misspelled;
 mod own_lab;
 mod printed;
 mod probe;
@@ -35,6 +36,7 @@ pub(crate) use self::forms::seed_rank;
 pub use self::{
     command::{command, started_by},
     measure::Measurement,
+    misspelled::misspelled,
     own_lab::{Engine, OwnLab},
     printed::{Missed, Printed, last_value, printed_numbers, printed_results},
     probe::{Found, Parameter, Source, Style, python, read, run},

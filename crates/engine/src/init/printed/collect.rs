@@ -206,6 +206,10 @@ impl Numbers<'_> {
                 continue;
             };
             let headings = sections.map(|sections| sections::distinct(sections, |section| &section.heading));
+            let headings = headings.map(|mut headings| {
+                headings.retain(|heading| !heading.is_empty());
+                headings
+            });
             if let Some(headings) = headings.filter(|headings| headings.len() > 1) {
                 missed.push(Missed::new(&name, &line, Why::Headings(headings)));
             } else if let Some(mark) = &self.context.ranks.unknown {

@@ -59,6 +59,10 @@ impl Sections {
             let text = found.name("text").or_else(|| found.name("decorated")).map_or("", |text| text.as_str());
             self.heading = STEP_NUMBER.replace_all(text, "$1").into_owned();
         }
+        // A line of another form ends JSON that was not closed.
+        if line.starts_with(|char: char| char.is_alphanumeric()) {
+            self.keys.clear();
+        }
         let counted = COUNTED.captures(line).and_then(|found| found.name("counted"));
         let heading = counted.map_or_else(|| self.heading.clone(), |counted| counted.as_str().to_owned());
         let keys = self.keys.iter().filter(|key| !key.is_empty());
@@ -88,6 +92,7 @@ mod tests {
         assert_eq!(section("Validation:\n  loss 0.5"), of("validation", ""));
         assert_eq!(section("{\n \"train\": {\n  \"loss\": 1\n },\n \"val\": {\n  \"loss\": 2"), of("val", ""));
         assert_eq!(section("{\n \"train\": {\n  \"loss\": 1\n },\n \"loss\": 2"), of("", ""));
+        assert_eq!(section("\"a\": {\nloss 0.5"), of("", ""));
         assert_eq!(section("== CIFAR10 ==\nacc 0.5"), of("", "CIFAR10"));
         assert_eq!(section("Epoch 3:\nacc 0.5"), of("", "Epoch"));
         assert_eq!(section("Fold 3: acc 0.5"), of("", "Fold 3"));
