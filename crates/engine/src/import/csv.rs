@@ -77,9 +77,9 @@ pub(super) fn is_step(name: &str) -> bool {
 }
 
 /// The place of the name of a column with steps: `step` comes before `epoch`, of which several rows may be.
-pub(super) fn step_place<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<usize> {
+pub(super) fn step_place(names: &[&str]) -> Option<usize> {
     let is = |name: &str, step: &str| name.trim_start_matches('_').eq_ignore_ascii_case(step);
-    STEP_NAMES.iter().find_map(|step| names.clone().position(|name| is(name, step)))
+    STEP_NAMES.iter().find_map(|step| names.iter().position(|name| is(name, step)))
 }
 
 /// True for a file of delimited text.
@@ -288,7 +288,8 @@ fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, Imp
     // A column with other words is a parameter, such as a state of a country.
     let is_state = |place: &usize| !is_metric(place) && table.rows.iter().all(|row| end(&row[*place]).is_some());
     let state = STATES.iter().filter_map(|name| table.place(&[*name])).find(is_state);
-    let step = step_place(table.columns.iter().map(String::as_str)).filter(|place| !is_metric(place));
+    let names: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+    let step = step_place(&names).filter(|place| !is_metric(place));
     let is_known = |place: &usize| is_metric(place) || Some(*place) == state || table.is_index(*place);
     let others: Vec<usize> = all().filter(|place| !is_known(place) && !is_step(&table.columns[*place])).collect();
     // `epoch` beside `step` counts the rows of a run, too, unless each run has a value of its own.

@@ -163,7 +163,8 @@ fn of_document(run: &mut Run, document: &Json) {
 fn log<'n>(run: &mut Run, row: u64, values: impl Iterator<Item = (&'n str, f64)>) {
     let values: Vec<(&str, f64)> = values.collect();
     let is_other_step = |name: &str| OTHER_STEPS.contains(&name);
-    let place = csv::step_place(values.iter().map(|(name, _)| *name));
+    let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+    let place = csv::step_place(&names);
     let place = place.or_else(|| values.iter().position(|(name, _)| is_other_step(name)));
     let step = place.map_or(row, |place| lenient::step(values[place].1));
     let is_metric = |name: &str| !csv::is_step(name) && !is_other_step(name) && !name.starts_with(CONFIG);

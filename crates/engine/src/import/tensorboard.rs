@@ -304,8 +304,10 @@ mod tests {
         std::fs::write(folder.join("events.out.tfevents.1"), bytes).unwrap();
     }
 
-    /// The runs with their parameters and last values.
-    fn found(path: &Path) -> Vec<(String, Vec<String>, Vec<(String, f64)>)> {
+    /// A run, its parameters and its last values.
+    type Shown = (String, Vec<String>, Vec<(String, f64)>);
+
+    fn found(path: &Path) -> Vec<Shown> {
         let run = |run: Run| {
             let series = run.series.into_iter().filter_map(|(name, points)| Some((name, points.last?)));
             (run.id, run.params.into_keys().collect(), series.collect())

@@ -304,7 +304,7 @@ fn what_is_printed_and_not_read_is_named() {
     let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
     for words in [
         "metric `f1`, from lines such as: f1: 0.7",
-        "the printed `loss` is not read, because lines below `training` and `validation` are equal: loss: 0.6",
+        "the printed `loss` is not read, because lines below `training` and `validation` are alike: loss: 0.6",
         "the printed `wer` is not read, because `0,5` is no whole number: wer: 0,5",
     ] {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);

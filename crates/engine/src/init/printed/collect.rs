@@ -155,7 +155,7 @@ pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> 
         }
         match missed::of_line(line, wanted).into_iter().find(|missed| occurrence.base == missed.name) {
             Some(text) if !numbers.reads(&occurrence.pattern(line, &name, context), line) => {
-                missed.push(Missed { name, ..text })
+                missed.push(Missed { name, ..text });
             }
             // `AP50` is a word.
             _ if occurrence.is_word() => {}
@@ -222,7 +222,7 @@ impl Numbers<'_> {
 }
 
 /// Moves the means of a number that is printed more often, as for each batch, before it: `mean_loss` before `loss`.
-fn move_means(all: &mut Vec<Taken>) {
+fn move_means(all: &mut [Taken]) {
     const MEANS: [&str; 4] = ["average", "avg", "epoch", "mean"];
     for at in 1..all.len() {
         let name = &all[at].printed.name;

@@ -57,7 +57,7 @@ impl fmt::Display for Why {
             if names.len() > MAX_NAMES { format!("{shown} and others") } else { shown }
         };
         match self {
-            Self::Sections(names) => write!(to, "is not read, because lines below {} are equal", quoted(names)),
+            Self::Sections(names) => write!(to, "is not read, because lines below {} are alike", quoted(names)),
             Self::Form => to.write_str("is not read, because no pattern tells its lines from others"),
             Self::Other => to.write_str("is not read from lines of another form"),
             Self::Text(text) => write!(to, "is not read, because `{text}` is no whole number"),
@@ -113,11 +113,11 @@ mod tests {
         for (output, expected) in [
             (
                 "Training:\nloss: 0.5\nValidation:\nloss: 0.7",
-                "loss is not read, because lines below `training` and `validation` are equal",
+                "loss is not read, because lines below `training` and `validation` are alike",
             ),
             (
                 "{\n\"a\": {\n\"loss\": 1\n},\n\"b\": {\n\"loss\": 2\n}\n}",
-                "loss is not read, because lines below `a` and `b` are equal",
+                "loss is not read, because lines below `a` and `b` are alike",
             ),
             ("loss: 0,5", "loss is not read, because `0,5` is no whole number"),
             ("loss: 1.2k", "loss is not read, because `1.2k` is no whole number"),
