@@ -38,7 +38,26 @@ pub trait Needs {
     fn result(&self, deferred: &Deferred) -> String;
 }
 
+/// Needed jobs as their keys tell them apart.
+struct ByKeys;
+
+impl Needs for ByKeys {
+    fn stand_in(&self, key: Key) -> Key {
+        key
+    }
+
+    fn result(&self, deferred: &Deferred) -> String {
+        let Deferred { key, product, name } = deferred;
+        format!("{key} {product:?} {name}")
+    }
+}
+
 impl Identity {
+    /// Digest of what a program's job computes, which is the same however its metrics are read; `None` for other tasks.
+    pub fn program_run(&self) -> Option<Key> {
+        if self.task == Command::NAME { self.computation(true, &ByKeys).ok() } else { None }
+    }
+
     /// Digest of the job's computation: of two jobs with equal digests, only one has to run. With `reads_params`, the
     /// program reads the file with its parameters, so that each of them counts. The digest does not cover the code.
     pub fn computation(&self, reads_params: bool, needs: &dyn Needs) -> Result<Key, serde_json::Error> {

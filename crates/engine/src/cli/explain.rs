@@ -296,11 +296,15 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
             Cause::Code { what, old, new, by, .. } => {
                 let by = by.as_ref().map(|by| format!("   imported by {}", clean(by))).unwrap_or_default();
                 let what = clean(what);
-                lines.push(if is_content(old, new) {
+                let line = if is_content(old, new) {
                     format!("{indent}{what} changed{by}")
                 } else {
                     format!("{indent}{what}   {} → {}{by}", clean(old), clean(new))
-                });
+                };
+                // A folder may be known by two facts.
+                if !lines.contains(&line) {
+                    lines.push(line);
+                }
             }
             Cause::Need { job, cached, causes } if causes.is_empty() => {
                 let label = plan.job(*job).label.to_string();

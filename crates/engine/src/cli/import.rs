@@ -28,7 +28,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// The kind of the store, which is found without it (wandb, mlflow, trackio, tensorboard, csv, optuna, hydra or neptune), and the folder or file.
+    /// The kind of the store, which is found without it (wandb, mlflow, trackio, tensorboard, csv, optuna, hydra, neptune or folders), and the folder or file.
     #[arg(value_name = "[KIND] PATH", num_args = 1..=2, required = true)]
     store: Vec<PathBuf>,
     /// The recipe to write; a file beside it, `NAME.runs.yaml`, has the runs. Default: the name of the store.

@@ -3,22 +3,25 @@
 //! The recipe of such a study is written to the results folder. Its table has the metrics that the jobs have measured, which are
 //! known after the first run.
 
+mod logs;
 mod measured;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use self::measured::{Kind, Measured};
+use self::{
+    logs::{differ, outputs},
+    measured::Measured,
+};
 use super::{
     ChangeArgs, Prepared, init, report,
     run::{self, RunArgs},
     studies::{self, Claim},
 };
 use crate::{
-    batches::log_of,
     error::{Error, Exit},
     format::{clean, say},
     host::replaced::{Outlives, Readers, replace},
@@ -27,7 +30,6 @@ use crate::{
     record::Remarks,
     stats::Better,
     store::Store,
-    worker,
 };
 
 /// The folder of the recipes, below the results folder.
@@ -35,10 +37,6 @@ const FOLDER: &str = "studies";
 /// Maximum number of metrics in the table, and of figures.
 const MAX_METRICS: usize = 6;
 const MAX_CURVES: usize = 3;
-/// Maximum number of printed numbers that are compared between the jobs.
-const MAX_SEARCHED: usize = 60;
-/// Maximum number of logs that a message names.
-const MAX_NAMED: usize = 4;
 /// Maximum time that a script may take until it reads its parameters.
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -93,6 +91,13 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
         say(format_args!(
             "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
         ));
+    }
+    if let Subject::Script(script, found) = &study.subject
+        && !study.has_records
+    {
+        for (argument, word) in recipes::misspelled(script, found) {
+            say(format_args!("`{}` behind `--`: the script has `{}`", clean(&argument), clean(&word)));
+        }
     }
     if let Some(keep) = &study.keep {
         say(format_args!("keep this study: {}", clean(keep)));
@@ -237,12 +242,15 @@ impl Study {
         }
         let has_results = metrics.names().any(|name| Better::of_name(name).is_some());
         if !has_results && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
-            (self.wish.printed, self.wish.logs) = self.logged(&own_jobs, &store, &metrics, &curves)?;
+            (self.wish.printed, self.wish.logs) = logs::of(&self.wish, &own_jobs, &store, &metrics, &curves)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
                 return self.learn(results, changes);
             }
+        }
+        if has_results {
+            logs::say_unread(&self.wish, &own_jobs, &store, &metrics, &curves)?;
         }
         let do_outputs_differ = || outputs(&own_jobs, &store).is_ok_and(|outputs| differ(&outputs));
         self.wish.metrics = metrics.chosen(metrics.names(), MAX_METRICS, do_outputs_differ);
@@ -252,122 +260,6 @@ impl Study {
         }
         Ok(!self.wish.metrics.is_empty())
     }
-
-    /// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported other metrics than
-    /// constants and settings, only those are looked for whose names say which direction is better: settings that a program
-    /// prints, such as `batch_size = 64`, are no results.
-    fn logged(
-        &self,
-        jobs: &[&Job],
-        store: &Store,
-        metrics: &Measured,
-        curves: &BTreeMap<String, usize>,
-    ) -> Result<(Vec<recipes::Printed>, Logs), Error> {
-        let outputs = outputs(jobs, store)?;
-        let texts = || outputs.iter().map(|(_, text)| text.as_str());
-        let known: BTreeSet<&str> = metrics.names().chain(curves.keys().map(String::as_str)).collect();
-        let has_others = !curves.is_empty() || metrics.names().any(|name| metrics.kind(name) == Kind::Result);
-        let mut numbers = recipes::printed_results(texts());
-        if numbers.is_empty() && !has_others {
-            let params = self.wish.axes.iter().map(|(name, _)| name.as_str()).collect();
-            numbers = recipes::printed_numbers(texts(), &params);
-        }
-        numbers.retain(|number| !known.contains(number.name.as_str()));
-        numbers.truncate(MAX_SEARCHED);
-        let mut values = metrics.others();
-        for number in &numbers {
-            for (job, text) in &outputs {
-                if let Some(value) = recipes::last_value(number, text) {
-                    values.add(&number.name, *job, value);
-                }
-            }
-        }
-        let names = numbers.iter().map(|number| number.name.as_str());
-        let chosen = values.chosen(names, MAX_METRICS, || differ(&outputs));
-        numbers.retain(|number| chosen.contains(&number.name));
-        for number in &numbers {
-            say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
-        }
-        if numbers.is_empty() {
-            return Ok((Vec::new(), written(jobs, store)?));
-        }
-        let others = others(jobs, store)?;
-        if !others.is_empty() {
-            say(format_args!(
-                "the program also wrote {}: `reads` in a recipe takes metrics from such files",
-                others.join(", ")
-            ));
-        }
-        Ok((numbers, Logs::new()))
-    }
-}
-
-/// Logs of a program: kinds of `reads`, each with its paths.
-type Logs = BTreeMap<&'static str, BTreeSet<String>>;
-
-/// The outputs of the jobs with a record, each with the index of its job.
-fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize, String)>, Error> {
-    let mut outputs = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
-        let Some(record) = store.get(job.key)? else { continue };
-        // Unreadable output has no numbers.
-        let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
-        outputs.push((index, worker::without_codes(&output)));
-    }
-    Ok(outputs)
-}
-
-/// True if two jobs have different outputs.
-fn differ(outputs: &[(usize, String)]) -> bool {
-    outputs.windows(2).any(|pair| pair[0].1 != pair[1].1)
-}
-
-/// The logs that the jobs have written, as `reads` has them: kind and path.
-fn others(jobs: &[&Job], store: &Store) -> Result<Vec<String>, Error> {
-    let mut others = BTreeSet::new();
-    for job in jobs {
-        let Some(record) = store.get(job.key)? else { continue };
-        for (kind, paths) in worker::logs(&store.files(record.key)) {
-            others.extend(paths.iter().map(|path| format!("`{}` ({kind})", clean(path))));
-        }
-    }
-    Ok(others.into_iter().take(MAX_NAMED).collect())
-}
-
-/// The logs that the jobs have written.
-fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
-    let mut logs = Logs::new();
-    for job in jobs {
-        let Some(record) = store.get(job.key)? else { continue };
-        for (kind, paths) in worker::logs(&store.files(record.key)) {
-            logs.entry(kind).or_default().extend(paths);
-        }
-    }
-    for paths in logs.values_mut() {
-        // Both have columns of the same names, and those of held-out data are results.
-        let has_counterpart = |path: &&String| {
-            ["val", "valid", "validation", "test", "eval"]
-                .iter()
-                .any(|split| paths.contains(&path.replace("train", split)))
-        };
-        let of_training: Vec<String> =
-            paths.iter().filter(|path| path.contains("train")).filter(has_counterpart).cloned().collect();
-        for path in of_training {
-            say(format_args!(
-                "`{}` is left out: its columns would have the names of those of held-out data",
-                clean(&path)
-            ));
-            paths.remove(&path);
-        }
-    }
-    for (kind, paths) in &logs {
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        say(format_args!(
-            "metrics from {}, which the program wrote (`reads: {{ {kind}: … }}`)",
-            clean(&paths.join(", "))
-        ));
-    }
-    Ok(logs)
 }
 
 /// The most frequent names, those with a better direction first.

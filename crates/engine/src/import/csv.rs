@@ -8,7 +8,7 @@ use std::{
 
 use sweep_job::tasks::{Number, STEP_NAMES};
 
-use super::{End, ImportError, Run, Runs, lenient, text};
+use super::{End, ImportError, Run, Runs, lenient, tensorboard, text};
 use crate::{
     format::{clean, count, fields, separator},
     stats::Better,
@@ -76,6 +76,12 @@ pub(super) fn is_step(name: &str) -> bool {
     STEP_NAMES.contains(&lower.trim_start_matches('_'))
 }
 
+/// The place of the name of a column with steps: `step` comes before `epoch`, of which several rows may be.
+pub(super) fn step_place(names: &[&str]) -> Option<usize> {
+    let is = |name: &str, step: &str| name.trim_start_matches('_').eq_ignore_ascii_case(step);
+    STEP_NAMES.iter().find_map(|step| names.iter().position(|name| is(name, step)))
+}
+
 /// True for a file of delimited text.
 pub(super) fn detects(path: &Path) -> bool {
     path.is_file()
@@ -94,6 +100,9 @@ struct Columns {
 /// Reads the runs of a file. `metrics` names columns with metrics; without any, those of numbers with usual names of metrics count.
 pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError> {
     let table = table(path)?;
+    if let Some(runs) = chart(&table) {
+        return Ok(runs);
+    }
     let columns = columns(path, &table, metrics)?;
     let mut runs = Runs::default();
     if table.uneven > 0 {
@@ -149,6 +158,45 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
     });
     runs.notices.extend(percent.chain(texts));
     Ok(runs)
+}
+
+/// The runs of a chart that was exported from W&B, in which each run has columns: `RUN - METRIC`, `RUN - METRIC__MIN` and
+/// `RUN - METRIC__MAX`, of which the first counts. `None` for another table.
+fn chart(table: &Table) -> Option<Runs> {
+    let is_bound = |name: &str| name.ends_with("__MIN") || name.ends_with("__MAX");
+    let mut series = Vec::new();
+    for (place, name) in table.columns.iter().enumerate().skip(1).filter(|(_, name)| !is_bound(name)) {
+        let (run, metric) = name.rsplit_once(" - ")?;
+        table.columns.contains(&format!("{name}__MIN")).then_some(())?;
+        series.push((place, run, metric));
+    }
+    let is_step = |row: &&Vec<String>| Number::parse(&row[0]).and_then(Number::step).is_some();
+    let has_steps = table.rows.iter().all(|row| is_step(&row));
+    let mut runs: BTreeMap<&str, Run> = BTreeMap::new();
+    for (place, name, metric) in &series {
+        let new =
+            || Run { id: (*name).to_owned(), params: tensorboard::named(name).into_iter().collect(), ..Run::default() };
+        let run = runs.entry(name).or_insert_with(new);
+        for (row, cells) in (0..).zip(&table.rows) {
+            let Some(number) = Number::parse(&cells[*place]) else { continue };
+            let step = Number::parse(&cells[0]).and_then(Number::step).filter(|_| has_steps).unwrap_or(row);
+            run.log(metric, step, number.value);
+        }
+    }
+    let mut runs = Runs { runs: runs.into_values().collect(), ..Runs::default() };
+    if runs.runs.is_empty() {
+        return None;
+    }
+    if !has_steps {
+        let name = clean(&table.columns[0]);
+        runs.notices.push(format!("`{name}` has other values than steps: the rows are counted in its place"));
+    }
+    runs.notices.push(
+        "an exported chart has a sample of the points, and no parameters but those in names of runs such as `lr=0.1`: the logs \
+         `run-ID.wandb` have all"
+            .to_owned(),
+    );
+    Some(runs)
 }
 
 /// The identifier of a run without one: a digest of its parameters.
@@ -240,8 +288,16 @@ fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, Imp
     // A column with other words is a parameter, such as a state of a country.
     let is_state = |place: &usize| !is_metric(place) && table.rows.iter().all(|row| end(&row[*place]).is_some());
     let state = STATES.iter().filter_map(|name| table.place(&[*name])).find(is_state);
-    let step = all().find(|place| is_step(&table.columns[*place]) && !is_metric(place));
-    let rest = |place: &usize| !is_metric(place) && Some(*place) != state && !table.is_index(*place);
+    let names: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+    let step = step_place(&names).filter(|place| !is_metric(place));
+    let is_known = |place: &usize| is_metric(place) || Some(*place) == state || table.is_index(*place);
+    let others: Vec<usize> = all().filter(|place| !is_known(place) && !is_step(&table.columns[*place])).collect();
+    // `epoch` beside `step` counts the rows of a run, too, unless each run has a value of its own.
+    let also = all().filter(|place| is_step(&table.columns[*place]) && Some(*place) != step && !is_known(place));
+    let runs = table.distinct(&others);
+    let also: Vec<usize> =
+        also.filter(|place| table.distinct(&[others.as_slice(), &[*place]].concat()) > runs).collect();
+    let rest = |place: &usize| !is_known(place) && !also.contains(place);
     let without_step: Vec<usize> = all().filter(|place| rest(place) && Some(*place) != step).collect();
     // A column of steps whose rows are all of different runs is a parameter.
     let step = step
@@ -250,7 +306,9 @@ fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, Imp
         let runs = if step.is_some() { table.distinct(&without_step) } else { table.rows.len() };
         rest(place) && Some(*place) != step && runs > 1 && table.distinct(&[*place]) == runs
     });
-    let params = all().filter(|place| rest(place) && Some(*place) != step && Some(*place) != id).collect();
+    // Without a step, each row is a run.
+    let is_param = |place: &usize| if step.is_some() { rest(place) && Some(*place) != step } else { !is_known(place) };
+    let params = all().filter(|place| is_param(place) && Some(*place) != id).collect();
     Ok(Columns { metrics, params, step, id, state })
 }
 
@@ -275,6 +333,31 @@ mod tests {
         let read = runs("lr,seed,epoch,loss\n0.1,0,5,3\n0.1,1,5,2\n0.2,0,9,4\n", &[]).unwrap();
         assert_eq!(read.runs.len(), 3);
         assert!(read.runs[0].params.contains_key("epoch"), "a parameter: each row is a run of its own");
+    }
+
+    #[test]
+    fn an_epoch_beside_a_step_is_neither_the_step_nor_a_parameter() {
+        let read = runs("epoch,step,train_loss,val_loss\n0,0,4,\n0,1,3,\n0,1,,5\n1,2,2,\n", &[]).unwrap();
+        assert_eq!((read.runs.len(), read.runs[0].params.len()), (1, 0));
+        assert_eq!(read.runs[0].series["train_loss"].by_step, [(0, 4.0), (1, 3.0), (2, 2.0)].into());
+        let read = runs("lr,epoch,step,loss\n1,0,1,3\n1,1,2,2\n2,0,1,4\n", &[]).unwrap();
+        assert_eq!(read.runs.iter().map(|run| run.params.len()).collect::<Vec<_>>(), [1, 1]);
+        let read = runs("lr,epoch,step,loss\n1,5,10,3\n2,9,20,4\n", &[]).unwrap();
+        assert_eq!(read.runs[0].params.len(), 3, "each row is a run of its own");
+    }
+
+    #[test]
+    fn a_chart_of_several_runs_has_columns_for_each() {
+        let header = "\"Step\",\"a - x - val/loss\",\"a - x - val/loss__MIN\",\"a - x - val/loss__MAX\",\"lr: 0.2 - val/loss\",\"lr: 0.2 - val/loss__MIN\",\"lr: 0.2 - val/loss__MAX\"\n";
+        let read = runs(&format!("{header}0,0.9,0.9,0.9,,,\n5,0.8,0.7,0.9,0.5,0.5,0.5\n"), &[]).unwrap();
+        let found: Vec<_> = read
+            .runs
+            .iter()
+            .map(|run| (run.id.as_str(), run.params.len(), run.series["val/loss"].by_step.clone()))
+            .collect();
+        assert_eq!(found, [("a - x", 0, [(0, 0.9), (5, 0.8)].into()), ("lr: 0.2", 1, [(5, 0.5)].into())]);
+        let read = runs(&format!("{}0.5,1,1,1,,,\n", header.replace("Step", "Relative Time (Process)")), &[]).unwrap();
+        assert!(read.notices[0].contains("the rows are counted"), "{:?}", read.notices);
     }
 
     #[test]

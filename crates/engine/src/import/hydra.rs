@@ -3,14 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use super::{ImportError, Run, Runs, csv, entries, lenient, name_of, tensorboard, text};
+use super::{
+    ImportError, Run, Runs, entries,
+    files::{flat, metrics},
+    lenient, name_of, tensorboard, text,
+};
 
 /// Levels of folders in which jobs are searched: `multirun/DATE/TIME/NUMBER`.
 const MAX_LEVELS: usize = 6;
-/// Bytes of a file with metrics at most.
-const MAX_BYTES: u64 = 256 << 20;
 
 /// True if a folder has jobs.
 pub(super) fn detects(path: &Path) -> bool {
@@ -82,81 +84,6 @@ fn run(folder: &Path, id: String, notices: &mut Vec<String>) -> Result<(Run, usi
     // A job whose folder is the current one has those of all other jobs in it.
     let damaged = tensorboard::add_below(&mut run, folder, is_job, notices)?;
     Ok((run, damaged))
-}
-
-/// The scalars of nested maps, by their paths.
-fn flat(config: &Json) -> Vec<(String, Json)> {
-    fn below(prefix: &str, value: &Json, found: &mut Vec<(String, Json)>) {
-        match value {
-            Json::Object(entries) => {
-                for (name, inner) in entries {
-                    let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                    below(&path, inner, found);
-                }
-            }
-            _ => found.push((prefix.to_owned(), value.clone())),
-        }
-    }
-    let mut found = Vec::new();
-    below("", config, &mut found);
-    found
-}
-
-/// Adds the metrics of a file, if it is of a kind that has some.
-fn metrics(run: &mut Run, path: &Path) -> Result<(), ImportError> {
-    let end = path.extension().and_then(|end| end.to_str());
-    let length = std::fs::metadata(path).map_or(0, |file| file.len());
-    if matches!(end, Some("json" | "jsonl" | "ndjson" | "csv")) && length > MAX_BYTES {
-        return Err(ImportError::format(
-            path,
-            format!("it has {length} bytes, of at most {MAX_BYTES}, and is left out"),
-        ));
-    }
-    match end {
-        Some("json") => {
-            if let Some(Json::Object(entries)) = lenient::json(&text(path)?) {
-                conclude(run, &entries);
-            }
-        }
-        Some("jsonl" | "ndjson") => {
-            for (row, line) in (0..).zip(text(path)?.lines()) {
-                if let Some(Json::Object(entries)) = lenient::json(line) {
-                    log(
-                        run,
-                        row,
-                        entries.iter().filter_map(|(name, value)| Some((name.as_str(), lenient::number(value)?))),
-                    );
-                }
-            }
-        }
-        Some("csv") => {
-            let table = csv::table(path)?;
-            for (row, cells) in (0..).zip(&table.rows) {
-                let number = |cell: &String| cell.trim().parse::<f64>().ok();
-                let values = table.columns.iter().zip(cells);
-                log(run, row, values.filter_map(|(name, cell)| Some((name.as_str(), number(cell)?))));
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn conclude(run: &mut Run, entries: &Map<String, Json>) {
-    for (name, value) in flat(&Json::Object(entries.clone())) {
-        if let Some(number) = lenient::number(&value) {
-            run.conclude(&name, number);
-        }
-    }
-}
-
-/// Adds a row of numbers; without a column for the step, its place among the rows is the step.
-fn log<'n>(run: &mut Run, row: u64, values: impl Iterator<Item = (&'n str, f64)>) {
-    let values: Vec<(&str, f64)> = values.collect();
-    let step = values.iter().find(|(name, _)| csv::is_step(name)).map_or(row, |(_, step)| lenient::step(*step));
-    for (name, value) in values.into_iter().filter(|(name, _)| !csv::is_step(name)) {
-        run.log(name, step, value);
-    }
 }
 
 #[cfg(test)]

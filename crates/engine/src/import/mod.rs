@@ -1,7 +1,7 @@
 //! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` makes records of them.
 //!
 //! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file of its own (`csv.rs`, `mlflow.rs`, `wandb.rs`,
-//! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `neptune.rs`). `sqlite/` reads databases, `lenient.rs` texts and JSON as Python writes them.
+//! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `folders.rs`, `neptune.rs`); `files.rs` reads files of runs. `sqlite/` reads databases, `lenient.rs` texts and JSON as Python writes them.
 //! `study.rs` decides which parameters are axes and writes the recipe, `outcome.rs` makes the outcome of a record, `records.rs` writes
 //! records to the store, `earlier.rs` reads the runs of the import before, and `advice.rs` says what a comparison of the best two configurations would need.
 //!
@@ -11,6 +11,8 @@
 mod advice;
 mod csv;
 mod earlier;
+mod files;
+mod folders;
 mod hydra;
 mod lenient;
 mod mlflow;
@@ -235,15 +237,34 @@ impl Runs {
     }
 }
 
-/// The content of a text file; other bytes than UTF-8 are replaced.
+/// The content of a text file in UTF-8 or, if it begins so, UTF-16; bytes that are not UTF-8 are those of Latin-1.
 fn text(path: &Path) -> Result<String, ImportError> {
     let failed = |source| ImportError::Io { path: path.to_owned(), source };
     let length = std::fs::metadata(path).map_err(failed)?.len();
     if length > MAX_TEXT_BYTES {
         return Err(ImportError::format(path, format!("it has {length} bytes, of at most {MAX_TEXT_BYTES}")));
     }
-    let bytes = std::fs::read(path).map_err(failed)?;
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Ok(decoded(std::fs::read(path).map_err(failed)?))
+}
+
+/// The text of a file.
+fn decoded(bytes: Vec<u8>) -> String {
+    let units = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes.as_chunks().0.iter().map(|pair| unit(*pair)).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => units(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => units(rest, u16::from_be_bytes),
+        _ => String::from_utf8(bytes).unwrap_or_else(|error| {
+            let parts = error.as_bytes().utf8_chunks();
+            parts
+                .map(|part| {
+                    part.valid().chars().chain(part.invalid().iter().map(|byte| char::from(*byte))).collect::<String>()
+                })
+                .collect()
+        }),
+    }
 }
 
 /// The entries of a folder that are no links, by name: links may lead in circles, or out of the store.
@@ -263,4 +284,16 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
 /// The name of a file or folder.
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn texts_have_several_encodings() {
+        assert_eq!(decoded(b"\xff\xfea\0\xe4\0".to_vec()), "a\u{e4}");
+        assert_eq!(decoded(b"\xfe\xff\0a\0\xe4".to_vec()), "a\u{e4}");
+        assert_eq!(decoded("\u{e4} ".bytes().chain(*b"\xe4").collect()), "\u{e4} \u{e4}");
+    }
 }

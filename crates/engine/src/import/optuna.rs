@@ -67,6 +67,14 @@ fn param(number: f64, distribution: &Json) -> Option<Value> {
     }
 }
 
+/// Adds an attribute of a trial: numbers are metrics that its author has set.
+fn attribute(run: &mut Run, name: &str, value: &Json) {
+    let number = lenient::number(value).filter(|_| !value.is_boolean() && !value.is_string());
+    if let Some(number) = number.filter(|_| name != VALUE) {
+        run.conclude(name, number);
+    }
+}
+
 /// Reads a database.
 pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     let mut names = HashMap::new();
@@ -102,6 +110,14 @@ pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
         let distribution = cells[3].text().and_then(lenient::json).unwrap_or_default();
         runs.runs[*place].params.extend(param(number, &distribution).map(|value| (name.to_owned(), value)));
     })?;
+    if database.has("trial_user_attributes") {
+        database.rows("trial_user_attributes", &["trial_id", "key", "value_json"], &mut |cells| {
+            let value = cells[2].text().and_then(lenient::json);
+            if let (Some(place), Some(name), Some(value)) = (places.get(&cells[0].int()), cells[1].text(), value) {
+                attribute(&mut runs.runs[*place], name, &value);
+            }
+        })?;
+    }
     if database.has("trial_intermediate_values") {
         let kinds = database.has_column("trial_intermediate_values", "intermediate_value_type");
         let kind = if kinds { "intermediate_value_type" } else { "step" };
@@ -284,6 +300,7 @@ impl Trial {
         const SET_PARAM: i64 = 5;
         const SET_STATE: i64 = 6;
         const SET_INTERMEDIATE: i64 = 7;
+        const SET_ATTRIBUTE: i64 = 8;
         match code {
             SET_PARAM => {
                 let name = operation.get("param_name").and_then(Json::as_str).unwrap_or_default();
@@ -302,7 +319,14 @@ impl Trial {
                     self.run.log(VALUE, lenient::step(step), value);
                 }
             }
+            SET_ATTRIBUTE => self.attributes(operation, "user_attr"),
             _ => {}
+        }
+    }
+
+    fn attributes(&mut self, operation: &Json, key: &str) {
+        for (name, value) in operation.get(key).and_then(Json::as_object).into_iter().flatten() {
+            attribute(&mut self.run, name, value);
         }
     }
 
@@ -319,6 +343,7 @@ impl Trial {
         for (name, number) in map("params") {
             self.set(name, Some(number), operation.get("distributions").and_then(|all| all.get(name)));
         }
+        self.attributes(operation, "user_attrs");
         // Names of steps are texts, whose order is not that of the steps.
         let values = map("intermediate_values");
         let values = values.filter_map(|(step, value)| Some((step.parse::<i64>().ok()?, lenient::number(value)?)));

@@ -3,7 +3,7 @@
 use std::{io::Read as _, path::Path};
 
 use super::{
-    ImportError, Runs, csv, hydra, mlflow, neptune, optuna,
+    ImportError, Runs, csv, folders, hydra, mlflow, neptune, optuna,
     sqlite::{Database, SqliteError, State},
     tensorboard, trackio, wandb,
 };
@@ -27,11 +27,13 @@ pub enum Kind {
     Hydra,
     /// Parquet files of Neptune's exporter.
     Neptune,
+    /// Folders with logs and settings.
+    Folders,
 }
 
 impl Kind {
     /// The words of the command line, and the names of the programs.
-    pub const ALL: [(&'static str, &'static str, Self); 8] = [
+    pub const ALL: [(&'static str, &'static str, Self); 9] = [
         ("wandb", "Weights & Biases", Self::Wandb),
         ("mlflow", "MLflow", Self::Mlflow),
         ("trackio", "trackio", Self::Trackio),
@@ -40,6 +42,7 @@ impl Kind {
         ("optuna", "Optuna", Self::Optuna),
         ("hydra", "Hydra", Self::Hydra),
         ("neptune", "Neptune", Self::Neptune),
+        ("folders", "folders with logs", Self::Folders),
     ];
 
     /// The kind of a word.
@@ -114,10 +117,11 @@ pub fn kind_of(path: &Path) -> Result<Kind, ImportError> {
         }
     }
     // Jobs of Hydra and runs of other programs may have event files, too.
-    let detectors: [Detector; 4] = [
+    let detectors: [Detector; 5] = [
         (Kind::Csv, csv::detects),
         (Kind::Hydra, hydra::detects),
         (Kind::Tensorboard, tensorboard::detects),
+        (Kind::Folders, folders::detects),
         (Kind::Optuna, |path| path.is_file() && !is_database(path) && optuna::detects_journal(path)),
     ];
     if let Some((kind, _)) = detectors.iter().find(|(_, detects)| detects(path)) {
@@ -133,6 +137,7 @@ pub fn read(kind: Kind, path: &Path, metrics: &[String]) -> Result<Runs, ImportE
         Kind::Csv => csv::read(path, metrics)?,
         Kind::Wandb => wandb::read(path)?,
         Kind::Hydra => hydra::read(path)?,
+        Kind::Folders => folders::read(path)?,
         Kind::Neptune => neptune::read(path, metrics)?,
         Kind::Tensorboard => tensorboard::read(path)?,
         Kind::Mlflow if mlflow::detects(path) => {

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value as Json;
 
-use super::{End, ImportError, Run, Runs, entries, lenient, name_of};
+use super::{End, ImportError, Run, Runs, entries, lenient, name_of, text};
 use crate::{
     format::count,
     format::event_file::{Field, Fields},
@@ -23,35 +23,78 @@ const BLOCK: usize = 32 << 10;
 const HEADER: usize = 7;
 /// Bytes of a log at most.
 const MAX_BYTES: u64 = 2 << 30;
+/// The file with the summary of a run.
+const SUMMARY: &str = "wandb-summary.json";
 /// Levels of folders in which logs are searched.
 const MAX_LEVELS: usize = 4;
 
 /// True if a folder has logs.
 pub(super) fn detects(path: &Path) -> bool {
-    is_log(path) || (path.is_dir() && !logs(path).unwrap_or_default().is_empty())
+    is_log(path) || (path.is_dir() && found(path).is_ok_and(|(logs, copies)| !(logs.is_empty() && copies.is_empty())))
 }
 
 fn is_log(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "wandb") && path.is_file()
 }
 
-fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
-    fn find(folder: &Path, level: usize, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+/// The logs at a path, and the folders of runs without a log that have a summary, as downloads of a run's files do.
+fn found(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ImportError> {
+    fn find(
+        folder: &Path,
+        level: usize,
+        logs: &mut Vec<PathBuf>,
+        copies: &mut Vec<PathBuf>,
+    ) -> Result<(), ImportError> {
+        let (known, mut files) = (logs.len(), None);
         for path in entries(folder)? {
             if is_log(&path) {
-                found.push(path);
+                logs.push(path);
+            } else if path.join(SUMMARY).is_file() {
+                files = Some(path);
             } else if path.is_dir() && level < MAX_LEVELS {
-                find(&path, level + 1, found)?;
+                find(&path, level + 1, logs, copies)?;
             }
         }
+        copies.extend(files.filter(|_| logs.len() == known));
         Ok(())
     }
     if is_log(path) {
-        return Ok(vec![path.to_owned()]);
+        return Ok((vec![path.to_owned()], Vec::new()));
     }
-    let mut found = Vec::new();
-    find(path, 1, &mut found)?;
-    Ok(found)
+    let (mut logs, mut copies) = (Vec::new(), Vec::new());
+    if path.join(SUMMARY).is_file() {
+        copies.push(path.to_owned());
+    } else {
+        find(path, 1, &mut logs, &mut copies)?;
+    }
+    Ok((logs, copies))
+}
+
+/// The run of a folder with its configuration and its summary.
+fn copy(folder: &Path) -> Result<Run, ImportError> {
+    let named = if name_of(folder) == "files" { folder.parent().unwrap_or(folder) } else { folder };
+    let name = name_of(named);
+    let mut run = Run { id: name.rsplit('-').next().unwrap_or(&name).to_owned(), ..Run::default() };
+    let path = folder.join("config.yaml");
+    if path.is_file() {
+        let config: Json =
+            serde_saphyr::from_str(&text(&path)?).map_err(|error| ImportError::format(&path, error.to_string()))?;
+        for (name, entry) in config.as_object().into_iter().flatten().filter(|(name, _)| !name.starts_with("_wandb")) {
+            if let Some(value) = entry.get("value") {
+                lenient::add(&mut run.params, name, value);
+            }
+        }
+    }
+    let path = folder.join(SUMMARY);
+    let summary = lenient::json(&text(&path)?).ok_or_else(|| ImportError::format(&path, "it is not JSON"))?;
+    for (name, value) in summary.as_object().into_iter().flatten() {
+        if name == "_runtime" {
+            run.seconds = lenient::number(value).unwrap_or_default();
+        } else if !name.starts_with('_') {
+            numbers(name, value, &mut |name, number| run.conclude(name, number));
+        }
+    }
+    Ok(run)
 }
 
 /// Reads the runs of a folder. Several logs of one run, which a resumed run has, are put together in the order of their starts: folders may
@@ -59,7 +102,8 @@ fn logs(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
 pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     let mut runs = Runs::default();
     let (mut torn, mut parts, mut all) = (0, 0, Vec::new());
-    for path in logs(path)? {
+    let (logs, copies) = found(path)?;
+    for path in logs {
         match log(&path)? {
             Some(log) => all.push(log),
             None => runs.skip("the log is empty or of another format"),
@@ -80,6 +124,15 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
                 runs.runs.push(log.run);
             }
         }
+    }
+    if !copies.is_empty() {
+        let number = count(copies.len(), "run");
+        runs.notices.push(format!(
+            "{number} without the log `run-ID.wandb`: the configuration and the summary are read, curves and ends are not there"
+        ));
+    }
+    for folder in copies {
+        runs.runs.push(copy(&folder)?);
     }
     if torn > 0 {
         runs.notices.push(format!("the end of {} is torn: the records before it are read", count(torn, "log")));
@@ -360,5 +413,31 @@ mod tests {
         let runs = read(folder.path()).unwrap().runs;
         let values: Vec<_> = runs.iter().map(|run| (run.started, run.series["loss"].last)).collect();
         assert_eq!(values, [(Some(1_000_000), Some(0.25)), (Some(3_000_000), Some(4.0))]);
+    }
+
+    #[test]
+    fn files_of_a_run_without_its_log_have_its_configuration_and_summary() {
+        let folder = tempfile::tempdir().unwrap();
+        write_log(&folder.path().join("run-1-same/run-same.wandb"), "digits", 1000, 0.5);
+        for (run, summary) in
+            [("run-1-same", "{\"loss\": 9}"), ("run-2-other", "{\"loss\": 0.25, \"_step\": 3, \"_runtime\": 1.5}")]
+        {
+            let files = folder.path().join(run).join("files");
+            std::fs::create_dir_all(&files).unwrap();
+            std::fs::write(files.join("wandb-summary.json"), summary).unwrap();
+            std::fs::write(
+                files.join("config.yaml"),
+                "wandb_version: 1\nlr:\n  desc: null\n  value: 0.1\n_wandb:\n  value: {}\n",
+            )
+            .unwrap();
+        }
+        let runs = read(folder.path()).unwrap();
+        let values: Vec<_> = runs
+            .runs
+            .iter()
+            .map(|run| (run.id.as_str(), run.params.len(), run.series["loss"].last, run.seconds))
+            .collect();
+        assert_eq!(values, [("same", 0, Some(0.5), 0.0), ("other", 1, Some(0.25), 1.5)]);
+        assert!(runs.notices[0].starts_with("1 run without the log"), "{:?}", runs.notices);
     }
 }

@@ -11,6 +11,7 @@ mod forms;
 mod inherited;
 mod languages;
 mod measure;
+mod misspelled;
 mod own_lab;
 mod printed;
 mod probe;
@@ -35,8 +36,9 @@ pub(crate) use self::forms::seed_rank;
 pub use self::{
     command::{command, started_by},
     measure::Measurement,
+    misspelled::misspelled,
     own_lab::{Engine, OwnLab},
-    printed::{Printed, last_value, printed_numbers, printed_results},
+    printed::{Missed, Printed, last_value, printed_numbers, printed_results},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
     target::{Target, target},

@@ -1,24 +1,31 @@
 //! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
 //!
-//! `names.rs` names the numbers, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout names their numbers, and
-//! `columns.rs` tables without bars; `forms.rs` keeps a pattern from reading lines of other numbers.
+//! `collect.rs` finds the numbers, `names.rs` names them, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout
+//! names their numbers, and `columns.rs` tables without bars; `forms.rs` keeps a pattern from reading lines of other numbers,
+//! `ranks.rs` from reading those of other processes. `missed.rs` has the numbers that no pattern reads.
 
+mod collect;
 mod columns;
 mod forms;
 mod layouts;
+mod missed;
 mod names;
 mod patterns;
+mod ranks;
+mod sections;
+mod steps;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use regex::Captures;
 use sweep_job::tasks::{Pattern, Reading};
 
+pub use self::missed::Missed;
 use self::{
-    forms::Forms,
-    layouts::Layouts,
-    names::{NUMBER, Named, OTHER_RANK, SECTION, SPLIT_WORD, Tag, joined, named, separated, signature, tag_of},
-    patterns::{Lead, pattern},
+    collect::{Taken, collect},
+    names::{Named, joined, named, separated},
+    ranks::Ranks,
+    steps::Steps,
 };
 use super::languages::regex;
 use crate::stats::Better;
@@ -41,13 +48,22 @@ const MAX_LENGTH: usize = 1_000;
 /// Words before numbers that are the steps of lines.
 const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
-/// The numbers in the outputs of several jobs whose names say which direction is better, in the order of their first lines.
-pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> Vec<Printed> {
+/// The numbers of outputs.
+#[derive(Debug, Default)]
+pub struct PrintedNumbers {
+    /// Those that a pattern reads, in the order of their first lines.
+    pub read: Vec<Printed>,
+    /// Those that no pattern reads, and those of which a pattern reads more than one.
+    pub missed: Vec<Missed>,
+}
+
+/// The numbers in the outputs of several jobs whose names say which direction is better.
+pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> PrintedNumbers {
     of_all(outputs, Wanted::Results)
 }
 
 /// The numbers in the outputs with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
-pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTreeSet<&str>) -> Vec<Printed> {
+pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTreeSet<&str>) -> PrintedNumbers {
     of_all(outputs, Wanted::Numbers(params))
 }
 
@@ -92,213 +108,34 @@ impl Wanted<'_> {
     }
 }
 
-fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> Vec<Printed> {
-    let mut numbers: Vec<Printed> = Vec::new();
+/// What all lines of an output say about each of them.
+struct Context {
+    steps: Steps,
+    ranks: Ranks,
+}
+
+fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> PrintedNumbers {
+    let mut all = PrintedNumbers::default();
     for output in outputs {
         let mut lines: Vec<&str> =
             output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
         lines.reverse();
-        lines.retain(|line| !OTHER_RANK.is_match(line));
-        let found = collect(&lines, wanted);
-        let is_new = |number: &Printed| numbers.iter().all(|known| known.name != number.name);
-        let new: Vec<Printed> = found.into_iter().filter(is_new).collect();
-        numbers.extend(new);
-    }
-    numbers
-}
-
-/// A number of a line.
-struct Occurrence<'t> {
-    /// The index of the line.
-    at: usize,
-    captures: Captures<'t>,
-    /// The name, without that of the tag.
-    base: String,
-    /// All words before the number.
-    longer: String,
-    tag: Option<Tag>,
-    /// The words that may tell its line from others with the same name.
-    signature: BTreeMap<String, (usize, String)>,
-    section: String,
-}
-
-impl Occurrence<'_> {
-    fn name_of(&self, base: &str) -> String {
-        match &self.tag {
-            Some(tag) if !base.starts_with(&tag.name) => format!("{}_{base}", tag.name),
-            _ => base.to_owned(),
-        }
-    }
-
-    fn name(&self) -> String {
-        self.name_of(&self.base)
-    }
-
-    /// The pattern that reads it under a name.
-    fn pattern(&self, line: &str, name: &str) -> String {
-        pattern(line, &self.captures, name, self.tag.as_ref().and_then(Lead::of))
-    }
-
-    /// Patterns that read it under a name, and fewer other lines.
-    fn narrow(&self, line: &str, name: &str) -> Vec<String> {
-        let leads = [Lead::first_word(line, &self.captures), Lead::whole(line, &self.captures)];
-        let leads = leads.into_iter().filter(|_| self.tag.is_none());
-        leads.map(|lead| pattern(line, &self.captures, name, Some(lead))).collect()
-    }
-}
-
-/// Numbers in the order of their first lines.
-#[derive(Default)]
-struct Numbers {
-    all: Vec<Taken>,
-    /// The sections in which each name is.
-    sections: BTreeMap<String, BTreeSet<String>>,
-    /// True for each pattern that reads the number of its line.
-    known: BTreeMap<String, bool>,
-}
-
-struct Taken {
-    printed: Printed,
-    /// Patterns that read fewer lines.
-    narrow: Vec<String>,
-    /// The indices of its lines.
-    lines: BTreeSet<usize>,
-}
-
-impl Numbers {
-    fn of_name(&self, name: &str) -> Option<&Taken> {
-        self.all.iter().find(|taken| taken.printed.name == name)
-    }
-
-    /// Takes a number of a line. Returns false if its name is that of a number with another pattern.
-    fn take(
-        &mut self,
-        name: &str,
-        pattern: String,
-        (at, line): (usize, &str),
-        narrow: impl FnOnce() -> Vec<String>,
-    ) -> bool {
-        let printed = Printed { name: name.to_owned(), pattern, line: line.trim().to_owned() };
-        match self.all.iter_mut().find(|taken| taken.printed.name == name) {
-            Some(taken) if taken.printed.pattern == printed.pattern => {
-                taken.printed = printed;
-                taken.lines.insert(at);
+        let ranks = Ranks::of(&lines);
+        lines.retain(|line| !ranks.is_other(line));
+        let context = Context { steps: Steps::of(&lines), ranks };
+        let found = collect(&lines, wanted, &context);
+        let new = |name: &str, known: &PrintedNumbers| known.read.iter().all(|number| number.name != name);
+        let read: Vec<Printed> = found.read.into_iter().filter(|number| new(&number.name, &all)).collect();
+        all.read.extend(read);
+        for missed in found.missed {
+            if all.missed.iter().all(|known| known.name != missed.name) {
+                all.missed.push(missed);
             }
-            Some(_) => return false,
-            None => self.all.push(Taken { printed, narrow: narrow(), lines: BTreeSet::from([at]) }),
-        }
-        true
-    }
-
-    /// Takes a number of a line without a layout, if its pattern reads it.
-    fn take_occurrence(&mut self, occurrence: &Occurrence<'_>, name: &str, line: &str) -> bool {
-        let pattern = occurrence.pattern(line, name);
-        // Of lines with the same pattern, the first decides.
-        let is_read = *self
-            .known
-            .entry(pattern.clone())
-            .or_insert_with(|| Pattern::new(&pattern).is_ok_and(|pattern| value(&pattern, line).is_some()));
-        is_read && self.take(name, pattern, (occurrence.at, line), || occurrence.narrow(line, name))
-    }
-}
-
-/// The wanted numbers, in the order of their first lines.
-fn collect(lines: &[&str], wanted: Wanted<'_>) -> Vec<Printed> {
-    let (mut numbers, mut layouts) = (Numbers::default(), Layouts::default());
-    let mut occurrences = Vec::new();
-    let mut section = String::new();
-    for (at, line) in lines.iter().enumerate() {
-        if let Some(found) = SECTION.captures(line) {
-            section = found["tag"].to_ascii_lowercase();
-        }
-        let placed = layouts.numbers(line);
-        let is_placed = !placed.is_empty();
-        for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name)) {
-            numbers.take(&name, pattern, (at, line), Vec::new);
-        }
-        if !is_placed {
-            occurrences.extend(of_line((at, line), wanted, &section));
         }
     }
-    tell_apart(&mut occurrences);
-    let mut others = Vec::new();
-    for occurrence in &occurrences {
-        let (line, own_name) = (lines[occurrence.at], occurrence.name());
-        // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
-        let longer = Some(occurrence.name_of(&occurrence.longer)).filter(|longer| longer.len() > own_name.len());
-        let mut names = std::iter::once(own_name).chain(longer);
-        let taken = names.find(|name| numbers.take_occurrence(occurrence, name, line));
-        match taken {
-            Some(name) if occurrence.tag.is_none() => {
-                numbers.sections.entry(name).or_default().insert(occurrence.section.clone());
-            }
-            Some(_) => {}
-            None => others.push(occurrence),
-        }
-    }
-    // A number in another form, behind all lines of the first form, is the result.
-    for occurrence in others.into_iter().filter(|_| matches!(wanted, Wanted::Results)) {
-        let (name, line) = (occurrence.name(), lines[occurrence.at]);
-        let last = numbers.of_name(&name).and_then(|taken| taken.lines.last());
-        if last.is_some_and(|last| *last < occurrence.at) {
-            numbers.take_occurrence(occurrence, &format!("final_{name}"), line);
-        }
-    }
-    let forms = Forms::of(lines);
-    let Numbers { all, sections, .. } = numbers;
-    // A line says nothing about its section, so numbers of several sections are not told apart.
-    let is_told = |taken: &Taken| sections.get(&taken.printed.name).is_none_or(|sections| sections.len() < 2);
-    all.into_iter().filter(is_told).filter_map(|taken| forms.only(taken)).collect()
-}
-
-/// The numbers of a line without a layout.
-fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &str) -> Vec<Occurrence<'t>> {
-    let mut found = Vec::new();
-    let mut start = 0;
-    while let Some(captures) = NUMBER.captures_at(line, start) {
-        start = captures.name("number").map_or(line.len(), |number| number.end());
-        if let Some((base, words)) = wanted.named(line, &captures) {
-            found.push((base, joined(&words), captures));
-        }
-    }
-    let own_split = |captures: &Captures<'_>| {
-        let words = captures.name("words")?;
-        let (tag, inner) = names::own_split(words.as_str())?;
-        Some((tag.to_owned(), words.start() + inner))
-    };
-    let own_splits: Vec<(String, usize)> = found.iter().filter_map(|(_, _, captures)| own_split(captures)).collect();
-    let occurrences = found.into_iter().map(|(base, longer, captures)| {
-        let remark = captures.name("remark").and_then(|remark| SPLIT_WORD.captures(remark.as_str()));
-        let remark = remark.map(|remark| Tag { name: joined(&[&remark["tag"]]), words: Vec::new() });
-        let has_own = names::own_split(&base).is_some();
-        let tag = remark.or_else(|| tag_of(line, &captures, &own_splits).filter(|_| !has_own));
-        let signature = signature(line, &captures, tag.as_ref(), &base);
-        Occurrence { at, captures, base, longer, tag, signature, section: section.to_owned() }
-    });
-    occurrences.collect()
-}
-
-/// Gives numbers with the same name, in lines about different splits or with different labels, the names of these.
-fn tell_apart(occurrences: &mut [Occurrence<'_>]) {
-    let mut signatures: BTreeMap<String, BTreeSet<BTreeSet<String>>> = BTreeMap::new();
-    for occurrence in occurrences.iter() {
-        let words = occurrence.signature.keys().cloned().collect();
-        signatures.entry(occurrence.name()).or_default().insert(words);
-    }
-    for occurrence in occurrences {
-        let all = &signatures[&occurrence.name()];
-        let is_common = |word: &String| all.iter().all(|signature| signature.contains(word));
-        let mut own: Vec<(&String, &(usize, String))> =
-            occurrence.signature.iter().filter(|(word, _)| !is_common(word)).collect();
-        if all.len() > 1 && !own.is_empty() {
-            own.sort_by_key(|(_, (at, _))| *at);
-            let name = own.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join("_");
-            // Words of the number itself are in its part of the pattern.
-            let start = occurrence.captures.name("words").map_or(0, |words| words.start());
-            let words = own.into_iter().map(|(_, word)| word.clone()).filter(|(at, _)| *at < start).collect();
-            occurrence.tag = Some(Tag { name, words });
-        }
-    }
+    let PrintedNumbers { read, missed } = &mut all;
+    missed.retain(|missed| missed.why.is_of_read() || read.iter().all(|number| number.name != missed.name));
+    all
 }
 
 #[cfg(test)]
@@ -308,14 +145,15 @@ mod tests {
     use super::*;
 
     fn printed(output: &str, params: &BTreeSet<&str>) -> Vec<Printed> {
-        let results = printed_results(std::iter::once(output));
-        if results.is_empty() { printed_numbers(std::iter::once(output), params) } else { results }
+        let results = printed_results(std::iter::once(output)).read;
+        if results.is_empty() { printed_numbers(std::iter::once(output), params).read } else { results }
     }
 
     #[test]
     fn numbers_of_all_jobs_are_found() {
         let outputs = ["done", "loss: nan", "loss: 0.5\nval loss: 0.7", "acc 3"];
-        let names: Vec<String> = printed_results(outputs.into_iter()).into_iter().map(|number| number.name).collect();
+        let names: Vec<String> =
+            printed_results(outputs.into_iter()).read.into_iter().map(|number| number.name).collect();
         assert_eq!(names, ["loss", "val_loss", "acc"]);
         assert_eq!(self::names("val loss -inf, device: info, inference: 3"), ["val_loss"]);
     }
@@ -376,7 +214,7 @@ mod tests {
     #[test]
     fn only_the_first_rank_counts() {
         let lines = "[rank0]: loss: 0.5\n[rank1]: loss: 0.7\n";
-        let number = printed_results(std::iter::once(lines)).pop().unwrap();
+        let number = printed_results(std::iter::once(lines)).read.pop().unwrap();
         let found: Vec<f64> = lines.lines().filter_map(|line| last_value(&number, line)).collect();
         assert_eq!(found, [0.5], "{}", number.pattern);
     }
@@ -413,21 +251,31 @@ mod tests {
             ("10-fold CV accuracy: 0.91 (+/- 0.03)", "accuracy", 0.91),
             ("Accuracy of the network on the 10000 test images: 54 %", "accuracy", 54.0),
             ("R^2: 0.77", "r2", 0.77),
+            ("reward: \u{2212}0.5", "reward", -0.5),
+            ("loss: 1,234.5", "loss", 1234.5),
+            ("ndcg_cut_10           \tall\t0.5123", "ndcg_cut_10", 0.5123),
             ("The RMSE of prediction is: 0.445", "rmse", 0.445),
             ("loss -> 0.51", "loss", 0.51),
             ("val_loss => 0.51", "val_loss", 0.51),
             ("{\"epoch\": 1, \"train\": {\"loss\": 0.5}, \"val\": {\"loss\": 0.61}}", "val.loss", 0.61),
             ("Epoch 1: val_acc improved from 0.80000 to 0.81", "val_acc", 0.81),
         ] {
-            let numbers = printed_results(std::iter::once(line));
+            let numbers = printed_results(std::iter::once(line)).read;
             let number = numbers.iter().find(|number| number.name == name);
             let Some(number) = number else { panic!("{line}: {numbers:?}") };
             let found = Pattern::new(&number.pattern).unwrap().find(line);
             assert!(format!("{found:?}").contains(&format!("{value:?}")), "{line}: {} {found:?}", number.pattern);
         }
         let both = "Train Epoch: 1 Loss: 2.5\n====> Test set loss: 2.4\n";
-        let names: Vec<String> = printed_results(std::iter::once(both)).into_iter().map(|number| number.name).collect();
+        let names: Vec<String> =
+            printed_results(std::iter::once(both)).read.into_iter().map(|number| number.name).collect();
         assert_eq!(names, ["loss", "test_set_loss"]);
+        let batches = "Epoch 1 [1/2] loss: 0.9\nEpoch 1 [2/2] loss: 0.8\nepoch 1 mean loss 0.85\n";
+        assert_eq!(
+            self::names(batches),
+            ["mean_loss", "loss"],
+            "the mean of an epoch comes before the loss of a batch"
+        );
         assert_eq!(self::names("time: 12.3 ms\nEpoch 1 time: 11 ms"), ["time_ms"], "one name for one number");
     }
 

@@ -191,7 +191,13 @@ mod tests {
 
     #[test]
     fn time_on_gpus_counts_each_gpu_and_every_start_of_a_job_counts() {
-        let line = |second: i64, event| Line { at: Timestamp::constant(second, 0), label: None, key: None, event };
+        let line = |second: i64, event| Line {
+            at: Timestamp::constant(second, 0),
+            label: None,
+            key: None,
+            computation: None,
+            event,
+        };
         let started = |attempt| RunEvent::Started { job: 0, cpus: 1, gpus: vec![0, 1], attempt, host: None };
         let mut meter = Meter::default();
         for (second, event) in [

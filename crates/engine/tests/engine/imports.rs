@@ -490,3 +490,18 @@ fn another_choice_of_parameters_gives_unchanged_runs_a_second_record() {
     let query = sandbox.sweep(&["query", "n.yaml", "--select", "run", "--format", "csv"]);
     assert_eq!(query.stdout.matches('@').count(), 3, "{}", query.stdout);
 }
+
+#[test]
+fn folders_with_logs_are_a_study() {
+    let sandbox = Sandbox::new();
+    for (version, lr) in [(0, 0.1), (1, 0.2)] {
+        let folder = format!("lightning_logs/version_{version}");
+        sandbox.write(&format!("{folder}/hparams.yaml"), &format!("lr: {lr}\nseed: {version}\n"));
+        let rows = format!("epoch,step,train_loss,val_loss\n0,0,{lr},\n0,1,0.5,\n0,1,,{lr}\n");
+        sandbox.write(&format!("{folder}/metrics.csv"), &rows);
+    }
+    let ended = sandbox.sweep(&["import", "lightning_logs"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("val_loss") && ended.stdout.contains("0.200"), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("2 runs of folders with logs"), "{}{}", ended.stdout, ended.stderr);
+}

@@ -78,7 +78,7 @@ fn a_part_of_a_number_is_no_value() {
         (r"step (?<step>\d+).*loss (?<loss>[\d.]+)", "loss 3.33e-06", "reads `3.33` of `3.33e-06` as `loss`"),
         (r"step (?<step>\d+).*loss -?(?<loss>[\d.]+)", "loss -0.5", "reads `0.5` of `-0.5` as `loss`"),
         ("step {step} loss {loss}", "loss 0,5", "reads `0` of `0,5` as `loss`"),
-        ("step {step} loss {loss}", "loss 1,234.5", "reads `1` of `1,234.5` as `loss`"),
+        ("step {step} loss {loss}", "loss 1,234", "reads `1` of `1,234` as `loss`"),
         ("step {step} loss {loss}", "loss 10k", "reads `10` of `10k` as `loss`"),
         (r"step {step} loss (?<loss>\S+)", "loss 0,5", "`loss` is `0,5` in a line of output"),
     ] {

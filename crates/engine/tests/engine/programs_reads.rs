@@ -84,6 +84,32 @@ with open("a.jsonl", "w") as a, open("b.jsonl", "w") as b:
 }
 
 #[test]
+fn files_that_are_json_as_a_whole() {
+    let program = r#"
+import json, time
+history = {"loss": [3.0, 2.0, 1.0], "val": {"loss": [5.0, 4.0, 3.5]}, "best": 1.0}
+state = {"epoch": 1.0, "best_metric": 0.25, "log_history": [{"step": s * 10, "eval_loss": 1 / s} for s in (1, 2)]}
+for name, value in [("history", history), ("state", state), ("rows", [{"epoch": e, "acc": e / 4} for e in (1, 2)]), ("end", {"f1": {"macro": 0.5}})]:
+    json.dump(value, open(name + ".json", "w"), indent=2)
+open("torn.json", "w").write('{"epoch": 0, "to\n{"epoch": 1, "whole": 7}\n')
+open("broken.json", "w").write('{\n  "lost": 0.5')
+"#;
+    let files = "{ jsonl: [history.json, state.json, rows.json, end.json, torn.json, broken.json] }";
+    let (sandbox, outcome) = run(files, program);
+    assert_eq!(curve(&outcome, "loss"), [(1, 3.0), (2, 2.0), (3, 1.0)]);
+    assert_eq!(curve(&outcome, "val.loss"), [(1, 5.0), (2, 4.0), (3, 3.5)]);
+    assert_eq!(curve(&outcome, "eval_loss"), [(10, 1.0), (20, 0.5)]);
+    assert_eq!(curve(&outcome, "acc"), [(1, 0.25), (2, 0.5)]);
+    assert_eq!(curve(&outcome, "whole"), [(1, 7.0)]);
+    for (name, value) in [("best", 1.0), ("best_metric", 0.25), ("f1.macro", 0.5)] {
+        assert_eq!(outcome["metrics"][name]["value"], value, "{name}");
+    }
+    assert!(outcome["metrics"]["epoch"].is_null(), "{outcome}");
+    let notes = notes(&sandbox);
+    assert!(notes.contains("has a line that is no object") && notes.contains("`broken.json`"), "{notes}");
+}
+
+#[test]
 fn numbers_of_standard_output_by_a_pattern() {
     let program = r#"
 import sys

@@ -293,3 +293,62 @@ fn a_variable_of_the_environment_counts() {
     assert!(run(&[("LR", "0.7")], &[]).contains("0.700"), "a variable without an axis");
     assert!(!run(&[], &[]).contains("0.700"), "the script's own default");
 }
+
+#[test]
+fn what_is_printed_and_not_read_is_named() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "main.sh",
+        "echo Training:; echo loss: 0.5$1; echo Validation:; echo loss: 0.6; echo wer: 0,5; echo f1: 0.7$1\n",
+    );
+    let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+    for words in [
+        "metric `f1`, from lines such as: f1: 0.7",
+        "the printed `loss` is not read, because lines below `training` and `validation` are alike: loss: 0.6",
+        "the printed `wer` is not read, because `0,5` is no whole number: wer: 0,5",
+    ] {
+        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+    }
+    sandbox.write("main.sh", "echo loss=0.5$1; echo Epoch 1 loss: 0.5$1; echo Test accuracy: 0.7$1\n");
+    let ended = run(&sandbox, &["--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+    let words = "also printed, and not read: `test_accuracy` (Test accuracy: 0.7";
+    assert!(ended.stderr.contains(words) && !ended.stderr.contains("`loss` ("), "{}", ended.stderr);
+}
+
+#[test]
+fn a_file_of_results_that_is_json_as_a_whole_is_found() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "main.py",
+        "import json, sys\njson.dump({'val': {'loss': [0.5, float(sys.argv[1])]}}, open('history.json', 'w'), indent=2)\njson.dump({'lr': 3}, open('config.json', 'w'), indent=2)\n",
+    );
+    let ended = run(&sandbox, &["--axis", "x=0.25,0.75", "--", "python3", "main.py", "{x}"]);
+    assert!(ended.stderr.contains("metrics from history.json, which"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("val.loss") && ended.stdout.contains("0.750"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_failed_job_is_not_one_that_did_not_run() {
+    let sandbox = Sandbox::new();
+    sandbox.write("main.sh", "test $1 = 1 || { echo too big >&2; exit 3; }; echo loss: 0.5\n");
+    let ended = sandbox.sweep(&["run", "--axis", "x=1,2", "--", "sh", "main.sh", "{x}"]);
+    // The metric of the first job gives both another key.
+    assert!(ended.stdout.contains("1 job failed: the program ended with exit code 3"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("not run"), "{}", ended.stdout);
+}
+
+#[test]
+fn another_spelling_of_an_option_is_named_after_failures() {
+    let sandbox = project();
+    for (arguments, known) in [
+        (&["--batch_size", "3"][..], "`--batch_size` behind `--`: the script has `--batch-size`"),
+        (&["batch-size=3"], "`batch-size=3` behind `--`: the script has `--batch-size`"),
+        (&["/BatchSize", "3"], "`/BatchSize` behind `--`: the script has `--batch-size`"),
+    ] {
+        let ended = sandbox.sweep(&[&["run", "train.py", "--axis", "lr=1", "--"], arguments].concat());
+        assert!(ended.stderr.contains(known), "{}", ended.stderr);
+    }
+}

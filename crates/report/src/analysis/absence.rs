@@ -97,16 +97,24 @@ pub(crate) fn absences(
             absences.insert(*id, Absence::Stopped(reason.clone()));
         }
     }
+    // A job of which only the reading of metrics has changed has another key.
+    let computed = |key: &Key| Some((plan.job(jobs[key]).identity.program_run()?, *key));
+    let computations: BTreeMap<Key, Key> = open_keys.iter().filter_map(computed).collect();
     for run in RunFolder::all(store.results()).iter().rev().take(MAX_RUNS) {
         if open_keys.is_empty() {
             break;
         }
         let mut last = BTreeMap::new();
         for line in run.events().unwrap_or_default() {
+            let alike = line.computation.and_then(|computation| computations.get(&computation).copied());
             if let Some(key) = line.key.filter(|key| open_keys.contains(key)) {
                 last.insert(key, line.event);
+            } else if let Some(key) = alike.filter(|key| open_keys.contains(key)) {
+                last.entry(key).or_insert(line.event);
             }
         }
+        // A run that did not come to a job says nothing about earlier ones.
+        last.retain(|_, event| !matches!(event, RunEvent::Skipped { because: None, .. }));
         for (key, event) in last {
             open_keys.remove(&key);
             absences.insert(jobs[&key], absence(event, run));
@@ -128,7 +136,7 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
             let label = manifest.and_then(|manifest| Some(manifest.jobs.get(need)?.label.clone()));
             Absence::Blocked(label.unwrap_or_default())
         }
-        RunEvent::Stopped { .. } | RunEvent::Skipped { because: None, .. } | RunEvent::Done { .. } => Absence::NotRun,
+        RunEvent::Stopped { .. } | RunEvent::Done { .. } => Absence::NotRun,
         _ if run.is_live() => Absence::Running,
         // The engine was killed while the job ran.
         _ => Absence::NotRun,

@@ -51,6 +51,9 @@ pub struct Line {
     /// The key of that job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
+    /// What a program that failed has computed, however its metrics are read: a change of that gives the job another key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computation: Option<Key>,
     /// The event.
     pub event: RunEvent,
 }
@@ -91,10 +94,12 @@ impl Journal {
 
     fn write(&mut self, plan: &Plan, at: Timestamp, event: &RunEvent) -> io::Result<()> {
         let job = event.job().map(|job| plan.job(JobId::new(job)));
+        let failed = job.filter(|_| matches!(event, RunEvent::Failed { .. }));
         let line = Line {
             at,
             label: job.map(|job| job.label.to_string()),
             key: job.map(|job| job.key),
+            computation: failed.and_then(|job| job.identity.program_run()),
             event: self.of.map_or_else(|| event.clone(), |of| event.clone().about(of)),
         };
         let mut text = serde_json::to_vec(&line)?;

@@ -44,6 +44,14 @@ impl Measured {
         self.values.keys().map(String::as_str)
     }
 
+    /// True if a metric has these values, each of a job, apart from a share of them.
+    pub(super) fn has(&self, values: &[(usize, f64)], rounding: f64) -> bool {
+        let is_near = |of_metric: &[(usize, f64)], (job, value): &(usize, f64)| {
+            of_metric.iter().any(|(other, known)| other == job && (known - value).abs() <= rounding * known.abs())
+        };
+        self.values.values().any(|of_metric| values.iter().all(|value| is_near(of_metric, value)))
+    }
+
     /// The kind of a metric.
     pub(super) fn kind(&self, name: &str) -> Kind {
         let values = self.values.get(name).map_or(&[][..], Vec::as_slice);

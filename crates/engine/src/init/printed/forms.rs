@@ -44,7 +44,7 @@ impl<'l> Forms<'l> {
     }
 }
 
-fn form(line: &str) -> String {
+pub(super) fn form(line: &str) -> String {
     let mut form = String::new();
     for char in line.chars() {
         match char {

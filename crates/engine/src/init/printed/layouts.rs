@@ -45,6 +45,8 @@ static COCO: LazyLock<Regex> = LazyLock::new(|| {
         r"\((?<name>A[PR])\)\s*@\[\s*IoU=(?<iou>[\d.:]+)\s*\|\s*area=\s*(?<area>\w+)\s*\|\s*maxDets=\s*(?<count>\d+)\s*\]\s*=",
     )
 });
+/// A line of the evaluation of TREC over all queries.
+static TREC: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?<name>[A-Za-z][A-Za-z0-9_.@-]*)\s+all\s+[-+]?\.?\d\S*\s*$"));
 /// The name of a column; that of a column of signs is empty.
 static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:[A-Za-z][A-Za-z0-9_@/ .^-]*)?$"));
 
@@ -71,6 +73,7 @@ impl Layouts {
     pub(super) fn numbers(&mut self, line: &str) -> Vec<Placed> {
         let mut placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
         placed.extend(of_coco(line));
+        placed.extend(of_trec(line));
         if placed.is_empty() {
             placed = self.spaced.numbers(line);
         }
@@ -170,6 +173,19 @@ fn of_coco(line: &str) -> Option<Placed> {
     let pattern =
         format!(r"\({short}\)\s*@\[\s*IoU={iou}\s*\|\s*area=\s*{area}\s*\|\s*maxDets=\s*{count}\s*\]\s*=\s*{{{name}}}");
     Some((name, pattern))
+}
+
+/// True for a line that has the measure of an evaluation, whatever its name.
+pub(super) fn is_evaluation(line: &str) -> bool {
+    TREC.is_match(line)
+}
+
+/// The number of a line of `trec_eval`: `map`, `p_10`, `ndcg_cut_10`; no counts.
+fn of_trec(line: &str) -> Option<Placed> {
+    let found = TREC.captures(line)?;
+    let name = joined(&[&found["name"]]);
+    let pattern = format!(r"^{}\s+all\s+{{{name}}}\s*$", regex::escape(&found["name"]));
+    (!name.starts_with("num_")).then_some((name, pattern))
 }
 
 /// True for the text of a cell that is a number, also with a remark: `0.51 ± 0.02`.
@@ -333,6 +349,9 @@ pub(super) mod tests {
         assert_eq!(one(burn), Some(("valid_accuracy".to_owned(), 61.1)));
         let harness = "|Tasks|Version|Metric| |Value | |Stderr|\n|-----|------:|------|---|-----:|---|-----:|\n|arc_easy| 1|acc |↑ |0.611|± |0.0101|";
         assert_eq!(one(harness), Some(("arc_easy.acc".to_owned(), 0.611)));
+        assert_eq!(one("P_10                  \tall\t0.4000"), Some(("p_10".to_owned(), 0.4)));
+        assert_eq!(one("num_q                 \tall\t50"), None);
+        assert_eq!(one("map                   \t301\t0.4"), None);
         let meters = read("Test: [20/20]\tTime 0.1 (0.2)\tLoss: 0.25 (0.35)\tAcc@1: 50.0 (55.0)");
         assert_eq!(meters[1..], [("test_loss".to_owned(), 0.35), ("test_acc_1".to_owned(), 55.0)]);
         let meters = read("Epoch: [1][20/20]\tLoss 2.5e-1 (3.5e-1)\tAcc@1 50.0 (55.0)");

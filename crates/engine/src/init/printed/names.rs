@@ -24,7 +24,7 @@ pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
         r"(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?",
         r"(?:['\x22](?:[ \t]*,)?)?[ \t]*(?:[-=]>|→|[:=]|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
         r"(?:[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
-        r"(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
+        r"(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
         r"(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
     ))
 });
@@ -43,11 +43,6 @@ pub(super) static SPLIT_WORD: LazyLock<Regex> =
 /// The name of a split of the data in the name of a number: `val_loss`.
 static OWN_SPLIT: LazyLock<Regex> =
     LazyLock::new(|| regex(&format!(r"(?i)(?:^|[^A-Za-z])(?<tag>{SPLITS})(?:[^A-Za-z]|$)")));
-/// A line that has only the name of a split of the data, which the lines below it are about.
-pub(super) static SECTION: LazyLock<Regex> =
-    LazyLock::new(|| regex(&format!(r#"(?i)^[\s=*#"'{{-]*(?<tag>{SPLITS})\b[^\d.,]{{0,20}}?[\s:=*#"'{{-]*$"#)));
-/// A line of a process of several other than the first, as `torchrun` marks it.
-pub(super) static OTHER_RANK: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[rank[1-9][0-9]*\]"));
 /// A word in brackets at the beginning of a line.
 static BRACKETED: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-z][A-Za-z0-9_-]*)\]"));
 /// A word at the beginning of a line of cells with tabs.
@@ -55,7 +50,10 @@ static FIRST_CELL: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(?<tag>fin
 /// A word with a colon at the beginning of a line, before another word.
 static LABEL: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?<tag>[A-Za-z][A-Za-z0-9_-]*)[ \t]*:[ \t]+[A-Za-z]"));
 /// Words in brackets that say nothing about numbers.
-const LEVELS: [&str; 9] = ["critical", "debug", "error", "info", "main", "rank", "trace", "warn", "warning"];
+const LEVELS: [&str; 13] = [
+    "critical", "debug", "default", "error", "gpu", "info", "main", "proc", "process", "rank", "trace", "warn",
+    "warning",
+];
 
 /// The name of a number, and the words before it.
 pub(super) type Named<'t> = Option<(String, Vec<&'t str>)>;
@@ -105,7 +103,8 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
 /// True for a number in a list of several: none of them is the result.
 fn is_in_list(line: &str, number: &Captures<'_>) -> bool {
     let Some(number) = number.name("number") else { return false };
-    line[..number.start()].trim_end().ends_with('[') && line[number.end()..].trim_start().starts_with(',')
+    // NumPy has no comma between them.
+    line[..number.start()].trim_end().ends_with('[') && !line[number.end()..].trim_start().starts_with(']')
 }
 
 /// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{STEPS, names::Tag, regex};
+use super::{Context, STEPS, names::Tag, regex};
 
 /// Units that follow numbers, and that the ends of metrics' names stand for.
 const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
@@ -19,8 +19,6 @@ pub(super) static STEP: LazyLock<Regex> = LazyLock::new(|| {
 static CALL: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?$"));
 /// A number in place of an earlier one.
 static REPLACED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \t]*(?:->|→|=>)[ \t]*[-+]?\.?\d"));
-/// The mark of the first process, without its last character.
-const FIRST_RANK: &str = "[rank0";
 
 /// The part of a pattern that tells lines of one kind from others.
 #[derive(Debug)]
@@ -56,14 +54,17 @@ impl Lead {
     }
 
     /// All of a line before the words of a number, with any numbers in place of those there.
-    pub(super) fn whole(line: &str, number: &Captures<'_>) -> Self {
+    pub(super) fn whole(line: &str, number: &Captures<'_>, context: &Context) -> Self {
         let end = number.name("words").map_or(0, |words| words.start());
-        let step = step_before(line, end)
+        let step = context
+            .steps
+            .before(line, end)
             .and_then(|step| Some((step.name("number")?.start(), step["word"].to_ascii_lowercase())));
+        let mark = context.ranks.mark(line).unwrap_or_default();
         let mut out = "^".to_owned();
         let mut rest = line[..end].char_indices().peekable();
         while let Some((at, char)) = rest.next() {
-            if char.is_ascii_digit() {
+            if char.is_ascii_digit() && !mark.contains(&at) {
                 while rest.next_if(|(_, next)| next.is_ascii_digit() || ".:".contains(*next)).is_some() {}
                 match &step {
                     Some((start, name)) if *start == at => out.extend(["{", name, "}[.:]?"]),
@@ -80,11 +81,6 @@ impl Lead {
     }
 }
 
-/// The step of a line before `end`.
-fn step_before(line: &str, end: usize) -> Option<Captures<'_>> {
-    STEP.captures(line).filter(|step| step.get(0).is_some_and(|step| step.end() <= end))
-}
-
 /// The unit behind a number, and whether there is space before it.
 pub(super) fn unit_of<'t>(line: &'t str, number: &Captures<'t>) -> Option<(&'t str, bool)> {
     let rest = &line[number.name("number")?.end()..];
@@ -99,7 +95,7 @@ pub(super) fn is_ratio(number: &Captures<'_>) -> bool {
 }
 
 /// A pattern for a number in a line: its words, after the lead and the step if the line has one before them.
-pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Option<Lead>) -> String {
+pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Option<Lead>, context: &Context) -> String {
     let (begin, end) = number.name("words").map_or((0, 0), |words| (words.start(), words.end()));
     let reading = reading(line, number, name);
     // A word before the first one would make it another metric, unless the line has more words than a name.
@@ -110,7 +106,7 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
         false if continues => r"(?:^|\s)",
         false => r"(?:^|[^A-Za-z_\s-]|(?:^|\s)-)\s*",
     };
-    let step = step_before(line, end);
+    let step = context.steps.before(line, end);
     let step_start = step.as_ref().and_then(|step| step.name("word")).map_or(0, |word| word.start());
     let step = step.map(|step| {
         let word = &step["word"];
@@ -118,7 +114,9 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
     });
     let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])??\s*" };
     let whole = match (lead, step) {
-        (Some(Lead::Whole(start)), _) | (Some(Lead::Start(start)), None) => format!("{start}{reading}"),
+        // It has the mark of the first process.
+        (Some(Lead::Whole(start)), _) => return format!("{start}{reading}"),
+        (Some(Lead::Start(start)), None) => format!("{start}{reading}"),
         (Some(Lead::Start(start)), Some(step)) => format!("{start}{step}{gap}{reading}"),
         (Some(Lead::Words(words, at)), Some(step)) if at < step_start => format!("{words}.*?{step}{gap}{reading}"),
         (Some(Lead::Words(words, _)), Some(step)) => format!("{step}.*?{words}{gap}{reading}"),
@@ -126,10 +124,9 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
         (None, Some(step)) => format!("{step}{gap}{reading}"),
         (None, None) => format!("{boundary}{reading}"),
     };
-    if line.trim_start().starts_with(FIRST_RANK) {
-        format!(r"^\s*{}.*?{whole}", regex::escape(FIRST_RANK))
-    } else {
-        whole
+    match context.ranks.first_mark(line) {
+        Some(mark) => format!("{mark}.*?{}", whole.trim_start_matches('^')),
+        None => whole,
     }
 }
 

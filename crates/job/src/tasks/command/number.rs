@@ -53,7 +53,22 @@ fn word(text: &str) -> Option<(f64, &str)> {
     Some((*value, payload.filter(|(inner, _)| is_payload(inner)).map_or(rest, |(_, rest)| rest)))
 }
 
-/// Digits with `_` between them, a point and an exponent: `1_000`, `.5`, `5.`, `3.33e-06`, Fortran's `1.0D+00`, Julia's `1.0f-5`.
+/// Length of the whole part of a number with commas between its thousands: `1,234.5` and `1,234,567`. `1,234` may be a decimal
+/// fraction in some languages.
+fn thousands(bytes: &[u8]) -> Option<usize> {
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut end = Some(digits(0)).filter(|count| (1..=3).contains(count))?;
+    let mut groups = 0;
+    while bytes.get(end) == Some(&b',') && digits(end + 1) == 3 {
+        end += 4;
+        groups += 1;
+    }
+    let has_fraction = bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
+    (bytes[0] != b'0' && (groups > 1 || groups == 1 && has_fraction)).then_some(end)
+}
+
+/// Digits with `_` or commas between them, a point and an exponent: `1_000`, `1,234.5`, `.5`, `5.`, `3.33e-06`, Fortran's `1.0D+00`,
+/// Julia's `1.0f-5`.
 fn decimal(text: &str) -> Option<(f64, &str)> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -63,7 +78,7 @@ fn decimal(text: &str) -> Option<(f64, &str)> {
         }
         at
     };
-    let whole = run(0);
+    let whole = thousands(bytes).unwrap_or_else(|| run(0));
     let mut end = whole;
     if bytes.get(whole) == Some(&b'.') && (whole > 0 || digit(1)) {
         end = run(whole + 1);
@@ -71,7 +86,7 @@ fn decimal(text: &str) -> Option<(f64, &str)> {
     if end == 0 {
         return None;
     }
-    let mut written: String = text[..end].chars().filter(|char| *char != '_').collect();
+    let mut written: String = text[..end].chars().filter(|char| !matches!(char, '_' | ',')).collect();
     if let Some(mark) = bytes.get(end).map(u8::to_ascii_lowercase).filter(|mark| matches!(mark, b'e' | b'd' | b'f')) {
         let signed = matches!(bytes.get(end + 1), Some(b'+' | b'-'));
         let digits = end + 1 + usize::from(signed);
@@ -138,6 +153,8 @@ mod tests {
             ("-Infinity", f64::NEG_INFINITY),
             ("+Inf", f64::INFINITY),
             (" 7 ", 7.0),
+            ("1,234.5", 1234.5),
+            ("-12,345,678", -12_345_678.0),
         ] {
             assert_eq!(Number::parse(text), Some(Number { value, unit: None }), "{text}");
         }
@@ -146,9 +163,25 @@ mod tests {
         }
         assert_eq!(Number::parse("95%"), Some(Number { value: 95.0, unit: Some("%") }));
         assert_eq!(Number::parse("95.5 %").map(|number| number.value), Some(95.5));
-        for text in
-            ["", "-", ".", "e5", "0,5", "1,234.5", "1_", "_1", "1__0", "5x", "1.2.3", "2024-01-01", "infi", "0x10"]
-        {
+        for text in [
+            "",
+            "-",
+            ".",
+            "e5",
+            "0,5",
+            "1,234",
+            "0,123.4",
+            "1,2345.6",
+            "1,234,56",
+            "1_",
+            "_1",
+            "1__0",
+            "5x",
+            "1.2.3",
+            "2024-01-01",
+            "infi",
+            "0x10",
+        ] {
             assert_eq!(Number::parse(text), None, "{text}");
         }
     }

@@ -16,6 +16,12 @@ const NUMBER: &str = concat!(
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
+/// The same, or a number with commas between its thousands, where the pattern has no comma beside it.
+const THOUSANDS: &str = concat!(
+    r"(?-Uix:[+\-\x{2212}]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+\.[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3}){2,}|",
+    r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
+    r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
+);
 /// A text with a digit in the place of a number.
 const TEXT: &str = r"(?-Uix:\S*?[0-9]\S*)";
 /// The end of the name of a placeholder for a ratio.
@@ -84,7 +90,10 @@ impl Pattern {
         if groups.iter().all(|group| STEP_NAMES.contains(&group.name.as_str())) {
             return Err("no group has the name of a metric".into());
         }
-        let texts = RegexBuilder::new(&expanded.replace(NUMBER, TEXT)).size_limit(MAX_COMPILED_BYTES).build().ok();
+        let texts = RegexBuilder::new(&expanded.replace(NUMBER, TEXT).replace(THOUSANDS, TEXT))
+            .size_limit(MAX_COMPILED_BYTES)
+            .build()
+            .ok();
         Ok(Self { regex, texts, groups, step: step.map(|step| (*step).to_owned()) })
     }
 
@@ -308,11 +317,12 @@ impl<'t> Scanner<'t> {
             return Err(format!("`{{{inner}}}` is no placeholder: write `{{{name}}}`"));
         }
         let capture = format!("sweep_{}", self.groups.len());
-        let other = if is_ratio { [r"\s*/\s*", NUMBER] } else { [""; 2] };
-        self.out.extend([CALL, "(?<", &capture, ">", NUMBER].into_iter().chain(other).chain([")"]));
         self.at += length;
         let before = self.previous.take();
         let after = literal(self.rest());
+        let number = if before == Some(',') || after == Some(',') { NUMBER } else { THOUSANDS };
+        let other = if is_ratio { [r"\s*/\s*", number] } else { [""; 2] };
+        self.out.extend([CALL, "(?<", &capture, ">", number].into_iter().chain(other).chain([")"]));
         self.groups.push(Group { capture, name: inner.to_owned(), inner: None, is_ratio, before, after });
         Ok(())
     }
@@ -359,6 +369,11 @@ mod tests {
         for line in ["loss nan", "loss NaN", "loss -nan", "loss nan(ind)"] {
             assert!(value("loss {loss}", line).is_some_and(f64::is_nan), "{line}");
         }
+        assert_eq!(value("loss {loss}", "loss 1,234.5, acc 3"), Some(1234.5));
+        assert_eq!(value("loss {loss}$", "loss -1,234,567"), Some(-1_234_567.0));
+        assert_eq!(value("^{step},{tokens},.*,{loss}$", "100,200,300,0.5"), Some(0.5));
+        let row = Pattern::new("^{step},.*,{loss}$").unwrap().find("100,200,300,0.5").unwrap();
+        assert_eq!(row.step, Some(Some(Reading::Number(Number { value: 100.0, unit: None }))));
         assert_eq!(value("loss[ =:]+{loss}", "loss: tensor(0.25, device='cuda:0')"), Some(0.25));
         assert_eq!(value("'loss': {loss}", "{'loss': np.float32(0.25), 'x': 1}"), Some(0.25));
         assert_eq!(value("took {ms}ms", "took 12.6ms"), Some(12.6));
@@ -379,7 +394,7 @@ mod tests {
         assert_eq!(cut(r"loss -?(?<loss>[\d.]+)", "loss -0.5"), pair("0.5", "-0.5"));
         assert_eq!(cut(".*{loss}", "x 0.25"), pair("5", "0.25"));
         assert_eq!(cut("loss {loss}", "loss 0,5"), pair("0", "0,5"));
-        assert_eq!(cut("loss {loss}", "loss 1,234.5 x"), pair("1", "1,234.5"));
+        assert_eq!(cut("loss {loss}", "loss 1,234 x"), pair("1", "1,234"));
         assert_eq!(cut("loss {loss}", "loss 10k"), pair("10", "10k"));
         assert_eq!(cut("at {x}", "at 12:30"), pair("12", "12:30"));
         assert_eq!(cut("loss {loss}.+", "loss 0.5"), pair("0.", "0.5"));

@@ -119,7 +119,7 @@ mod tests {
     use crate::record::sample;
 
     fn line(second: i64, key: Key, event: RunEvent) -> Line {
-        Line { at: Timestamp::from_second(second).unwrap(), label: None, key: Some(key), event }
+        Line { at: Timestamp::from_second(second).unwrap(), label: None, key: Some(key), computation: None, event }
     }
 
     #[test]

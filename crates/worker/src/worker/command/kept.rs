@@ -17,7 +17,7 @@ use sweep_job::{
     tasks::{Command, MetricsFrom, Number},
 };
 
-use super::reads::is_event_file;
+use super::reads::{Document, is_event_file};
 
 /// The folder of these files among those of a job.
 pub(super) const KEPT: &str = ".sweep";
@@ -36,6 +36,9 @@ const MAX_LEVELS: usize = 8;
 const ENDINGS: [&str; 6] = ["csv", "tsv", "jsonl", "ndjson", "json", "log"];
 /// Endings of files that may have rows or objects of JSON, as `log.txt` and `training.log` have in some frameworks.
 const OPEN_ENDINGS: [&str; 3] = ["json", "log", "txt"];
+/// Names of files of settings, without their endings: JSON in several lines that has no results.
+const SETTINGS: [&str; 9] =
+    ["args", "config", "hparams", "options", "opts", "package", "params", "settings", "tokenizer"];
 /// Bytes of the beginning of a file that tell its kind.
 const MAX_BEGINNING: u64 = 64 << 10;
 
@@ -198,6 +201,9 @@ fn kind_of(path: &Path) -> Option<&'static str> {
     let mut beginning = Vec::new();
     fs::File::open(path).ok()?.take(MAX_BEGINNING).read_to_end(&mut beginning).ok()?;
     let text = String::from_utf8_lossy(&beginning);
+    if matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'[')) && is_document(path) {
+        return Some("jsonl");
+    }
     let mut lines = text.lines().filter(|line| !(line.trim().is_empty() || line.starts_with('#')));
     let (first, second) = (lines.next()?, lines.next());
     let is_object = |line: &str| line.starts_with('{') && serde_json::from_str::<serde_json::Value>(line).is_ok();
@@ -215,6 +221,14 @@ fn kind_of(path: &Path) -> Option<&'static str> {
     ['\t', ',', ';'].into_iter().find_map(is_row)
 }
 
+/// True for a file of results that is JSON as a whole.
+fn is_document(path: &Path) -> bool {
+    let name = path.file_stem().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let is_settings = SETTINGS.iter().any(|word| name == *word || name.ends_with(&format!("_{word}")));
+    let is_small = || path.metadata().is_ok_and(|data| data.len() <= MAX_FILE_BYTES);
+    !is_settings && is_small() && fs::read(path).is_ok_and(|text| Document::of(&text).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,7 +239,11 @@ mod tests {
         for (text, kind) in [
             ("{\"epoch\": 1, \"val_loss\": 0.5}\n{\"epoch\": 2, \"val_loss\": 0.4}\n", Some("jsonl")),
             ("{\"val_loss\": 0.5}", Some("jsonl")),
-            ("{\n  \"val_loss\": 0.5\n}", None),
+            ("{\n  \"val_loss\": 0.5\n}", Some("jsonl")),
+            ("[{\"epoch\": 1, \"val_loss\": 0.5}]", Some("jsonl")),
+            ("{\"history\": {\n\"loss\": [0.5, 0.4]}}", Some("jsonl")),
+            ("[0.5, 0.4]", None),
+            ("{\n  \"name\": \"x\"\n}", None),
             ("epoch,accuracy,loss\n0,0.5,0.7\n", Some("csv")),
             ("Learning Rate\tTrain Loss\tValid Loss\t\n0.1\t0.5\t0.6\t\n", Some("csv")),
             ("epoch;loss\n0;0.5\n", Some("csv")),

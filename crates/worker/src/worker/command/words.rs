@@ -158,7 +158,10 @@ pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
         return Err(format!("is larger than {} MiB", MAX_FILE >> 20));
     }
     let value = parse(&text).map_err(|error| format!("is not JSON: {error}"))?;
-    let Value::Object(entries) = value else { return Err("must contain an object: `{\"loss\": 2.31}`".into()) };
+    let Value::Object(entries) = value else {
+        let advice = if value.is_array() { "; `reads: { jsonl: FILE }` reads a list of objects" } else { "" };
+        return Err(format!("must contain an object: `{{\"loss\": 2.31}}`{advice}"));
+    };
     let mut numbers = Numbers::default();
     gather("", &entries, &mut numbers);
     Ok(numbers)
@@ -239,6 +242,7 @@ mod tests {
             ("точность=.5", "точность", 0.5),
             ("top-1/acc=3.33e-06", "top-1/acc", 3.33e-6),
             ("x=1_000", "x", 1000.0),
+            ("x=1,234.5", "x", 1234.5),
             ("x=-Infinity", "x", f64::NEG_INFINITY),
         ] {
             assert_eq!(understand(line.as_bytes()), Some(metric(name, value)), "{line}");
@@ -253,7 +257,7 @@ mod tests {
             let text = line.split_once('=').unwrap().1;
             assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
         }
-        for line in ["loss=0,5", "loss=1,234.5", "loss=1 000", "loss=0.5 acc=0.9", "loss=0.5, acc=0.9", "loss=5,"] {
+        for line in ["loss=0,5", "loss=1,234", "loss=1 000", "loss=0.5 acc=0.9", "loss=0.5, acc=0.9", "loss=5,"] {
             let text = line.split_once('=').unwrap().1;
             assert_eq!(unit(line), Some(Word::NoNumber("loss".into(), text.into())), "{line}");
         }

@@ -1,9 +1,12 @@
-//! Follows a file of JSON objects, one a line, that was not written for `sweep`.
+//! Follows a file of JSON objects, one a line, that was not written for `sweep`. A file that is JSON as a whole is read at the end.
 
 use std::{io, path::PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::{
     super::report::{Appended, Follower, Line, Series, parse_object, values, whole},
+    document::Document,
     step_column, unread,
 };
 
@@ -21,7 +24,12 @@ struct State {
     steps: bool,
     /// True if the first step is no integer: then lines are counted.
     counts: bool,
+    /// The text of a file whose first line is no object, but the beginning of one or of a list.
+    document: Option<Vec<u8>>,
 }
+
+/// Maximum size of a file that is JSON as a whole, in bytes.
+const MAX_DOCUMENT: usize = 16 << 20;
 
 impl JsonLines {
     pub(super) fn new(path: PathBuf) -> Self {
@@ -38,10 +46,12 @@ impl Follower for JsonLines {
         while self.lines.read(&mut |line| self.state.line(&line, sink))? {}
         self.lines.rest(&mut |line| {
             // An incomplete last line is ignored.
-            if matches!(&line, Line::Whole(line) if parse_object(line).is_some()) {
+            let is_complete = |line: &[u8]| self.state.may_continue(line) || parse_object(line).is_some();
+            if matches!(&line, Line::Whole(line) if is_complete(line)) {
                 self.state.line(&line, sink);
             }
         });
+        self.state.finish(sink);
         Ok(())
     }
 
@@ -62,12 +72,50 @@ impl State {
                 return sink.once("line too long", || "a line of the JSON file is too long: skipped".into());
             }
         };
+        if self.may_continue(line) {
+            let document = self.document.get_or_insert_default();
+            document.extend_from_slice(line);
+            document.push(b'\n');
+        } else {
+            self.object(line, sink);
+        }
+    }
+
+    /// True for a line of a file that may be JSON as a whole.
+    fn may_continue(&self, line: &[u8]) -> bool {
+        match &self.document {
+            Some(document) => document.len() + line.len() <= MAX_DOCUMENT,
+            None => {
+                self.count == 0
+                    && matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
+                    && parse_object(line).is_none()
+            }
+        }
+    }
+
+    /// Reads a file that is JSON as a whole; if it is none, its lines.
+    fn finish(&mut self, sink: &mut Series) {
+        let Some(text) = self.document.take() else { return };
+        match Document::of(&text) {
+            Some(document) => {
+                document.records.iter().for_each(|entries| self.entries(entries, sink));
+                document.add_to(sink);
+            }
+            None => text.split(|byte| *byte == b'\n').for_each(|line| self.object(line, sink)),
+        }
+    }
+
+    fn object(&mut self, line: &[u8], sink: &mut Series) {
         if line.is_empty() {
             return;
         }
         let Some(entries) = parse_object(line) else {
             return sink.once("line", || "the JSON file has a line that is no object, which is skipped".into());
         };
+        self.entries(&entries, sink);
+    }
+
+    fn entries(&mut self, entries: &Map<String, Value>, sink: &mut Series) {
         self.count += 1;
         let name = step_column(|| entries.keys().map(String::as_str)).and_then(|place| entries.keys().nth(place));
         let name = name.filter(|_| !self.counts);
@@ -89,6 +137,6 @@ impl State {
             sink.at(step);
         }
         let excluded_names: Vec<&str> = name.filter(|_| !self.counts).map(String::as_str).into_iter().collect();
-        values("", &entries, &excluded_names, step, sink);
+        values("", entries, &excluded_names, step, sink);
     }
 }

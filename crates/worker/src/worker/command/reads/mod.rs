@@ -1,6 +1,7 @@
 //! Followers of the files and lines that programs write without knowing of `sweep`: `reads:`.
 
 mod csv;
+mod document;
 mod jsonl;
 mod pattern;
 mod tensorboard;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use sweep_job::tasks::{Command, Pattern, STEP_NAMES};
 
 use self::{csv::Csv, jsonl::JsonLines, tensorboard::EventFiles};
-pub(super) use self::{pattern::Patterns, tensorboard::is_event_file};
+pub(super) use self::{document::Document, pattern::Patterns, tensorboard::is_event_file};
 use super::report::{Appended, Follower, Series, Source, State};
 
 /// Returns the sources that a job's `reads` names, and the part of them that reads the program's output. `locate` returns

@@ -12,6 +12,15 @@ pub(in super::super) fn parse(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).or_else(|error| serde_json::from_slice(&with_numbers(text)).map_err(|_| error))
 }
 
+/// The values of a text that has nothing else.
+pub(in super::super) fn parse_all(text: &[u8]) -> serde_json::Result<Vec<Value>> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let all = |text: &[u8]| -> serde_json::Result<Vec<Value>> {
+        serde_json::Deserializer::from_slice(text).into_iter().collect()
+    };
+    all(text).or_else(|error| all(&with_numbers(text)).map_err(|_| error))
+}
+
 /// The object of a text.
 pub(in super::super) fn parse_object(text: &[u8]) -> Option<Map<String, Value>> {
     match parse(text) {

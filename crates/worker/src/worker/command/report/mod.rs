@@ -29,7 +29,7 @@ use crate::{
 
 pub(super) use self::{
     curve::Point,
-    json::{number, parse, parse_object},
+    json::{number, parse, parse_all, parse_object},
     lines::{Appended, Line, ReportFile, values, whole},
     series::{Checkpoint, Series},
     state::State,

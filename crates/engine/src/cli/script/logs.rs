@@ -1,0 +1,232 @@
+//! Numbers that the jobs of a study have printed, and the logs that they have written.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::{
+    MAX_METRICS,
+    measured::{Kind, Measured},
+};
+use crate::{
+    batches::log_of,
+    error::Error,
+    format::{clean, say, shortened},
+    init::{self as recipes, Missed, Printed, Wish},
+    plan::Job,
+    store::Store,
+    worker,
+};
+
+/// Maximum number of printed numbers that are compared between the jobs.
+const MAX_SEARCHED: usize = 60;
+/// Maximum number of logs, and of numbers that are not read, that a message names.
+const MAX_NAMED: usize = 4;
+/// Maximum number of jobs whose outputs are searched for numbers that are not read.
+const MAX_JOBS: usize = 20;
+/// Longest part of a line that is quoted, in characters.
+const QUOTED: usize = 80;
+/// Part of a value by which a printed one may differ from the reported one, which has more digits.
+const ROUNDING: f64 = 0.01;
+
+/// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported other metrics than
+/// constants and settings, only those are looked for whose names say which direction is better: settings that a program
+/// prints, such as `batch_size = 64`, are no results.
+pub(super) fn of(
+    wish: &Wish,
+    jobs: &[&Job],
+    store: &Store,
+    metrics: &Measured,
+    curves: &BTreeMap<String, usize>,
+) -> Result<(Vec<Printed>, Logs), Error> {
+    let outputs = outputs(jobs, store)?;
+    let texts = || outputs.iter().map(|(_, text)| text.as_str());
+    let known = known(metrics, curves);
+    let has_others = !curves.is_empty() || metrics.names().any(|name| metrics.kind(name) == Kind::Result);
+    let mut found = recipes::printed_results(texts());
+    if found.read.is_empty() && !has_others {
+        let params = wish.axes.iter().map(|(name, _)| name.as_str()).collect();
+        let results = found.missed;
+        found = recipes::printed_numbers(texts(), &params);
+        found.missed.retain(|missed| results.iter().all(|result| result.name != missed.name));
+        found.missed.splice(0..0, results);
+    }
+    let mut numbers = found.read;
+    numbers.retain(|number| !known.contains(&plain(&number.name)));
+    found.missed.retain(|missed| !known.contains(&plain(&missed.name)));
+    let unsearched = numbers.split_off(MAX_SEARCHED.min(numbers.len()));
+    let mut values = metrics.others();
+    for (number, job, value) in values_of(&numbers, &outputs) {
+        values.add(&number.name, job, value);
+    }
+    let names = numbers.iter().map(|number| number.name.as_str());
+    let chosen = values.chosen(names, MAX_METRICS, || differ(&outputs));
+    let (numbers, left): (Vec<_>, Vec<_>) = numbers.into_iter().partition(|number| chosen.contains(&number.name));
+    for number in &numbers {
+        say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
+    }
+    let left = left.into_iter().filter(|number| values.kind(&number.name) == Kind::Result);
+    say_others(&left.chain(unsearched).collect::<Vec<_>>());
+    say_missed(&found.missed);
+    if numbers.is_empty() {
+        return Ok((Vec::new(), written(jobs, store)?));
+    }
+    let others = others(jobs, store)?;
+    if !others.is_empty() {
+        say(format_args!(
+            "the program also wrote {}: `reads` in a recipe takes metrics from such files",
+            others.join(", ")
+        ));
+    }
+    Ok((numbers, Logs::new()))
+}
+
+/// Names the results that jobs have printed and neither reported nor read with a pattern.
+pub(super) fn say_unread(
+    wish: &Wish,
+    jobs: &[&Job],
+    store: &Store,
+    metrics: &Measured,
+    curves: &BTreeMap<String, usize>,
+) -> Result<(), Error> {
+    let outputs = outputs(&jobs[..jobs.len().min(MAX_JOBS)], store)?;
+    let mut known = known(metrics, curves);
+    known.extend(wish.printed.iter().map(|number| plain(&number.name).into_owned().into()));
+    let mut found = recipes::printed_results(outputs.iter().map(|(_, text)| text.as_str()));
+    found.read.retain(|number| !known.contains(&plain(&number.name)));
+    let mut values: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
+    for (number, job, value) in values_of(&found.read, &outputs) {
+        values.entry(&number.name).or_default().push((job, value));
+    }
+    let is_new =
+        |number: &&Printed| values.get(number.name.as_str()).is_some_and(|values| !metrics.has(values, ROUNDING));
+    say_others(&found.read.iter().filter(is_new).cloned().collect::<Vec<_>>());
+    if wish.printed.is_empty() {
+        found.missed.retain(|missed| !known.contains(&plain(&missed.name)));
+        say_missed(&found.missed);
+    }
+    Ok(())
+}
+
+/// The names of what the jobs have reported.
+fn known<'m>(metrics: &'m Measured, curves: &'m BTreeMap<String, usize>) -> BTreeSet<Cow<'m, str>> {
+    metrics.names().chain(curves.keys().map(String::as_str)).map(plain).collect()
+}
+
+/// A name as the words of a line make it: `val/loss` is `val_loss`.
+fn plain(name: &str) -> Cow<'_, str> {
+    let is_other = |char: char| char.is_ascii_uppercase() || "@/-.".contains(char);
+    if name.contains(is_other) {
+        name.replace(['@', '/', '-', '.'], "_").to_ascii_lowercase().into()
+    } else {
+        name.into()
+    }
+}
+
+/// The last values of numbers in the outputs, each with the index of its job.
+fn values_of<'n>(
+    numbers: &'n [Printed],
+    outputs: &[(usize, String)],
+) -> impl Iterator<Item = (&'n Printed, usize, f64)> {
+    numbers.iter().flat_map(move |number| {
+        let value = move |(job, text): &(usize, String)| Some((number, *job, recipes::last_value(number, text)?));
+        outputs.iter().filter_map(value)
+    })
+}
+
+/// Names printed numbers that are not in the table.
+fn say_others(numbers: &[Printed]) {
+    if numbers.is_empty() {
+        return;
+    }
+    let line = |number: &Printed| format!("`{}` ({})", clean(&number.name), shortened(&clean(&number.line), QUOTED));
+    let named: Vec<String> = numbers.iter().take(MAX_NAMED).map(line).collect();
+    let more = numbers.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    say(format_args!(
+        "also printed, and not read: {}{more}; `reads` in a recipe takes a pattern for each",
+        named.join(", ")
+    ));
+}
+
+/// Says which printed numbers no pattern reads, and of which a pattern reads more than one.
+fn say_missed(all: &[Missed]) {
+    for missed in all.iter().take(MAX_NAMED) {
+        let line = shortened(&clean(&missed.line), QUOTED);
+        say(format_args!("the printed `{}` {}: {line}", clean(&missed.name), clean(&missed.why.to_string())));
+    }
+    if let Some(more) = all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        let names: Vec<_> =
+            all[MAX_NAMED..].iter().take(MAX_NAMED).map(|missed| format!("`{}`", clean(&missed.name))).collect();
+        say(format_args!("{more} more printed numbers are not read, such as {}", names.join(", ")));
+    }
+}
+
+/// Logs of a program: kinds of `reads`, each with its paths.
+pub(super) type Logs = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// The outputs of the jobs with a record, each with the index of its job.
+pub(super) fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize, String)>, Error> {
+    let mut outputs = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let Some(record) = store.get(job.key)? else { continue };
+        // Unreadable output has no numbers.
+        let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
+        outputs.push((index, worker::without_codes(&output)));
+    }
+    Ok(outputs)
+}
+
+/// True if two jobs have different outputs.
+pub(super) fn differ(outputs: &[(usize, String)]) -> bool {
+    outputs.windows(2).any(|pair| pair[0].1 != pair[1].1)
+}
+
+/// The logs that the jobs have written, as `reads` has them: kind and path.
+fn others(jobs: &[&Job], store: &Store) -> Result<Vec<String>, Error> {
+    let mut others = BTreeSet::new();
+    for job in jobs {
+        let Some(record) = store.get(job.key)? else { continue };
+        for (kind, paths) in worker::logs(&store.files(record.key)) {
+            others.extend(paths.iter().map(|path| format!("`{}` ({kind})", clean(path))));
+        }
+    }
+    Ok(others.into_iter().take(MAX_NAMED).collect())
+}
+
+/// The logs that the jobs have written.
+fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
+    let mut logs = Logs::new();
+    for job in jobs {
+        let Some(record) = store.get(job.key)? else { continue };
+        for (kind, paths) in worker::logs(&store.files(record.key)) {
+            logs.entry(kind).or_default().extend(paths);
+        }
+    }
+    for paths in logs.values_mut() {
+        // Both have columns of the same names, and those of held-out data are results.
+        let has_counterpart = |path: &&String| {
+            ["val", "valid", "validation", "test", "eval"]
+                .iter()
+                .any(|split| paths.contains(&path.replace("train", split)))
+        };
+        let of_training: Vec<String> =
+            paths.iter().filter(|path| path.contains("train")).filter(has_counterpart).cloned().collect();
+        for path in of_training {
+            say(format_args!(
+                "`{}` is left out: its columns would have the names of those of held-out data",
+                clean(&path)
+            ));
+            paths.remove(&path);
+        }
+    }
+    for (kind, paths) in &logs {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        say(format_args!(
+            "metrics from {}, which the program wrote (`reads: {{ {kind}: … }}`)",
+            clean(&paths.join(", "))
+        ));
+    }
+    Ok(logs)
+}

@@ -1,0 +1,289 @@
+//! Collects the numbers of an output.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::Captures;
+use sweep_job::tasks::Pattern;
+
+use super::{
+    Context, Printed, PrintedNumbers, Wanted,
+    forms::Forms,
+    layouts::{self, Layouts},
+    missed::{self, Missed, Why},
+    names::{self, NUMBER, SPLIT_WORD, Tag, joined, signature, tag_of},
+    patterns::{Lead, pattern},
+    sections::{self, Section, Sections},
+    value,
+};
+
+/// A number of a line.
+struct Occurrence<'t> {
+    /// The index of the line.
+    at: usize,
+    captures: Captures<'t>,
+    /// The name, without that of the tag.
+    base: String,
+    /// All words before the number.
+    longer: String,
+    tag: Option<Tag>,
+    /// The words that may tell its line from others with the same name.
+    signature: BTreeMap<String, (usize, String)>,
+    section: Section,
+}
+
+impl Occurrence<'_> {
+    fn name_of(&self, base: &str) -> String {
+        match &self.tag {
+            Some(tag) if !base.starts_with(&tag.name) => format!("{}_{base}", tag.name),
+            _ => base.to_owned(),
+        }
+    }
+
+    /// True for a number that is the end of a word.
+    fn is_word(&self) -> bool {
+        let words = self.captures.name("words").map(|words| words.end());
+        words == self.captures.name("number").map(|number| number.start())
+    }
+
+    fn name(&self) -> String {
+        self.name_of(&self.base)
+    }
+
+    /// The pattern that reads it under a name.
+    fn pattern(&self, line: &str, name: &str, context: &Context) -> String {
+        pattern(line, &self.captures, name, self.tag.as_ref().and_then(Lead::of), context)
+    }
+
+    /// Patterns that read it under a name, and fewer other lines.
+    fn narrow(&self, line: &str, name: &str, context: &Context) -> Vec<String> {
+        let first_word = || Lead::first_word(line, &self.captures);
+        let leads = self.tag.is_none().then(first_word).into_iter().chain([Lead::whole(line, &self.captures, context)]);
+        leads.map(|lead| pattern(line, &self.captures, name, Some(lead), context)).collect()
+    }
+}
+
+/// Numbers in the order of their first lines.
+struct Numbers<'c> {
+    context: &'c Context,
+    all: Vec<Taken>,
+    /// The sections in which each name is.
+    sections: BTreeMap<String, BTreeSet<Section>>,
+    /// True for each pattern that reads the number of its line.
+    known: BTreeMap<String, bool>,
+}
+
+/// A number with the lines that its pattern reads.
+pub(super) struct Taken {
+    pub(super) printed: Printed,
+    /// Patterns that read fewer lines.
+    pub(super) narrow: Vec<String>,
+    /// The indices of its lines.
+    pub(super) lines: BTreeSet<usize>,
+}
+
+impl Numbers<'_> {
+    /// True if a pattern reads the number of a line; of lines with the same pattern, the first decides.
+    fn reads(&mut self, pattern: &str, line: &str) -> bool {
+        let read = || Pattern::new(pattern).is_ok_and(|pattern| value(&pattern, line).is_some());
+        *self.known.entry(pattern.to_owned()).or_insert_with(read)
+    }
+
+    fn of_name(&self, name: &str) -> Option<&Taken> {
+        self.all.iter().find(|taken| taken.printed.name == name)
+    }
+
+    /// Takes a number of a line. Returns false if its name is that of a number with another pattern.
+    fn take(
+        &mut self,
+        name: &str,
+        pattern: String,
+        (at, line): (usize, &str),
+        narrow: impl FnOnce() -> Vec<String>,
+    ) -> bool {
+        let printed = Printed { name: name.to_owned(), pattern, line: line.trim().to_owned() };
+        match self.all.iter_mut().find(|taken| taken.printed.name == name) {
+            Some(taken) if taken.printed.pattern == printed.pattern => {
+                taken.printed = printed;
+                taken.lines.insert(at);
+            }
+            Some(_) => return false,
+            None => self.all.push(Taken { printed, narrow: narrow(), lines: BTreeSet::from([at]) }),
+        }
+        true
+    }
+
+    /// Takes a number of a line without a layout, if its pattern reads it.
+    fn take_occurrence(&mut self, occurrence: &Occurrence<'_>, name: &str, line: &str) -> bool {
+        let (pattern, context) = (occurrence.pattern(line, name, self.context), self.context);
+        self.reads(&pattern, line)
+            && self.take(name, pattern, (occurrence.at, line), || occurrence.narrow(line, name, context))
+    }
+}
+
+/// The wanted numbers.
+pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> PrintedNumbers {
+    let mut numbers = Numbers { context, all: Vec::new(), sections: BTreeMap::new(), known: BTreeMap::new() };
+    let (mut layouts, mut sections, mut missed) = (Layouts::default(), Sections::default(), Vec::new());
+    let mut occurrences = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let placed = layouts.numbers(line);
+        let is_placed = !placed.is_empty();
+        for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name) || layouts::is_evaluation(line)) {
+            let pattern = match context.ranks.first_mark(line) {
+                Some(mark) => format!("{mark}.*?{}", pattern.trim_start_matches('^')),
+                None => pattern,
+            };
+            numbers.take(&name, pattern, (at, line), Vec::new);
+        }
+        let section = sections.of(line);
+        if !is_placed {
+            let found = of_line((at, line), wanted, &section);
+            let is_found = |missed: &Missed| found.iter().any(|other| other.base.ends_with(&missed.name));
+            missed.extend(missed::of_line(line, wanted).into_iter().filter(|missed| !is_found(missed)));
+            occurrences.extend(found);
+        }
+    }
+    tell_apart(&mut occurrences);
+    let others = numbers.take_all(&occurrences, lines);
+    // A number in another form, behind all lines of the first form, is the result.
+    for occurrence in others {
+        let (name, line) = (occurrence.name(), lines[occurrence.at]);
+        let last = numbers.of_name(&name).and_then(|taken| taken.lines.last());
+        let is_result = matches!(wanted, Wanted::Results) && last.is_some_and(|last| *last < occurrence.at);
+        if is_result && numbers.take_occurrence(occurrence, &format!("final_{name}"), line) {
+            continue;
+        }
+        match missed::of_line(line, wanted).into_iter().find(|missed| occurrence.base == missed.name) {
+            Some(text) if !numbers.reads(&occurrence.pattern(line, &name, context), line) => {
+                missed.push(Missed { name, ..text });
+            }
+            // `AP50` is a word.
+            _ if occurrence.is_word() => {}
+            _ => missed.push(Missed::new(&name, line, Why::Other)),
+        }
+    }
+    numbers.told(lines, missed)
+}
+
+impl Numbers<'_> {
+    /// Takes the numbers of lines without a layout. Returns those that have the name of a number with another pattern.
+    fn take_all<'o, 't>(&mut self, occurrences: &'o [Occurrence<'t>], lines: &[&str]) -> Vec<&'o Occurrence<'t>> {
+        let mut others = Vec::new();
+        for occurrence in occurrences {
+            let (line, own_name) = (lines[occurrence.at], occurrence.name());
+            // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
+            let longer = Some(occurrence.name_of(&occurrence.longer)).filter(|longer| longer.len() > own_name.len());
+            let mut names = std::iter::once(own_name).chain(longer);
+            let taken = names.find(|name| self.take_occurrence(occurrence, name, line));
+            match taken {
+                Some(name) if occurrence.tag.is_none() => {
+                    self.sections.entry(name).or_default().insert(occurrence.section.clone());
+                }
+                Some(_) => {}
+                None => others.push(occurrence),
+            }
+        }
+        others
+    }
+
+    /// The numbers with patterns that read no other lines, and those that are missed.
+    fn told(mut self, lines: &[&str], mut missed: Vec<Missed>) -> PrintedNumbers {
+        move_means(&mut self.all);
+        let forms = Forms::of(lines);
+        let mut read = Vec::new();
+        for taken in self.all {
+            let Printed { name, line, .. } = taken.printed.clone();
+            let sections = self.sections.get(&name);
+            let parts =
+                sections.map(|sections| sections::distinct(sections, |section| &section.part)).unwrap_or_default();
+            // A line says nothing about its section, so numbers of several sections are not told apart.
+            if parts.len() > 1 {
+                missed.push(Missed::new(&name, &line, Why::Sections(parts)));
+                continue;
+            }
+            let Some(only) = forms.only(taken) else {
+                missed.push(Missed::new(&name, &line, Why::Form));
+                continue;
+            };
+            let headings = sections.map(|sections| sections::distinct(sections, |section| &section.heading));
+            let headings = headings.map(|mut headings| {
+                headings.retain(|heading| !heading.is_empty());
+                headings
+            });
+            if let Some(headings) = headings.filter(|headings| headings.len() > 1) {
+                missed.push(Missed::new(&name, &line, Why::Headings(headings)));
+            } else if let Some(mark) = &self.context.ranks.unknown {
+                missed.push(Missed::new(&name, &line, Why::Processes(mark.clone())));
+            }
+            read.push(only);
+        }
+        PrintedNumbers { read, missed }
+    }
+}
+
+/// Moves the means of a number that is printed more often, as for each batch, before it: `mean_loss` before `loss`.
+fn move_means(all: &mut [Taken]) {
+    const MEANS: [&str; 4] = ["average", "avg", "epoch", "mean"];
+    for at in 1..all.len() {
+        let name = &all[at].printed.name;
+        let base = MEANS.iter().find_map(|mean| {
+            let before = name.strip_prefix(mean).and_then(|name| name.strip_prefix('_'));
+            before.or_else(|| name.strip_suffix(mean).and_then(|name| name.strip_suffix('_')))
+        });
+        let is_base = |taken: &Taken| Some(taken.printed.name.as_str()) == base;
+        let earlier = all[..at].iter().position(is_base);
+        if let Some(earlier) = earlier.filter(|earlier| all[*earlier].lines.len() > all[at].lines.len()) {
+            all[earlier..=at].rotate_right(1);
+        }
+    }
+}
+
+/// The numbers of a line without a layout.
+fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &Section) -> Vec<Occurrence<'t>> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    while let Some(captures) = NUMBER.captures_at(line, start) {
+        start = captures.name("number").map_or(line.len(), |number| number.end());
+        if let Some((base, words)) = wanted.named(line, &captures) {
+            found.push((base, joined(&words), captures));
+        }
+    }
+    let own_split = |captures: &Captures<'_>| {
+        let words = captures.name("words")?;
+        let (tag, inner) = names::own_split(words.as_str())?;
+        Some((tag.to_owned(), words.start() + inner))
+    };
+    let own_splits: Vec<(String, usize)> = found.iter().filter_map(|(_, _, captures)| own_split(captures)).collect();
+    let occurrences = found.into_iter().map(|(base, longer, captures)| {
+        let remark = captures.name("remark").and_then(|remark| SPLIT_WORD.captures(remark.as_str()));
+        let remark = remark.map(|remark| Tag { name: joined(&[&remark["tag"]]), words: Vec::new() });
+        let has_own = names::own_split(&base).is_some();
+        let tag = remark.or_else(|| tag_of(line, &captures, &own_splits).filter(|_| !has_own));
+        let signature = signature(line, &captures, tag.as_ref(), &base);
+        Occurrence { at, captures, base, longer, tag, signature, section: section.clone() }
+    });
+    occurrences.collect()
+}
+
+/// Gives numbers with the same name, in lines about different splits or with different labels, the names of these.
+fn tell_apart(occurrences: &mut [Occurrence<'_>]) {
+    let mut signatures: BTreeMap<String, BTreeSet<BTreeSet<String>>> = BTreeMap::new();
+    for occurrence in occurrences.iter() {
+        let words = occurrence.signature.keys().cloned().collect();
+        signatures.entry(occurrence.name()).or_default().insert(words);
+    }
+    for occurrence in occurrences {
+        let all = &signatures[&occurrence.name()];
+        let is_common = |word: &String| all.iter().all(|signature| signature.contains(word));
+        let mut own: Vec<(&String, &(usize, String))> =
+            occurrence.signature.iter().filter(|(word, _)| !is_common(word)).collect();
+        if all.len() > 1 && !own.is_empty() {
+            own.sort_by_key(|(_, (at, _))| *at);
+            let name = own.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join("_");
+            // Words of the number itself are in its part of the pattern.
+            let start = occurrence.captures.name("words").map_or(0, |words| words.start());
+            let words = own.into_iter().map(|(_, word)| word.clone()).filter(|(at, _)| *at < start).collect();
+            occurrence.tag = Some(Tag { name, words });
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Numbers that a program printed and that no pattern reads.
+
+use std::{fmt, sync::LazyLock};
+
+use regex::Regex;
+
+use super::{Wanted, regex};
+
+/// A number that a program printed and that no pattern reads, or of which a pattern reads more than one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// The name of the metric.
+    pub name: String,
+    /// A line that has it.
+    pub line: String,
+    /// The reason.
+    pub why: Why,
+}
+
+/// The reason why a number is not read, or not alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// Equal lines are in several parts of the output, with these names.
+    Sections(Vec<String>),
+    /// No pattern tells its lines from others.
+    Form,
+    /// Other lines have its name.
+    Other,
+    /// This text is no whole number.
+    Text(String),
+    /// It is a list.
+    List,
+    /// It is read below several headings.
+    Headings(Vec<String>),
+    /// It is read in lines of several processes.
+    Processes(String),
+}
+
+impl Why {
+    /// True for a number that is read.
+    pub(super) fn is_of_read(&self) -> bool {
+        matches!(self, Self::Headings(_) | Self::Processes(_))
+    }
+}
+
+impl Missed {
+    pub(super) fn new(name: &str, line: &str, why: Why) -> Self {
+        Self { name: name.to_owned(), line: line.trim().to_owned(), why }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |names: &[String]| {
+            let name = |name: &String| if name.is_empty() { "no heading".to_owned() } else { format!("`{name}`") };
+            let shown = names.iter().take(MAX_NAMES).map(name).collect::<Vec<_>>().join(" and ");
+            if names.len() > MAX_NAMES { format!("{shown} and others") } else { shown }
+        };
+        match self {
+            Self::Sections(names) => write!(to, "is not read, because lines below {} are alike", quoted(names)),
+            Self::Form => to.write_str("is not read, because no pattern tells its lines from others"),
+            Self::Other => to.write_str("is not read from lines of another form"),
+            Self::Text(text) => write!(to, "is not read, because `{text}` is no whole number"),
+            Self::List => to.write_str("is not read, because it is a list"),
+            Self::Headings(names) => write!(to, "is read for {}, of which the last one counts", quoted(names)),
+            Self::Processes(mark) => {
+                write!(to, "is read from lines that begin with `{mark}` and the like, of which the last one counts")
+            }
+        }
+    }
+}
+
+/// A name and a text with digits that is no number, or a list.
+static TEXT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>)",
+        r"(?:['\x22]?[ \t]*(?:[-=]>|→|[:=])[ \t]*|[ \t]+)",
+        r"(?<number>\[\s*$|\[[ \t]*[-+]?[.\d][^\s\]]*[, ]|[-+\x{2212}]?[.]?\d[^\s;|\])}]*)",
+    ))
+});
+/// Maximum number of sections that are named.
+const MAX_NAMES: usize = 3;
+/// Longest text that is quoted, in characters.
+const MAX_QUOTED: usize = 24;
+
+/// The names in a line with texts in place of numbers.
+pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
+    let mut missed = Vec::new();
+    let mut start = 0;
+    while let Some(found) = TEXT.captures_at(line, start) {
+        let Some(number) = found.name("number") else { break };
+        start = number.end();
+        let Some((name, _)) = wanted.named(line, &found) else { continue };
+        let text: String = number.as_str().trim_end_matches([',', '.']).chars().take(MAX_QUOTED).collect();
+        let why = if text.starts_with('[') { Why::List } else { Why::Text(text) };
+        missed.push(Missed::new(&name, line, why));
+    }
+    missed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::printed_results;
+
+    /// What is said of the numbers in an output.
+    fn said(output: &str) -> Vec<String> {
+        let missed = printed_results(std::iter::once(output)).missed;
+        missed.into_iter().map(|missed| format!("{} {}", missed.name, missed.why)).collect()
+    }
+
+    #[test]
+    fn a_number_that_is_not_read_is_named() {
+        for (output, expected) in [
+            (
+                "Training:\nloss: 0.5\nValidation:\nloss: 0.7",
+                "loss is not read, because lines below `training` and `validation` are alike",
+            ),
+            (
+                "{\n\"a\": {\n\"loss\": 1\n},\n\"b\": {\n\"loss\": 2\n}\n}",
+                "loss is not read, because lines below `a` and `b` are alike",
+            ),
+            ("loss: 0,5", "loss is not read, because `0,5` is no whole number"),
+            ("loss: 1.2k", "loss is not read, because `1.2k` is no whole number"),
+            ("{\"epoch\": 1, \"loss\": [0.9, 0.8]}", "loss is not read, because it is a list"),
+            ("loss: [0.9 0.8]", "loss is not read, because it is a list"),
+            ("\"loss\": [\n0.9,\n0.8\n]", "loss is not read, because it is a list"),
+            (
+                "Model A:\nacc 0.5\nModel B:\nacc 0.7",
+                "acc is read for `Model A` and `Model B`, of which the last one counts",
+            ),
+            ("Fold 1: acc 0.5\nFold 2: acc 0.7", "acc is read for `Fold 1` and `Fold 2`, of which the last one counts"),
+            (
+                "[0]: acc 0.5\n[1]: acc 0.7",
+                "acc is read from lines that begin with `[0]:` and the like, of which the last one counts",
+            ),
+            (
+                "(Worker pid=7) acc 0.5\n(Worker pid=8) acc 0.7",
+                "acc is read from lines that begin with `(Worker pid=…)` and the like, of which the last one counts",
+            ),
+        ] {
+            assert_eq!(said(output), [expected], "{output}");
+        }
+        for output in [
+            "loss: 0.5\nval loss: 0.7",
+            "Epoch 1:\nloss 0.5\nEpoch 2:\nloss 0.4",
+            "AP50 AP75",
+            "[5]: loss 1\n[9]: loss 2",
+        ] {
+            assert_eq!(said(output), [""; 0], "{output}");
+        }
+    }
+}
