@@ -288,6 +288,14 @@ def _observe():
 
     atexit.register(modules)
 
+    def continues(path):
+        """Reports to another file from now on: a forked process to that of its job."""
+        nonlocal reads
+        reads = path
+
+    if os.environ.get("SWEEP_FORKS"):
+        sys._sweep_continues = continues
+
 
 def _next():
     """Imports the module that would have this name without this one, and leaves this folder out of the path."""
