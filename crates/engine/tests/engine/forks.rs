@@ -60,7 +60,7 @@ fn run_in_turn(sandbox: &Sandbox) -> String {
 
 /// The values of a metric, by label.
 fn metric(sandbox: &Sandbox, name: &str) -> BTreeMap<String, Value> {
-    let value = |record: &Value| record["metrics"][name]["value"].clone();
+    let value = |record: &Value| record["outcome"]["metrics"][name]["value"].clone();
     sandbox.records().iter().map(|(label, record)| (label.clone(), value(record))).collect()
 }
 
@@ -127,7 +127,20 @@ fn forked_jobs_are_observed_as_started_ones() {
         }
     }
     let [forked, started] = seen.as_slice() else { panic!() };
-    assert_eq!(serde_json::to_string_pretty(forked).unwrap(), serde_json::to_string_pretty(started).unwrap());
+    for (forked, started) in forked.iter().zip(started) {
+        for part in ["files", "listed"] {
+            assert_eq!(forked[part], started[part], "{part}");
+        }
+        // The interpreter also looks for the modules of the program that forks.
+        let facts = |set: &Value| set["facts"].as_object().unwrap().clone();
+        let (forked, started) = (facts(forked), facts(started));
+        assert!(started.keys().all(|path| forked.contains_key(path)), "{forked:?} {started:?}");
+        for (path, fact) in started {
+            let words = |fact: &Value| fact.as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>();
+            let known = words(&forked[&path]);
+            assert!(words(&fact).iter().all(|word| known.contains(word)), "{path}: {fact} {}", forked[&path]);
+        }
+    }
 }
 
 /// Prints everything that may tell a forked process from a started one.
@@ -194,7 +207,9 @@ fn the_state_of_a_forked_job_is_that_of_a_started_one() {
     }
     let [forked, started] = states.as_slice() else { panic!() };
     for (forked, started) in forked.iter().zip(started) {
-        assert_eq!(forked, started);
+        for (forked, started) in forked.lines().zip(started.lines()) {
+            assert_eq!(forked, started);
+        }
     }
 }
 
@@ -299,7 +314,7 @@ fn what_cannot_be_forked_is_a_mistake() {
             Sandbox::with(&format!("steps:\n  a:\n    uses: command\n    with:\n      {with}\n      launch: fork\n"));
         sandbox.write("train.py", "");
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
-        assert_eq!(ended.code, Some(2), "{with}");
+        assert_eq!(ended.code, Some(3), "{with}");
         assert!(ended.stderr.contains(message), "{with}: {}", ended.stderr);
     }
 }

@@ -159,8 +159,8 @@ impl Fork {
     fn prepare(command: &Command, job: &Job, place: &Place, program: &Process) -> Result<Self, String> {
         let ground = Ground::of(command, job, place).map_err(|error| error.to_string())?;
         let ground = ground.ok_or("`tracks: declared` observes no imports")?;
-        if place.layer().folder().is_some() {
-            return Err("`code` gives it other files than the project has".to_owned());
+        if !place.layer().is_empty() {
+            return Err("its code differs from the files of the project".to_owned());
         }
         let identity = Identity::of(command, program, place, &ground)?;
         let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,11 +281,13 @@ impl Interpreter {
         hook.clone().required().install(&mut command);
         let observation = threads::start(move || supervisor.run_outlasted()).map_err(failed)?;
         let child = command.spawn().map_err(failed);
+        // It has the interpreter's end of the line.
+        drop(command);
         let mut line = BufReader::new(here);
         let argv: Vec<Hex> = identity.argv.iter().map(Hex::of).collect();
         let answer = child.as_ref().map(|_| ask(&mut line, &Preparation { prepare: identity.script, argv: &argv }));
-        // Ends the observation, whose line both have.
-        drop((hook, command));
+        // Ends the observation.
+        drop(hook);
         let (seen, listener) = observation.join().map_err(|error| error.to_string())?;
         let answer = answer.map_err(Clone::clone)?;
         let pid =

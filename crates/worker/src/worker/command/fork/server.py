@@ -11,13 +11,21 @@ that reads a variable which the script sets before its import is not imported ea
 imported themselves, but what they import.
 """
 
+import sys
+
+# A module of the project may have the name of one that is imported here. There is no folder if options keep it off the path.
+HAS_FOLDER = sys.path[:1] == [""]
+del sys.path[:HAS_FOLDER]
+
 import ast
+import atexit
 import ctypes
 import gc
+import io
 import json
 import os
+import signal
 import socket
-import sys
 import sysconfig
 import threading
 import types
@@ -29,10 +37,8 @@ LIBRARIES = tuple(
 )
 SITES = ("/site-packages/", "/dist-packages/")
 # Names of constants of the kernel that Python has no functions for.
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, SIGKILL = 1, 4, 9
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 CAPABILITY_VERSION = 0x20080522
-# False if options keep the folder of the script off the path.
-HAS_FOLDER = sys.path[:1] == [""]
 
 
 def is_outside(path):
@@ -127,7 +133,8 @@ class Plan:
 
 def path_from(folder):
     """Python's path of a script in `folder`, or of a module that is started there."""
-    return ([folder] if HAS_FOLDER else []) + sys.path[HAS_FOLDER:]
+    folders = [folder] if HAS_FOLDER else []
+    return folders + sys.path[Server.inserted :]
 
 
 def is_constant(node):
@@ -157,6 +164,9 @@ def script_of(argv, index):
 
 
 class Server:
+    # Number of folders that stand before those of the interpreter on Python's path.
+    inserted = 0
+
     def __init__(self, line):
         self.line = line
         self.imported = []
@@ -173,6 +183,8 @@ class Server:
         if script is None:
             return "the module `%s` is not found" % argv[self.index + 1]
         plan, self.folder = Plan(script, folder), folder
+        sys.path[:] = path_from(folder)
+        Server.inserted = int(HAS_FOLDER)
         before = dict(os.environ)
         self.printed = captured(lambda: self.import_all(plan))
         self.sources = plan.sources
@@ -285,7 +297,7 @@ def enter(request):
 
     while os.getppid() != request["worker"]:
         os.sched_yield()
-    call(libc.prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+    call(libc.prctl, PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     stub = "/proc/%d/" % request["stub"]
     outputs = [os.open(stub + "fd/%d" % number, os.O_WRONLY) for number in (1, 2)]
     for number, output in enumerate(outputs, 1):
@@ -362,7 +374,7 @@ def is_planned(server, script, folder):
 
 
 def run(script):
-    """Runs the script as the main module; returns the exit code of an error that has been shown."""
+    """Runs the script as the main module; returns its exit code."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__, __spec__=None, __annotations__={})
     sys.modules["__main__"] = main
@@ -381,14 +393,48 @@ def run(script):
             with open(script, "rb") as file:
                 source = file.read()
             exec(compile(source, main.__file__, "exec", dont_inherit=True), main.__dict__)
-    except SystemExit:
-        raise
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return (end.code or 0) & 0xFF
+        print(end.code, file=sys.stderr)
+        return 1
     except BaseException as error:
         # The first frame is that of this function.
         frames = error.__traceback__.tb_next
         sys.excepthook(type(error), error.with_traceback(frames), frames)
-        return 130 if isinstance(error, KeyboardInterrupt) else 1
+        return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def end(code, imported):
+    """Ends this process as Python does, but for the objects of the imports, whose memory it would copy to free it."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    own = [sys.modules.pop(name) for name in list(sys.modules) if name not in imported]
+    for module in own:
+        names = [name for name in vars(module) if name != "__builtins__"]
+        for name in sorted(names, key=lambda name: not (name[0] == "_" and name[1:2] != "_")):
+            vars(module)[name] = None
+    del own
+    gc.collect()
+    # Of objects that the imports have kept, whose ends do not come.
+    for value in gc.get_objects():
+        if isinstance(value, io.IOBase):
+            try:
+                value.flush()
+            except Exception:
+                pass
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    ctypes.CDLL(None).fflush(None)
+    # Not by `exit`, as in processes of `multiprocessing`: destructors of libraries would copy the memory that they free.
+    os._exit(code)
 
 
 def main():
@@ -405,7 +451,8 @@ def main():
     os.close(writer)
     if "refused" in answer:
         os._exit(1)
-    return run(begin(server, request))
+    imported = set(sys.modules) - {"__main__"}
+    end(run(begin(server, request)), imported)
 
 
-sys.exit(main())
+main()
