@@ -227,6 +227,7 @@ fn variables_that_a_script_sets_before_an_import_are_seen_by_the_import() {
         metric(&sandbox, "loss")
     );
     // And those of the recipe, which differ between jobs.
+    fs_err::remove_dir_all(sandbox.path("results")).unwrap();
     let recipe = sandbox.read("recipe.yaml").replace("env: { ", "env: { MODE: '${{ matrix.seed }}', ");
     sandbox.write("recipe.yaml", &recipe);
     sandbox.write("train.py", "import slow\nprint('loss=%s' % slow.MODE)\n");

@@ -60,7 +60,6 @@ pub(super) struct Fork {
 }
 
 /// The observation of the imports.
-#[derive(Default)]
 pub(super) struct Earlier {
     pub(super) seen: Seen,
     /// The report of Python.
@@ -83,9 +82,7 @@ struct Identity {
 }
 
 struct Interpreter {
-    pid: Pid,
-    /// Stays that of the process after its end, which may be noticed elsewhere.
-    process: OwnedFd,
+    process: Running,
     line: BufReader<UnixStream>,
     listener: Listener,
     identity: Identity,
@@ -93,9 +90,10 @@ struct Interpreter {
 }
 
 #[derive(Serialize)]
-struct Preparation<'a> {
+struct Preparation {
     prepare: usize,
-    argv: &'a [Hex],
+    argv: Vec<Hex>,
+    env: BTreeMap<Hex, Hex>,
 }
 
 #[derive(Serialize)]
@@ -115,6 +113,27 @@ enum Answer {
     Refused(String),
     Files(Vec<Hex>),
     Process(i32),
+}
+
+/// The process of an interpreter, which ends with this value.
+struct Running {
+    pid: Pid,
+    /// Stays that of the process after its end, which may be noticed elsewhere.
+    handle: OwnedFd,
+}
+
+impl Running {
+    fn of(child: &Child) -> io::Result<Self> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { pid, handle: pidfd_open(pid, PidfdFlags::empty())? })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+        let _ = waitid(WaitId::PidFd(self.handle.as_fd()), WaitIdOptions::EXITED);
+    }
 }
 
 /// Bytes as hexadecimal text, because paths and variables need not be Unicode.
@@ -209,7 +228,7 @@ impl Fork {
             stub,
             worker: std::process::id(),
             argv: argv(program).iter().map(Hex::of).collect(),
-            env: environment(program).iter().map(|(name, value)| (Hex::of(name), Hex::of(value))).collect(),
+            env: hex(&environment(program)),
             cwd: Hex::of(program.get_current_dir().unwrap_or(Path::new("/"))),
             started: Hex::of(&self.started),
             reads: Hex::of(&self.reads),
@@ -236,7 +255,7 @@ pub(super) fn is_interpreter(pid: Pid) -> bool {
 
 /// The process of the interpreter.
 pub(super) fn interpreter() -> Option<Pid> {
-    SERVING.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|interpreter| interpreter.pid)
+    SERVING.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|interpreter| interpreter.process.pid)
 }
 
 impl Identity {
@@ -253,6 +272,10 @@ impl Identity {
             working: place.working().to_owned(),
             project: ground.project.clone(),
         })
+    }
+
+    fn preparation(&self) -> Preparation {
+        Preparation { prepare: self.script, argv: self.argv.iter().map(Hex::of).collect(), env: hex(&self.env) }
     }
 
     /// The interpreter that runs the server, with its line as standard input.
@@ -280,28 +303,17 @@ impl Interpreter {
         audit.prepare(&mut command, &project, &skipped, &[], true);
         hook.clone().required().install(&mut command);
         let observation = threads::start(move || supervisor.run_outlasted()).map_err(failed)?;
-        let child = command.spawn().map_err(failed);
+        let process = command.spawn().and_then(|child| Running::of(&child)).map_err(failed);
         // It has the interpreter's end of the line.
         drop(command);
         let mut line = BufReader::new(here);
-        let argv: Vec<Hex> = identity.argv.iter().map(Hex::of).collect();
-        let answer = child.as_ref().map(|_| ask(&mut line, &Preparation { prepare: identity.script, argv: &argv }));
+        let answer = process.as_ref().map(|_| ask(&mut line, &identity.preparation()));
         // Ends the observation.
         drop(hook);
         let (seen, listener) = observation.join().map_err(|error| error.to_string())?;
         let answer = answer.map_err(Clone::clone)?;
-        let pid =
-            child.ok().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?)).ok_or("it has no number")?;
-        info!(target: log::SPAWN, pid = pid.as_raw_nonzero(), "interpreter started");
-        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        let mut interpreter = Self {
-            pid,
-            process,
-            line,
-            listener: listener.ok_or("its imports are not observed")?,
-            identity,
-            earlier: Arc::default(),
-        };
+        let process = process?;
+        info!(target: log::SPAWN, pid = process.pid.as_raw_nonzero(), "interpreter started");
         let files = match answer? {
             Answer::Files(files) => files,
             Answer::Refused(reason) => return Err(reason),
@@ -313,8 +325,9 @@ impl Interpreter {
         let stamp = |path: PathBuf| Some((FileStamp::of(&path.metadata().ok()?), path));
         let files = files.iter().filter_map(|path| stamp(path.path()?)).collect();
         let reads = std::fs::read(audit.reads()).map_err(failed)?;
-        interpreter.earlier = Arc::new(Earlier { seen, reads, files, skipped });
-        Ok(interpreter)
+        let earlier = Arc::new(Earlier { seen, reads, files, skipped });
+        let listener = listener.ok_or("its imports are not observed")?;
+        Ok(Self { process, line, listener, identity, earlier })
     }
 
     /// True if a process that the interpreter forks is like one that imports everything itself.
@@ -323,20 +336,13 @@ impl Interpreter {
             path.metadata().is_ok_and(|metadata| FileStamp::of(&metadata) == *stamp)
         };
         self.identity == *identity
-            && pidfd_send_signal(&self.process, Signal::CONT).is_ok()
+            && pidfd_send_signal(&self.process.handle, Signal::CONT).is_ok()
             && self.earlier.seen.holds(&self.earlier.skipped)
             && self.earlier.files.iter().all(is_same)
     }
 
     fn ask(&mut self, request: &impl Serialize) -> Result<Answer, String> {
         ask(&mut self.line, request)
-    }
-}
-
-impl Drop for Interpreter {
-    fn drop(&mut self) {
-        let _ = pidfd_send_signal(&self.process, Signal::KILL);
-        let _ = waitid(WaitId::PidFd(self.process.as_fd()), WaitIdOptions::EXITED);
     }
 }
 
@@ -358,6 +364,10 @@ fn ask(line: &mut BufReader<UnixStream>, request: &impl Serialize) -> Result<Ans
 fn argv(program: &Process) -> Vec<OsString> {
     let name = program.get_program().to_owned();
     std::iter::once(name).chain(program.get_args().map(OsStr::to_owned)).collect()
+}
+
+fn hex(env: &BTreeMap<OsString, OsString>) -> BTreeMap<Hex, Hex> {
+    env.iter().map(|(name, value)| (Hex::of(name), Hex::of(value))).collect()
 }
 
 /// All variables of a program.

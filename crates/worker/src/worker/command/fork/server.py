@@ -39,6 +39,8 @@ SITES = ("/site-packages/", "/dist-packages/")
 # Names of constants of the kernel that Python has no functions for.
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 CAPABILITY_VERSION = 0x20080522
+# Variables of which each job has its own value.
+OF_JOB = ("PYTHONPATH", "PWD", "OLDPWD")
 
 
 def is_outside(path):
@@ -185,11 +187,16 @@ class Server:
         plan, self.folder = Plan(script, folder), folder
         sys.path[:] = path_from(folder)
         Server.inserted = int(HAS_FOLDER)
-        before = dict(os.environ)
+        # With what a program does that starts the interpreter, such as a shim of pyenv.
+        before = {text(name): text(value) for name, value in request["env"].items()}
+        report_to(os.environ.get("SWEEP_READS"))
         self.printed = captured(lambda: self.import_all(plan))
+        report_to(None)
         self.sources = plan.sources
         self.changes = {
-            name: os.environ.get(name) for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)
+            name: os.environ.get(name)
+            for name in {*before, *os.environ}
+            if before.get(name) != os.environ.get(name) and not name.startswith("SWEEP_") and name not in OF_JOB
         }
         return self.unfit()
 
@@ -274,6 +281,13 @@ def captured(function):
     return texts
 
 
+def report_to(path):
+    """Makes the module `sitecustomize` of `sweep`, if it is there, report the reads of this process to a file, or to none."""
+    continues = getattr(sys, "_sweep_continues", None)
+    if continues is not None:
+        continues(path)
+
+
 def fork():
     """Forks without Python's warning about threads of libraries, which have handlers for that."""
     with warnings.catch_warnings():
@@ -328,9 +342,6 @@ def begin(server, request):
     environment = {text(name): text(value) for name, value in request["env"].items()}
     os.environ.clear()
     os.environ.update(environment)
-    continues = sys.__dict__.pop("_sweep_continues", None)
-    if continues is not None:
-        continues(text(request["reads"]))
     try:
         # From here on, the kernel's observer counts what this process does.
         os.close(os.open(text(request["started"]), os.O_RDONLY))
@@ -352,6 +363,8 @@ def begin(server, request):
         numpy.random.seed()
     for number, content in enumerate(server.printed, 1):
         os.write(number, content)
+    report_to(text(request["reads"]))
+    sys.__dict__.pop("_sweep_continues", None)
     return script
 
 
@@ -438,6 +451,7 @@ def end(code, imported):
 
 
 def main():
+    report_to(None)
     line = socket.socket(fileno=os.dup(0))
     server = Server(line)
     request, writer = server.serve()
