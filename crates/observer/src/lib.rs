@@ -37,7 +37,7 @@ pub use self::{
     filter::Blind,
     layer::Layer,
     seen::{Fact, File, Listed, Options, Outside, PASSED_OVER, Seen, Stamp},
-    supervisor::Supervisor,
+    supervisor::{Listener, Supervisor},
     view::{Shared, View},
 };
 
@@ -60,6 +60,15 @@ pub fn is_supported() -> bool {
 pub fn observe(options: Options) -> io::Result<(Hook, Supervisor)> {
     let kernel::Line { here, there } = kernel::Line::open()?;
     Ok((Hook { line: Arc::new(there), is_required: false }, Supervisor::new(here, options)))
+}
+
+/// Prepares the observation of a process that a process under `listener` forks: of that one, and of all that it starts. What the
+/// process does until it opens the path `started` of `options` does not count. The observation ends with its hook, so all its processes
+/// must have ended before.
+pub fn observe_fork(listener: &Listener, options: Options) -> io::Result<(Hook, Supervisor)> {
+    let kernel::Line { here, there } = kernel::Line::open()?;
+    let hook = Hook { line: Arc::new(there), is_required: false };
+    Ok((hook, Supervisor::of_fork(here, options, listener.try_clone()?)))
 }
 
 impl Hook {

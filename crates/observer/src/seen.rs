@@ -89,6 +89,68 @@ pub struct Seen {
     pub lacks_shared: bool,
 }
 
+impl Seen {
+    /// Adds an earlier observation, of a process from which the observed one was forked.
+    pub fn add(&mut self, earlier: &Self) {
+        for (path, file) in &earlier.files {
+            if let Some(later) = self.files.get_mut(path) {
+                later.is_changed |= file.is_changed || !file.stamp.has_content_of(later.stamp);
+                later.is_opened |= file.is_opened;
+                later.stamp = file.stamp;
+            } else {
+                self.facts.remove(path);
+                self.files.insert(path.clone(), file.clone());
+            }
+        }
+        for (path, fact) in earlier.facts.iter().filter(|(path, _)| !earlier.files.contains_key(*path)) {
+            if !self.files.contains_key(path) {
+                self.facts.insert(path.clone(), fact.clone());
+            }
+        }
+        for (folder, listing) in &earlier.listed {
+            let entry = self.listed.entry(folder.clone()).or_default();
+            entry.opens += listing.opens;
+            entry.names = listing.names.clone().or(entry.names.take());
+        }
+        for (path, outside) in &earlier.outside {
+            let entry = self.outside.entry(path.clone()).or_insert(*outside);
+            entry.is_started |= outside.is_started;
+        }
+        self.modules.extend(earlier.modules.iter().cloned());
+        self.blind.extend(&earlier.blind);
+        self.privileged.extend(earlier.privileged.iter().cloned());
+        self.is_cut |= earlier.is_cut;
+    }
+
+    /// True if everything that the programs have read, looked for and listed is as it was then. The paths `skipped` do not count.
+    pub fn holds(&self, skipped: &[PathBuf]) -> bool {
+        let is_fact = |path: &Path, fact: &Fact| match (fact, super::walk::look(path)) {
+            (Fact::Absent, State::Absent | State::Incomplete(_)) | (Fact::File, State::File(_)) => true,
+            (Fact::Folder, State::Folder) => true,
+            (Fact::Link(target), State::Link(now)) => *target == now,
+            _ => false,
+        };
+        let is_same = |path: &Path, stamp: Stamp| {
+            std::fs::metadata(path).is_ok_and(|metadata| Stamp::of(&metadata).has_content_of(stamp))
+        };
+        let has_names = |folder: &Path, names: &BTreeSet<OsString>| {
+            let Ok(entries) = std::fs::read_dir(folder) else { return false };
+            let present: BTreeSet<OsString> = entries
+                .filter_map(|entry| Some(entry.ok()?.file_name()))
+                .filter(|name| !skipped.contains(&folder.join(name)))
+                .collect();
+            present == *names
+        };
+        self.files.iter().all(|(path, file)| is_same(path, file.stamp))
+            && self.outside.iter().all(|(path, outside)| is_same(path, outside.stamp))
+            && self.facts.iter().all(|(path, fact)| is_fact(path, fact))
+            && self
+                .listed
+                .iter()
+                .all(|(folder, listing)| listing.names.as_ref().is_none_or(|names| has_names(folder, names)))
+    }
+}
+
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
@@ -410,9 +472,14 @@ impl Collector {
         self.starting.insert(process, Vec::new());
     }
 
+    /// True for the path that an interpreter opens once it has started.
+    pub(crate) fn is_start(&self, path: &Path) -> bool {
+        self.options.started.as_deref() == Some(path)
+    }
+
     /// Notes that a process opens a path: the path that shows that its interpreter has started, or any other one.
     pub(crate) fn told(&mut self, process: u32, path: &Path) {
-        if self.options.started.as_deref() != Some(path) {
+        if !self.is_start(path) {
             return;
         }
         for folder in self.starting.remove(&process).unwrap_or_default() {

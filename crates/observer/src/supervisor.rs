@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
-    fs,
+    fs, io,
     os::{
         fd::{AsRawFd as _, OwnedFd},
         unix::{ffi::OsStringExt as _, fs::PermissionsExt as _},
@@ -49,6 +49,27 @@ pub struct Supervisor {
     /// Places at which the program has mounted something, which its own processes may serve: looking there could wait for
     /// them.
     mounts: Vec<PathBuf>,
+    listeners: Vec<OwnedFd>,
+    /// True if the listeners outlast the observation, which then ends with the line.
+    outlasted: bool,
+    /// True until the forked process has opened the path that shows its start.
+    awaits_start: bool,
+}
+
+/// The reports on a process that outlasts its observation, and on the processes that it forks. While nothing observes them, a reported
+/// call waits.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// The same listener.
+    ///
+    /// # Errors
+    ///
+    /// This process has too many open files.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
 }
 
 /// A path, whether a link at its end is followed, and whether it is opened: of a library or of a module of a package, only that
@@ -95,16 +116,45 @@ impl Access {
 
 impl Supervisor {
     pub(crate) fn new(line: OwnedFd, options: Options) -> Self {
-        let (walker, passed) = (Walker::default(), HashSet::new());
-        Self { line, collector: Collector::new(options), walker, passed, tellers: HashSet::new(), mounts: Vec::new() }
+        Self {
+            line,
+            collector: Collector::new(options),
+            walker: Walker::default(),
+            passed: HashSet::new(),
+            tellers: HashSet::new(),
+            mounts: Vec::new(),
+            listeners: Vec::new(),
+            outlasted: false,
+            awaits_start: false,
+        }
     }
 
-    /// Answers all calls until the last process has ended.
+    pub(crate) fn of_fork(line: OwnedFd, options: Options, Listener(listener): Listener) -> Self {
+        kernel::wake_up_here(&listener);
+        Self { listeners: vec![listener], outlasted: true, awaits_start: true, ..Self::new(line, options) }
+    }
+
+    /// Answers all calls until the last process has ended, or the hook, if a forked process is observed.
     pub fn run(mut self) -> Seen {
+        self.answer_all();
+        self.collector.finish()
+    }
+
+    /// Answers all calls of a process that outlasts the observation, until the hook has ended. Also returns the listener, by which the
+    /// processes that it forks are observed; `None` if no process was started under observation, or several were.
+    pub fn run_outlasted(mut self) -> (Seen, Option<Listener>) {
+        self.outlasted = true;
+        let mut listeners = self.answer_all();
+        let listener = listeners.pop().filter(|_| listeners.is_empty()).map(Listener);
+        (self.collector.finish(), listener)
+    }
+
+    /// Answers all calls, and returns the listeners whose processes have not ended.
+    fn answer_all(&mut self) -> Vec<OwnedFd> {
         let poll = |descriptor: &OwnedFd| pollfd { fd: descriptor.as_raw_fd(), events: POLLIN, revents: 0 };
-        let mut listeners: Vec<OwnedFd> = Vec::new();
+        let mut listeners = std::mem::take(&mut self.listeners);
         // The line is the last descriptor.
-        let mut descriptors = vec![poll(&self.line)];
+        let mut descriptors: Vec<pollfd> = listeners.iter().chain([&self.line]).map(poll).collect();
         let mut closing_time: Option<Instant> = None;
         while !descriptors.is_empty() && closing_time.is_none_or(|time| time.elapsed() < TIMEOUT) {
             if !kernel::wait(&mut descriptors, INTERVAL) {
@@ -131,23 +181,36 @@ impl Supervisor {
                     Arrival::Listener(listener) => {
                         kernel::wake_up_here(&listener);
                         listeners.push(listener);
+                        // The process is a new one, not a fork.
+                        self.awaits_start = false;
                     }
                     Arrival::Refused => drop(self.collector.seen.blind.insert(Blind::Unreported)),
+                    Arrival::Closed if self.outlasted => return listeners,
                     Arrival::Closed => closing_time = Some(Instant::now()),
                 }
             }
             descriptors = listeners.iter().map(poll).collect();
             descriptors.extend(closing_time.is_none().then(|| poll(&self.line)));
         }
-        self.collector.finish()
+        listeners
     }
 
     fn answer(&mut self, listener: &OwnedFd) {
         let Some(report) = kernel::report(listener) else { return };
-        if self.note(&report, listener).is_none() && kernel::is_waiting(listener, report.id) {
+        if self.awaits_start {
+            self.awaits_start = !self.is_start(&report);
+        } else if self.note(&report, listener).is_none() && kernel::is_waiting(listener, report.id) {
             self.collector.seen.blind.insert(Blind::Memory);
         }
         kernel::go_on(listener, report.id);
+    }
+
+    /// True if a call opens the path that shows the start of a forked process.
+    fn is_start(&self, report: &seccomp_notif) -> bool {
+        let Call::Open { folder, path, .. } = filter::understand(&report.data) else { return false };
+        let arguments = &report.data.args;
+        let path = process::path(report, folder.map(|folder| arguments[folder]), arguments[path]);
+        path.flatten().is_some_and(|path| self.collector.is_start(&path))
     }
 
     /// Notes a call before it continues; returns `None` if the memory of its process cannot be read.

@@ -177,18 +177,18 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// The main memory of all processes below a process, in bytes: the sum of their present sizes, or the peak of a single
-/// process if that is larger.
-pub fn tree_memory(pid: u32) -> u64 {
-    fn walk(pid: u32, sum: &mut u64, peak: &mut u64) {
-        for child in children_of_threads(pid) {
+/// process if that is larger. The child `other` does not count.
+pub fn tree_memory(pid: u32, other: Option<u32>) -> u64 {
+    fn walk(pid: u32, other: Option<u32>, sum: &mut u64, peak: &mut u64) {
+        for child in children_of_threads(pid).into_iter().filter(|child| Some(*child) != other) {
             let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
             *sum += field(&status, "VmRSS:").unwrap_or(0) << 10;
             *peak = (*peak).max(field(&status, "VmHWM:").unwrap_or(0) << 10);
-            walk(child, sum, peak);
+            walk(child, None, sum, peak);
         }
     }
     let (mut sum, mut peak) = (0, 0);
-    walk(pid, &mut sum, &mut peak);
+    walk(pid, other, &mut sum, &mut peak);
     sum.max(peak)
 }
 

@@ -192,6 +192,9 @@ enum Command {
         /// Be another process of a job, as its environment says.
         #[arg(long, conflicts_with = "probe")]
         rank: bool,
+        /// Only hold the outputs of a process.
+        #[arg(long, conflicts_with_all = ["probe", "rank"])]
+        hold: bool,
     },
     /// Run one job of a run, in an allocation of Slurm's.
     #[command(hide = true)]
@@ -293,6 +296,7 @@ pub fn main(lab: Option<&'static dyn Lab>, added: &[TaskInfo]) -> ExitCode {
     let ready = tasks.map_err(Error::from).and_then(|()| Ok(log::start(cli.verbose)?));
     let exit = match (ready, cli.command) {
         (Err(error), _) => Err(error),
+        (Ok(()), Some(Command::Worker { hold: true, .. })) => worker::hold(),
         (Ok(()), Some(Command::Worker { engine, rank: true, .. })) => return worker::rank(engine),
         (Ok(()), Some(Command::Worker { engine, probe: Some(backend), .. })) => {
             return match backend.choice() {

@@ -38,6 +38,7 @@ mod figure_keys;
 mod figures;
 mod fingerprints;
 mod flow;
+mod forks;
 mod forty;
 mod gallery;
 mod gpus;

@@ -19,7 +19,7 @@ use crate::{
 
 pub use self::{
     flags::{Booleans, FLAGS, FlagStyle, flag_arguments},
-    launch::{Launch, complete_ranks, launched},
+    launch::{Launch, complete_ranks, is_fork, launched, script_position},
     metrics::{Collect, MetricsFrom},
     number::{Number, leading_number},
     pattern::{Found, Pattern, Reading},
@@ -90,7 +90,8 @@ params! {
         reads: BTreeMap<String, Texts> = BTreeMap::new();
         /// Starts the program as several processes, with the variables that `torchrun` sets. With `torchrun` every process
         /// sees all GPUs of the job on its machine, with `processes` its own only. With `srun` and `mpirun`, Slurm or an MPI
-        /// starts the processes.
+        /// starts the processes. `fork` starts one process, of a Python script: it is forked from an interpreter that has run the
+        /// script's first imports already. It is not part of the key; see [forked jobs](programs.md#forked-jobs).
         launch: Option<Launch> = None;
         /// Number of processes for `launch`, on all nodes together. Default: one for each GPU in `resources`, on each node.
         ranks: Option<u64> = None, in 1..=1024;
@@ -198,6 +199,10 @@ impl TaskSpec for Command {
     fn artifacts(values: &Values) -> Vec<String> {
         let Some(Value::List(outputs)) = values.get("outputs") else { return Vec::new() };
         outputs.iter().filter_map(Value::as_text).filter(|output| !is_pattern(output)).map(str::to_owned).collect()
+    }
+
+    fn redundant(values: &Values) -> Vec<&'static str> {
+        if is_fork(values) { vec!["launch"] } else { Vec::new() }
     }
 
     fn raised(values: &Values) -> u32 {
@@ -338,7 +343,7 @@ impl Command {
             message: format!("`{param}` and `project` are mutually exclusive"),
             advice: advice.into(),
         };
-        if self.project.is_some() && self.launch.is_some() {
+        if self.project.is_some() && self.launch.is_some_and(|launch| launch != Launch::Fork) {
             conflicts.push(both("launch", "list the program's files in `inputs`, and remove `project`"));
         }
         if self.code.is_some() && self.project.is_none() {

@@ -39,8 +39,8 @@ pub use bench::{
 pub use check::{Check, Checking};
 pub use command::{
     Booleans, Collect, Command, EnvironmentRole, FLAGS, FlagStyle, Found, Launch, MetricsFrom, Number, Pattern,
-    Reading, STEP_NAMES, Shell, Texts, Tracks, complete_ranks, flag_arguments, ignored, inherited, input_name,
-    is_pattern, launched, leading_number,
+    Reading, STEP_NAMES, Shell, Texts, Tracks, complete_ranks, flag_arguments, ignored, inherited, input_name, is_fork,
+    is_pattern, launched, leading_number, script_position,
 };
 pub use computing::{Autotune, Checkpointing, Computing, Fusing, Precision, Switch, TuningCache};
 pub use coordinates::{Coordinates, Widening};

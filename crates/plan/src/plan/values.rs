@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, path::Path, rc::Rc};
 
 use sweep_job::{
     Kind, Param, ParamError, Spelling, TaskSpec, Value, Values,
-    tasks::{Command, Tracks, complete_ranks, ignored},
+    tasks::{Command, Tracks, complete_ranks, ignored, is_fork},
 };
 
 use super::{JobId, Point, as_by_hand, build::Builder, join::Group, lint, room::weight_of};
@@ -175,7 +175,8 @@ impl Builder<'_> {
     fn folder_by_hand(&self, step: &Step, values: &Values, places: &Places) -> Option<String> {
         const DECLARED: [&str; 4] = ["inputs", PROJECT, "launch", "depfile"];
         let is_observed = values.get("tracks").and_then(Value::as_text).is_none_or(|word| word == Tracks::Code.word());
-        if !is_observed || places.iter().any(|(param, _)| DECLARED.contains(&param.name)) {
+        let declares = |name: &str| DECLARED.contains(&name) && !(name == "launch" && is_fork(values));
+        if !is_observed || places.iter().any(|(param, _)| declares(param.name)) {
             return None;
         }
         let folder = self.recipe.sources.folder(step.source());

@@ -9,6 +9,7 @@ mod again;
 mod cause;
 mod contract;
 mod folder;
+mod fork;
 mod kept;
 mod launcher;
 mod lines;
@@ -40,7 +41,7 @@ use std::{
 use signal_hook::consts::SIGPIPE;
 use sweep_job::{
     Agreement, Failure, FailureKind, Ignore, Job, Message, Metric, Outcome, Report as _, Reported, Variable,
-    tasks::{Collect, Command, MetricsFrom, Shell, input_name},
+    tasks::{Collect, Command, Launch, MetricsFrom, Shell, input_name},
 };
 
 use crate::{host::machine::OutOfMemory, run::killed};
@@ -50,6 +51,7 @@ pub use self::{again::measure_again, kept::logs, words::without_codes};
 use self::{
     contract::Contract,
     folder::Folder,
+    fork::Fork,
     launcher::Launcher,
     params_file::ParamsFile,
     place::Place,
@@ -130,6 +132,7 @@ fn attempt(
     let follower = Following::start(sources, contract.state(), command.until, (keeper, comparison), channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
     let report_flag = follower.spoke();
+    let mut fork = programs.first().and_then(|program| Fork::of(command, job, place, program, channel));
     let mut on_word = |word| match word {
         Some(Word::Metric(name, value, unit)) => values.number(name, value, unit),
         Some(Word::NoNumber(name, text)) => values.other(name, &text),
@@ -137,19 +140,22 @@ fn attempt(
         None => channel.alive(),
     };
     let memory = OutOfMemory::lately();
-    let tracking = Tracking::of(command, job, launcher.as_ref(), place, &mut programs)?;
+    let tracking = Tracking::of(command, job, launcher.as_ref(), place, (&mut programs, fork.as_ref()))?;
     if let Some(launcher) = &launcher {
         programs = programs.iter().map(|program| launcher.wrap(program)).collect();
         launcher.clear();
     }
-    place.apply(&mut programs);
+    place.apply(programs.iter_mut().chain(fork.as_mut().map(|fork| &mut fork.stub)));
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
     // The kernel does not report files that processes on other machines open.
     let params_file = if launcher.is_none() { ParamsFile::watch(&contract.params(), &job.scratch) } else { None };
     let on_line = move |output, line: &[u8], is_cut| patterns.hear(output, line, is_cut);
     let observer = tracking.as_ref().and_then(Tracking::hook);
-    let exit = program::run(programs, launcher.as_ref(), observer, on_line, &mut on_word)
+    let exit = program::run((programs, fork.as_mut()), launcher.as_ref(), observer, on_line, &mut on_word)
         .map_err(|error| not_started(command, place, &error))?;
+    if let Some(reason) = fork.and_then(|fork| fork.refusal) {
+        channel.note(&fork::started(&reason));
+    }
     launcher.iter().filter(|_| !exit.status.success()).for_each(Launcher::clear);
     let (reports, mut keeper, comparison) = follower.finish().map_err(disk("the reports cannot be read"))?;
     if let Some(agreement) = comparison.as_ref().and_then(Comparison::agreed) {
@@ -273,8 +279,8 @@ fn prepare(
 ) -> Result<Vec<process::Command>, Failure> {
     // A launcher starts all processes, and sets their variables.
     let count = if launcher.is_some() { 1 } else { command.processes() };
-    let ranks =
-        command.launch.filter(|_| launcher.is_none()).map(|launch| Ranks::new(launch, count, job.threads)).transpose();
+    let launch = command.launch.filter(|launch| launcher.is_none() && *launch != Launch::Fork);
+    let ranks = launch.map(|launch| Ranks::new(launch, count, job.threads)).transpose();
     let ranks = ranks.map_err(disk("there is no free port for the processes"))?;
     let program = |rank| -> Result<process::Command, Failure> {
         let mut program = prepare_one(command, job, place, contract)?;

@@ -98,7 +98,7 @@ impl Launcher {
             Launch::Srun => With::Srun,
             Launch::Mpirun => mpi().ok_or_else(|| failure("there is no working `mpirun` on the PATH".into()))?,
             Launch::Torchrun | Launch::Processes if job.nodes > 1 => With::Srun,
-            Launch::Torchrun | Launch::Processes => return Ok(None),
+            Launch::Torchrun | Launch::Processes | Launch::Fork => return Ok(None),
         };
         if with == With::Srun && allocation().is_none() {
             let message = "`srun` starts processes in an allocation of Slurm only: run with `--executor slurm`";

@@ -151,7 +151,7 @@ impl Place {
     }
 
     /// Makes programs start here.
-    pub(super) fn apply(&self, programs: &mut [process::Command]) {
+    pub(super) fn apply<'p>(&self, programs: impl Iterator<Item = &'p mut process::Command>) {
         if let Some(view) = &self.view {
             for program in programs {
                 view.apply(program);

@@ -28,6 +28,7 @@ use tracing::info;
 
 use super::{
     cause::Cause,
+    fork::{self, Fork},
     launcher::{Failed, Launcher},
     lines::Lines,
     words::{Word, plain, understand},
@@ -121,7 +122,11 @@ pub(in crate::worker) fn is_over() -> bool {
     const TRIES: u32 = 50;
     const RETRY_DELAY: Duration = Duration::from_micros(100);
     let is_stopping = FOLLOWED.get().is_some_and(|stop| stop.load(Ordering::SeqCst));
-    let is_childless = matches!(rustix::process::wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
+    let is_childless = match rustix::process::wait(WaitOptions::NOHANG) {
+        Err(rustix::io::Errno::CHILD) => true,
+        Ok(None) => fork::interpreter().is_some() && children().into_iter().all(fork::is_interpreter),
+        _ => false,
+    };
     let known_threads = || THREADS + threads::idle_count();
     let is_alone = || std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= known_threads());
     let mut tries = 0;
@@ -186,7 +191,7 @@ enum Writer {
 ///
 /// The program or a thread cannot be started, or its end was missed.
 pub(super) fn run(
-    programs: Vec<Command>,
+    (programs, mut fork): (Vec<Command>, Option<&mut Fork>),
     launcher: Option<&Launcher>,
     observer: Option<&Hook>,
     on_line: impl Fn(Output, &[u8], bool) + Clone + Send + 'static,
@@ -204,15 +209,15 @@ pub(super) fn run(
             observer.install(&mut program);
         }
         program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = match program.spawn() {
-            Ok(child) => child,
+        let (child, pid) = match start_or_fork(&mut program, fork.as_deref_mut()) {
+            Ok(process) => process,
             Err(error) => {
                 end_rest();
                 return Err(error);
             }
         };
-        info!(target: log::SPAWN, pid = child.id(), rank, "program started");
-        pids.extend(i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|pid| (pid, rank)));
+        info!(target: log::SPAWN, pid = pid.map(Pid::as_raw_nonzero), rank, "program started");
+        pids.extend(pid.map(|pid| (pid, rank)));
         let writer = match launcher {
             Some(launcher) => Writer::All(launcher.clone()),
             None if has_several => Writer::Rank(rank),
@@ -251,6 +256,18 @@ pub(super) fn run(
     let complaint = guard.causes.remove(&Some(rank)).map(Cause::line);
     let complaint = complaint.or_else(|| std::mem::take(&mut guard.stdout).named()).unwrap_or_default();
     Ok(Ended { status, rank: has_several.then_some(rank), seconds, complaint })
+}
+
+/// Starts a program, or forks its process; returns the process that has its outputs, and the number of its own one.
+fn start_or_fork(program: &mut Command, fork: Option<&mut Fork>) -> io::Result<(Child, Option<Pid>)> {
+    if let Some(fork) = fork
+        && let Some((stub, pid)) = fork.start(program)?
+    {
+        return Ok((stub, Some(pid)));
+    }
+    let child = program.spawn()?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    Ok((child, pid))
 }
 
 /// Follows the outputs of a process, and returns their number. Only lines of the first rank are passed to `on_line` and
@@ -313,7 +330,7 @@ fn follow_outputs(
 /// Makes the kernel kill the program when this worker ends, even if the engine is killed at the same time. Children of
 /// the program are not covered.
 #[expect(unsafe_code, reason = "a process can only request the signal for itself, between `fork` and `exec`")]
-fn follow_worker(program: &mut Command) {
+pub(super) fn follow_worker(program: &mut Command) {
     let worker = getpid();
     let follow = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -451,7 +468,11 @@ fn end_rest() {
             Err(_) => return,
         }
         // The PID of a child is not reused before the child is reaped, which happens only above.
-        for child in children() {
+        let rest: Vec<Pid> = children().into_iter().filter(|child| !fork::is_interpreter(*child)).collect();
+        if rest.is_empty() && fork::interpreter().is_some() {
+            return;
+        }
+        for child in rest {
             let _ = kill_process(child, Signal::KILL);
         }
         thread::sleep(Duration::from_millis(1));

@@ -10,6 +10,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process,
+    sync::Arc,
     time::SystemTime,
 };
 
@@ -20,12 +21,19 @@ use sweep_job::{
 };
 use sweep_observer::{Hook, Layer, Options, Seen};
 
-use self::{audit::Audit, kernel::Kernel};
-use super::{launcher::Launcher, place::Place, results_of};
+use self::audit::Audit;
+pub(super) use self::kernel::Kernel;
+use super::{
+    fork::{Earlier, Fork},
+    launcher::Launcher,
+    place::Place,
+    results_of,
+};
 use crate::{
     format::count,
     plan::content_digest,
     record::{fact, path_text, text_path},
+    store::TRACKING,
 };
 
 /// Maximum number of files in a manifest; beyond it, only files with code are listed.
@@ -48,7 +56,55 @@ pub(super) struct Tracking<'a> {
     audit: Audit,
     /// The kernel's observation, or the reason why it is not available.
     kernel: Result<Kernel, String>,
+    /// The observation of the interpreter from which the program is forked.
+    earlier: Option<Arc<Earlier>>,
     begun: SystemTime,
+}
+
+/// The folders of an observation.
+pub(super) struct Ground {
+    pub(super) project: PathBuf,
+    pub(super) skipped: Vec<PathBuf>,
+    inputs: Vec<PathBuf>,
+    pub(super) audit: Audit,
+    pub(super) options: Options,
+}
+
+impl Ground {
+    /// The folders of a job's observation; `None` if nothing is to be observed.
+    pub(super) fn of(command: &Command, job: &Job, place: &Place) -> io::Result<Option<Self>> {
+        Self::below(command, job, place, None)
+    }
+
+    /// The same, with Python's reports in a folder `name` of their own.
+    pub(super) fn below(command: &Command, job: &Job, place: &Place, name: Option<&str>) -> io::Result<Option<Self>> {
+        let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
+        // Another machine need not have it.
+        let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
+        let results = fs::canonicalize(results_of(job))?;
+        let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
+        let audit = Audit::begin(&name.map_or_else(|| staging.clone(), |name| staging.join(TRACKING).join(name)))?;
+        // If the results folder contains the project, results cannot be distinguished from the project.
+        let is_apart = |folder: &PathBuf| !project.starts_with(folder);
+        let own_folders: Vec<PathBuf> =
+            [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
+        let store = Some(results).filter(is_apart);
+        let skipped: Vec<PathBuf> = store.iter().chain(&own_folders).cloned().collect();
+        let inputs: Vec<PathBuf> = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+        let options = Options {
+            project: project.clone(),
+            // The store has artifacts, which a job may change.
+            inputs: inputs.iter().cloned().chain(store).collect(),
+            skipped: skipped.clone(),
+            own: own_folders,
+            layer: place.layer().clone(),
+            started: Some(audit.started()),
+            report: Some(audit.shared()),
+            private: place.private().map(Path::to_owned),
+            digest: content_digest,
+        };
+        Ok(Some(Self { project, skipped, inputs, audit, options }))
+    }
 }
 
 /// A file that was read, by its absolute path.
@@ -88,9 +144,9 @@ impl<'a> Tracking<'a> {
         job: &Job,
         launcher: Option<&Launcher>,
         place: &Place,
-        programs: &mut [process::Command],
+        (programs, fork): (&mut [process::Command], Option<&Fork>),
     ) -> Result<Option<Self>, Failure> {
-        let tracking = Self::begin(command, job, launcher, place).map_err(|error| Failure {
+        let tracking = Self::begin(command, job, launcher, place, fork).map_err(|error| Failure {
             kind: FailureKind::Io,
             message: format!("the files that the program reads cannot be observed: {error}"),
         })?;
@@ -110,35 +166,21 @@ impl<'a> Tracking<'a> {
         Ok(Some(tracking))
     }
 
-    fn begin(command: &'a Command, job: &Job, launcher: Option<&Launcher>, place: &Place) -> io::Result<Option<Self>> {
-        let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
-        // Another machine need not have it.
-        let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
-        let results = fs::canonicalize(results_of(job))?;
-        let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
-        let audit = Audit::begin(&staging)?;
-        // If the results folder contains the project, results cannot be distinguished from the project.
-        let is_apart = |folder: &PathBuf| !project.starts_with(folder);
-        let own_folders: Vec<PathBuf> =
-            [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
-        let store = Some(results).filter(is_apart);
-        let skipped: Vec<PathBuf> = store.iter().chain(&own_folders).cloned().collect();
-        let inputs: Vec<PathBuf> = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
-        let kernel = if launcher.is_some_and(|launcher| !launcher.is_local()) {
-            Err("a launcher starts its processes on other machines".to_owned())
-        } else {
-            Kernel::begin(Options {
-                project: project.clone(),
-                // The store has artifacts, which a job may change.
-                inputs: inputs.iter().cloned().chain(store).collect(),
-                skipped: skipped.clone(),
-                own: own_folders,
-                layer: place.layer().clone(),
-                started: Some(audit.started()),
-                report: Some(audit.shared()),
-                private: place.private().map(Path::to_owned),
-                digest: content_digest,
-            })
+    fn begin(
+        command: &'a Command,
+        job: &Job,
+        launcher: Option<&Launcher>,
+        place: &Place,
+        fork: Option<&Fork>,
+    ) -> io::Result<Option<Self>> {
+        let Some(ground) = Ground::of(command, job, place)? else { return Ok(None) };
+        let Ground { project, skipped, inputs, audit, options } = ground;
+        let kernel = match fork {
+            _ if launcher.is_some_and(|launcher| !launcher.is_local()) => {
+                Err("a launcher starts its processes on other machines".to_owned())
+            }
+            Some(fork) => Kernel::begin_fork(&fork.listener, options),
+            None => Kernel::begin(options),
         };
         let kernel = kernel.map(|kernel| if command.needs_observation() { kernel.required() } else { kernel });
         Ok(Some(Self {
@@ -149,6 +191,7 @@ impl<'a> Tracking<'a> {
             inputs,
             audit,
             kernel,
+            earlier: fork.map(|fork| Arc::clone(&fork.earlier)),
             begun: SystemTime::now(),
         }))
     }
@@ -168,7 +211,10 @@ impl<'a> Tracking<'a> {
         let kernel = std::mem::replace(&mut self.kernel, Err(String::new()));
         let mut reads = match kernel {
             Ok(kernel) => {
-                let kernel_report = kernel.end()?;
+                let mut kernel_report = kernel.end()?;
+                if let Some(earlier) = &self.earlier {
+                    kernel_report.add(&earlier.seen);
+                }
                 self.of_kernel(kernel_report, report)?
             }
             Err(reason) => match self.of_python(&reason, report)? {
@@ -214,7 +260,8 @@ impl<'a> Tracking<'a> {
                 "not observed: the content of `{place}` before the program changed it; it is too large"
             ));
         }
-        let python = self.audit.read().map_err(|error| unusable(&error))?;
+        let earlier = self.earlier.as_ref().map_or(&[][..], |earlier| &earlier.reads);
+        let python = self.audit.read(earlier).map_err(|error| unusable(&error))?;
         let (facts, listed) = kernel::facts(&observation, &python, &self.layer);
         let text = |module: &std::ffi::OsString| module.to_str().map(str::to_owned);
         let modules = observation.modules.iter().filter_map(|(folder, module)| Some((folder.clone(), text(module)?)));
@@ -233,7 +280,7 @@ impl<'a> Tracking<'a> {
 
     /// Reports of Python alone.
     fn of_python(&self, reason: &str, report: &mut dyn Report) -> Result<Option<Found>, Failure> {
-        let mut observation = self.audit.read().map_err(|error| unusable(&error))?;
+        let mut observation = self.audit.read(&[]).map_err(|error| unusable(&error))?;
         let is_alone = self.command.depfile.is_none();
         if is_alone {
             let phrase = if observation.begun > 0 {

@@ -8,6 +8,7 @@ use std::{
 
 use sweep_job::{Outcome, tasks::Command};
 
+use super::fork;
 use crate::host::{
     machine::{cpus, tree_memory, waited_cpu_seconds},
     threads::{self, Started},
@@ -34,7 +35,10 @@ impl Usage {
         let sample = move || {
             let (mut peak, mut wait) = (0, FIRST);
             while stop_receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                peak = peak.max(tree_memory(own_pid));
+                peak = peak.max(tree_memory(
+                    own_pid,
+                    fork::interpreter().map(|pid| pid.as_raw_nonzero().get().cast_unsigned()),
+                ));
                 wait = INTERVAL;
             }
             peak

@@ -27,7 +27,7 @@ const MAX_LIST_LENGTH: u64 = 16 << 20;
 const MAX_REPORT_LENGTH: usize = 256 << 20;
 
 /// The folder with the module, and the file that it writes.
-pub(super) struct Audit {
+pub(in super::super) struct Audit {
     folder: PathBuf,
 }
 
@@ -84,12 +84,13 @@ impl Audit {
         Ok(audit)
     }
 
-    fn reads(&self) -> PathBuf {
+    /// The file that the module writes.
+    pub(in super::super) fn reads(&self) -> PathBuf {
         self.folder.join(READS)
     }
 
     /// The path that the module opens once the interpreter has started.
-    pub(super) fn started(&self) -> PathBuf {
+    pub(in super::super) fn started(&self) -> PathBuf {
         self.folder.join(format!("{READS}.started"))
     }
 
@@ -100,7 +101,7 @@ impl Audit {
 
     /// Adds the variables that make Python import the module. `is_aid` is true if the kernel reports the files, and Python
     /// adds only the facts that the kernel does not know.
-    pub(super) fn prepare(
+    pub(in super::super) fn prepare(
         &self,
         program: &mut Command,
         project: &Path,
@@ -127,9 +128,9 @@ impl Audit {
         program.env("SWEEP_READS_AID", if is_aid { "1" } else { "" });
     }
 
-    /// Files and packages that the module has reported.
-    pub(super) fn read(&self) -> io::Result<Seen> {
-        let text = fs::read(self.reads())?;
+    /// Files and packages that the module has reported, after an `earlier` report.
+    pub(super) fn read(&self, earlier: &[u8]) -> io::Result<Seen> {
+        let text = [earlier, &fs::read(self.reads())?].concat();
         Ok(parse(text.get(..MAX_REPORT_LENGTH).unwrap_or(&text)))
     }
 }

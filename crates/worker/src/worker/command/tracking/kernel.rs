@@ -7,7 +7,7 @@ use std::{
 };
 
 use sweep_job::{Failure, FailureKind, FileStamp, Outside};
-use sweep_observer::{Fact, File, Hook, Layer, Options, Seen};
+use sweep_observer::{Fact, File, Hook, Layer, Listener, Options, Seen, Supervisor};
 
 use super::{Noted, Read, audit};
 use crate::{
@@ -19,20 +19,31 @@ use crate::{
 };
 
 /// The observation by the kernel, which begins before the program starts.
-pub(super) struct Kernel {
+pub(in super::super) struct Kernel {
     hook: Hook,
     thread: Started<Seen>,
 }
 
 impl Kernel {
+    /// Prepares an observation; the error is the reason why it cannot begin.
+    pub(in super::super) fn prepare(options: Options) -> Result<(Hook, Supervisor), String> {
+        observation::check()?;
+        sweep_observer::observe(options).map_err(|error| not_started(&error))
+    }
+
     /// Begins the observation; the error is the reason why it cannot begin.
     pub(super) fn begin(options: Options) -> Result<Self, String> {
-        observation::check()?;
-        let start = || -> io::Result<Self> {
-            let (hook, supervisor) = sweep_observer::observe(options)?;
-            Ok(Self { hook, thread: threads::start(move || supervisor.run())? })
-        };
-        start().map_err(|error| format!("the observer cannot be started: {error}"))
+        Self::start(Self::prepare(options)?)
+    }
+
+    /// Begins the observation of a process that is forked.
+    pub(super) fn begin_fork(listener: &Listener, options: Options) -> Result<Self, String> {
+        Self::start(sweep_observer::observe_fork(listener, options).map_err(|error| not_started(&error))?)
+    }
+
+    fn start((hook, supervisor): (Hook, Supervisor)) -> Result<Self, String> {
+        let thread = threads::start(move || supervisor.run()).map_err(|error| not_started(&error))?;
+        Ok(Self { hook, thread })
     }
 
     /// Returns this observation for programs that must not start without it.
@@ -54,6 +65,10 @@ impl Kernel {
             message: format!("the observer of the program failed: {error}"),
         })
     }
+}
+
+fn not_started(error: &io::Error) -> String {
+    format!("the observer cannot be started: {error}")
 }
 
 /// Returns the files that were read. Files whose size or times alone were queried count like the others.

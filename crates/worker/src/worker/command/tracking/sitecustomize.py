@@ -53,6 +53,8 @@ def _observe():
         return data.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
 
     def say(*fields):
+        if reads is None:
+            return
         # Opened for each line: a program may close all files that it does not know.
         file = os_open(reads, O_WRONLY | O_APPEND)
         try:
@@ -187,7 +189,8 @@ def _observe():
         @staticmethod
         def find_spec(name, path=None, target=None):
             try:
-                wants(name, path)
+                if reads is not None:
+                    wants(name, path)
             except Exception:
                 pass
             return None
@@ -196,6 +199,8 @@ def _observe():
     changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 1}
 
     def hook(event, arguments):
+        if reads is None:
+            return
         if event == "open":
             try:
                 path, mode, flags = arguments
@@ -287,6 +292,14 @@ def _observe():
     import atexit
 
     atexit.register(modules)
+
+    def continues(path):
+        """Reports to another file from now on: a forked process to that of its job; to none while a script is not concerned."""
+        nonlocal reads
+        reads = path
+
+    if os.environ.get("SWEEP_FORKS"):
+        sys._sweep_continues = continues
 
 
 def _next():
