@@ -136,7 +136,7 @@ fn forked_jobs_are_observed_as_started_ones() {
         let (forked, started) = (facts(forked), facts(started));
         assert!(started.keys().all(|path| forked.contains_key(path)), "{forked:?} {started:?}");
         for (path, fact) in started {
-            let words = |fact: &Value| fact.as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>();
+            let words = |fact: &Value| fact.as_str().unwrap().split([' ', ':']).map(str::to_owned).collect::<Vec<_>>();
             let known = words(&forked[&path]);
             assert!(words(&fact).iter().all(|word| known.contains(word)), "{path}: {fact} {}", forked[&path]);
         }
