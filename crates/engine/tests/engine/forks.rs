@@ -136,7 +136,7 @@ fn forked_jobs_are_observed_as_started_ones() {
         let (forked, started) = (facts(forked), facts(started));
         assert!(started.keys().all(|path| forked.contains_key(path)), "{forked:?} {started:?}");
         for (path, fact) in started {
-            let words = |fact: &Value| fact.as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>();
+            let words = |fact: &Value| fact.as_str().unwrap().split([' ', ':']).map(str::to_owned).collect::<Vec<_>>();
             let known = words(&forked[&path]);
             assert!(words(&fact).iter().all(|word| known.contains(word)), "{path}: {fact} {}", forked[&path]);
         }
@@ -164,7 +164,7 @@ def fds():
 status = dict(line.split(':', 1) for line in open('/proc/self/status') if ':' in line)
 state = {
     'argv': sys.argv, 'path': sys.path, 'flags': str(sys.flags), 'executable': sys.executable, 'cwd': os.getcwd(),
-    'env': {name: value for name, value in sorted(os.environ.items()) if name not in ('SWEEP_SCRATCH', 'SWEEP_READS', 'PYTHONPATH', 'SWEEP_SKIPPED', 'SWEEP_PARAMS', 'SWEEP_REPORT', 'SWEEP_CHECKPOINT')},
+    'env': {name: '' if name.startswith('SWEEP_') or name == 'PYTHONPATH' else value for name, value in os.environ.items()},
     'main': sorted(name for name in vars(__main__) if name not in ('__annotations__',)),
     'name': __name__, 'file': __file__, 'spec': __spec__ is None, 'package': __package__, 'doc': __doc__,
     'builtins': __builtins__ is sys.modules['builtins'],

@@ -171,6 +171,8 @@ class Server:
 
     def __init__(self, line):
         self.line = line
+        self.reads = os.environ.get("SWEEP_READS")
+        report_to(self.reads, False)
         self.imported = []
         self.sources = {}
         self.changes = {}
@@ -189,9 +191,9 @@ class Server:
         Server.inserted = int(HAS_FOLDER)
         # With what a program does that starts the interpreter, such as a shim of pyenv.
         before = {text(name): text(value) for name, value in request["env"].items()}
-        report_to(os.environ.get("SWEEP_READS"))
+        report_to(self.reads, True)
         self.printed = captured(lambda: self.import_all(plan))
-        report_to(None)
+        report_to(self.reads, False)
         self.sources = plan.sources
         self.changes = {
             name: os.environ.get(name)
@@ -281,11 +283,11 @@ def captured(function):
     return texts
 
 
-def report_to(path):
-    """Makes the module `sitecustomize` of `sweep`, if it is there, report the reads of this process to a file, or to none."""
+def report_to(path, counts):
+    """Makes the module `sitecustomize` of `sweep`, if it is there, report to `path`; only if `counts`, what this process reads is reported."""
     continues = getattr(sys, "_sweep_continues", None)
     if continues is not None:
-        continues(path)
+        continues(path, counts)
 
 
 def fork():
@@ -340,6 +342,7 @@ def begin(server, request):
     """Makes the state that of a process of its own; returns its arguments from the script on."""
     argv = [text(part) for part in request["argv"]]
     environment = {text(name): text(value) for name, value in request["env"].items()}
+    report_to(text(request["reads"]), False)
     os.environ.clear()
     os.environ.update(environment)
     try:
@@ -363,7 +366,7 @@ def begin(server, request):
         numpy.random.seed()
     for number, content in enumerate(server.printed, 1):
         os.write(number, content)
-    report_to(text(request["reads"]))
+    report_to(text(request["reads"]), True)
     sys.__dict__.pop("_sweep_continues", None)
     return script
 
@@ -451,7 +454,6 @@ def end(code, imported):
 
 
 def main():
-    report_to(None)
     line = socket.socket(fileno=os.dup(0))
     server = Server(line)
     request, writer = server.serve()

@@ -52,9 +52,10 @@ def _observe():
         data = fsencode(path)
         return data.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
 
+    # False while a process looks at modules for itself, not for the program.
+    counts = True
+
     def say(*fields):
-        if reads is None:
-            return
         # Opened for each line: a program may close all files that it does not know.
         file = os_open(reads, O_WRONLY | O_APPEND)
         try:
@@ -189,7 +190,7 @@ def _observe():
         @staticmethod
         def find_spec(name, path=None, target=None):
             try:
-                if reads is not None:
+                if counts:
                     wants(name, path)
             except Exception:
                 pass
@@ -199,7 +200,7 @@ def _observe():
     changes = {"os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2, "os.symlink": 1}
 
     def hook(event, arguments):
-        if reads is None:
+        if not counts and event != "os.listdir":
             return
         if event == "open":
             try:
@@ -293,10 +294,10 @@ def _observe():
 
     atexit.register(modules)
 
-    def continues(path):
-        """Reports to another file from now on: a forked process to that of its job; to none while a script is not concerned."""
-        nonlocal reads
-        reads = path
+    def continues(path, counts_now):
+        """Reports to another file from now on: a forked process to that of its job."""
+        nonlocal reads, counts
+        reads, counts = path, counts_now
 
     if os.environ.get("SWEEP_FORKS"):
         sys._sweep_continues = continues
