@@ -250,7 +250,7 @@ steps:
     uses: command
     matrix: {{ opt: [a, b] }}
     seeds: 5
-    with: {{ run: 'echo trained=1' }}
+    with: {{ run: 'echo trained=1', env: {{ OPT: '${{{{ matrix.opt }}}}' }} }}
   eval:
     uses: command
     needs: [train]
