@@ -215,7 +215,7 @@ fn seeds_that_data_sets_share_are_a_factor_of_their_own() {
     let text =
         "equal `seed` has a part in the results of several values of `dataset`, so it is a random factor of its own";
     assert!(because(worse).contains(text), "{worse}");
-    assert!(because(&verdicts[1]).contains("not independent"), "{}", verdicts[1]);
+    assert!(because(&verdicts[1]).contains("needs independent units"), "{}", verdicts[1]);
     assert!(said.contains("where equal `seed` has a part in the results of several values of `dataset`"), "{said}");
     assert!(said.contains("that draws each value of `seed` for several tasks at once"), "{said}");
     // SciPy's `ttest_1samp` of the means.
@@ -250,7 +250,7 @@ steps:
     uses: command
     matrix: {{ opt: [a, b] }}
     seeds: 5
-    with: {{ run: 'echo trained=1' }}
+    with: {{ run: 'echo trained=1', env: {{ OPT: '${{{{ matrix.opt }}}}' }} }}
   eval:
     uses: command
     needs: [train]

@@ -403,7 +403,8 @@ impl Outlook {
         if squares.freedom < MIN_DEGREES_OF_FREEDOM
             && let Some([low, high]) = sd_interval(1.0, squares.freedom)
         {
-            let freedom = squares.freedom;
+            // Those of crossed factors are no whole number.
+            let freedom = (squares.freedom * 10.0).round() / 10.0;
             let freedom = if freedom == 1.0 { "1 degree".to_owned() } else { format!("{freedom} degrees") };
             self.notes.push(format!(
                 "a rough estimate: with {freedom} of freedom, the sd may be {low:.1} to {high:.1} times as large"

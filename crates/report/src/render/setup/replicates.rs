@@ -24,8 +24,11 @@ impl Sources<'_> {
                 of_step.iter().filter(|(_, kind)| *kind == wanted).map(|(axis, _)| axis.as_str()).collect()
             };
             let (seeds, repeats) = (of_kind(Replication::Seed), of_kind(Replication::Repeat));
+            // Seeds that the points list by themselves, such as those of imported runs, are in no plan.
+            let is_planned = points.iter().any(|(_, id)| self.plan.job(*id).seeds.is_some_and(|plan| plan.most > 1))
+                || seeds.is_empty() && repeats.is_empty();
             let runs = |axes: &[&str]| self.values_of(points, axes, &repeats);
-            match points.iter().find_map(|(_, id)| self.plan.job(*id).seeds) {
+            match points.iter().find_map(|(_, id)| self.plan.job(*id).seeds.filter(|_| is_planned)) {
                 Some(SeedPlan { least, most }) if most > least => topic.say(format!(
                     "Step \"{name}\" has {least} to {most} seeds, as many as decide its results; {} were run.",
                     runs(&["seed"])
