@@ -503,5 +503,5 @@ fn folders_with_logs_are_a_study() {
     let ended = sandbox.sweep(&["import", "lightning_logs"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("val_loss") && ended.stdout.contains("0.200"), "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stderr.contains("2 runs of folders with logs"), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("2 runs of folders with logs"), "{}{}", ended.stdout, ended.stderr);
 }
