@@ -125,8 +125,9 @@ impl Seen {
     /// True if everything that the programs have read, looked for and listed is as it was then. The paths `skipped` do not count.
     pub fn holds(&self, skipped: &[PathBuf]) -> bool {
         let is_fact = |path: &Path, fact: &Fact| match (fact, super::walk::look(path)) {
-            (Fact::Absent, State::Absent | State::Incomplete(_)) | (Fact::File, State::File(_)) => true,
-            (Fact::Folder, State::Folder) => true,
+            (Fact::Absent, State::Absent | State::Incomplete(_))
+            | (Fact::File, State::File(_))
+            | (Fact::Folder, State::Folder) => true,
             (Fact::Link(target), State::Link(now)) => *target == now,
             _ => false,
         };
