@@ -126,9 +126,11 @@ mod tests {
     fn a_document_has_records_lists_and_values_of_the_end() {
         let shape = |text: &str| {
             let document = Document::of(text.as_bytes())?;
-            let lists: Vec<String> =
+            let mut lists: Vec<String> =
                 document.lists.iter().map(|(name, list)| format!("{name} {}", list.len())).collect();
-            let rest: Vec<String> = document.rest.keys().cloned().collect();
+            let mut rest: Vec<String> = document.rest.keys().cloned().collect();
+            lists.sort();
+            rest.sort();
             Some((document.records.len(), lists.join(","), rest.join(",")))
         };
         let of = |records: usize, lists: &str, rest: &str| Some((records, lists.to_owned(), rest.to_owned()));
