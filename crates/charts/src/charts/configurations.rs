@@ -40,6 +40,9 @@ pub(super) struct Row {
     pub(super) sample: Mean,
 }
 
+/// The values of a configuration, its color, and its jobs with their results.
+type Group = (Vec<Value>, String, Vec<(usize, f64)>);
+
 impl<'a> Configurations<'a> {
     /// Groups the chart's jobs into configurations, with the finite values of `metric` over their seeds.
     pub(super) fn new(chart: &'a Chart<'_>, metric: &str) -> Self {
@@ -57,7 +60,7 @@ impl<'a> Configurations<'a> {
             dot.axes.iter().find(|(axis, _)| *axis == name).map(|(_, value)| *value)
         };
         let mut unit = Unit::One;
-        let mut groups: Vec<(Vec<Value>, String, Vec<(usize, f64)>)> = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         let mut indices: BTreeMap<String, usize> = BTreeMap::new();
         for dot in &chart.dots {
             let values: Vec<Value> = names.iter().map(|name| at(dot, name).unwrap_or(&none).clone()).collect();

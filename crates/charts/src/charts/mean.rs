@@ -21,8 +21,10 @@ impl Mean {
 /// The mean of values of the same jobs in the same order; `None` without values.
 pub type MeanOf<'a> = Box<dyn Fn(&[f64]) -> Option<Mean> + 'a>;
 
+type MeansOf<'a> = dyn Fn(&[usize]) -> MeanOf<'a> + 'a;
+
 /// The means of the values of jobs.
-pub struct Means<'a>(Box<dyn Fn(&[usize]) -> MeanOf<'a> + 'a>);
+pub struct Means<'a>(Box<MeansOf<'a>>);
 
 impl<'a> Means<'a> {
     /// Means by a function that is called with the numbers of the jobs.
