@@ -149,7 +149,7 @@ impl Model {
     /// The fewest seeds with which the power is as wanted; `None` if there are none up to [`MAX_SEEDS`].
     pub(super) fn needed(&self, wanted: f64) -> Option<usize> {
         let first = match self.units {
-            Units::Levels { common, .. } if common == 0.0 => 1,
+            Units::Levels { common: 0.0, .. } => 1,
             _ => 2,
         };
         let first = self.least.unwrap_or(0).max(first);
