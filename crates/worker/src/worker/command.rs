@@ -142,8 +142,7 @@ fn attempt(
     let memory = OutOfMemory::lately();
     let tracking = Tracking::of(command, job, launcher.as_ref(), place, (&mut programs, fork.as_ref()))?;
     if let Some(launcher) = &launcher {
-        programs = programs.iter().map(|program| launcher.wrap(program)).collect();
-        launcher.clear();
+        programs = launcher.wrap_all(&programs);
     }
     place.apply(programs.iter_mut().chain(fork.as_mut().map(|fork| &mut fork.stub)));
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
@@ -153,9 +152,7 @@ fn attempt(
     let observer = tracking.as_ref().and_then(Tracking::hook);
     let exit = program::run((programs, fork.as_mut()), launcher.as_ref(), observer, on_line, &mut on_word)
         .map_err(|error| not_started(command, place, &error))?;
-    if let Some(reason) = fork.and_then(|fork| fork.refusal) {
-        channel.note(&fork::started(&reason));
-    }
+    fork::end(fork, channel);
     launcher.iter().filter(|_| !exit.status.success()).for_each(Launcher::clear);
     let (reports, mut keeper, comparison) = follower.finish().map_err(disk("the reports cannot be read"))?;
     if let Some(agreement) = comparison.as_ref().and_then(Comparison::agreed) {
@@ -188,7 +185,6 @@ fn attempt(
     // Evaluated before the files of the sources are removed.
     let silence = reports.silence();
     let outputs = clean_up(command, place, folder)?;
-
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, exit.seconds);
     // Slurm's own processes start those of `srun`.

@@ -56,7 +56,7 @@ pub(super) struct Fork {
     started: PathBuf,
     reads: PathBuf,
     /// The reason why the process was not forked but started.
-    pub(super) refusal: Option<String>,
+    refusal: Option<String>,
 }
 
 /// The observation of the imports.
@@ -243,8 +243,15 @@ impl Fork {
     }
 }
 
+/// Says why a process was started, if it was not forked.
+pub(super) fn end(fork: Option<Fork>, report: &mut dyn Report) {
+    if let Some(reason) = fork.and_then(|fork| fork.refusal) {
+        report.note(&started(&reason));
+    }
+}
+
 /// The notice of a job whose process was started although it was to be forked.
-pub(super) fn started(reason: &str) -> String {
+fn started(reason: &str) -> String {
     format!("the job was started, not forked: {reason}")
 }
 

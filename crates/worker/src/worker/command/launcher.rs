@@ -125,8 +125,15 @@ impl Launcher {
         (self.ranks / self.nodes).max(1)
     }
 
+    /// Wraps programs, for a new start.
+    pub(super) fn wrap_all(&self, programs: &[process::Command]) -> Vec<process::Command> {
+        let wrapped_programs = programs.iter().map(|program| self.wrap(program)).collect();
+        self.clear();
+        wrapped_programs
+    }
+
     /// The command that starts all processes of a program.
-    pub(super) fn wrap(&self, program: &process::Command) -> process::Command {
+    fn wrap(&self, program: &process::Command) -> process::Command {
         let mut wrapper = process::Command::new(if self.with == With::Srun { "srun" } else { "mpirun" });
         wrapper.args(self.arguments());
         let gpu_setup = if self.launch == Launch::Processes {
