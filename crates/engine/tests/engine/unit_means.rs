@@ -225,7 +225,7 @@ fn seeds_that_data_sets_share_are_a_factor_of_their_own() {
     assert!(!said.contains("at once"), "{said}");
     // Other seeds on every data set.
     let mut line = 0;
-    let own: String = EQUAL_SEEDS
+    let own: Vec<String> = EQUAL_SEEDS
         .lines()
         .map(|text| {
             line += 1;
@@ -234,7 +234,7 @@ fn seeds_that_data_sets_share_are_a_factor_of_their_own() {
             format!("{},{},{seed},{}\n", fields[0], fields[1], fields[3])
         })
         .collect();
-    let (said, verdicts) = judged(&own, &rest);
+    let (said, verdicts) = judged(&own.concat(), &rest);
     assert!(has_interval(&verdicts[0], 0.154_843_853_063_601_27, 0.673_156_146_936_398_8), "{}", verdicts[0]);
     assert!(!said.contains("several values of `dataset`"), "{said}");
 }
@@ -275,15 +275,16 @@ claims: {{ worse: {{ {} }} }}
 /// Four data sets with two seeds each: the band is that of four means. `t.ppf(0.975, 3) * np.std(means, ddof=1) / 2`.
 #[test]
 fn bands_of_figures_are_those_of_the_units() {
-    let mut table = "width,dataset,seed,loss\n".to_owned();
+    let mut table = vec!["width,dataset,seed,loss\n".to_owned()];
     for width in [1, 2] {
-        for (index, set) in ["w", "x", "y", "z"].iter().enumerate() {
+        for (index, set) in (0..).zip(["w", "x", "y", "z"]) {
             for seed in 0..2 {
-                let loss = f64::from(width) + index as f64 + 0.1 * f64::from(seed);
-                table += &format!("{width},{set},{},{loss}\n", 2 * index as i32 + seed);
+                let loss = f64::from(width) + f64::from(index) + 0.1 * f64::from(seed);
+                table.push(format!("{width},{set},{},{loss}\n", 2 * index + seed));
             }
         }
     }
+    let table = table.concat();
     let sandbox = Sandbox::new();
     sandbox.write("r.csv", &table);
     assert_eq!(sandbox.sweep(&["import", "csv", "r.csv", "--metric", "loss"]).code, Some(0));
@@ -308,7 +309,8 @@ fn an_import_that_grows_is_another_look() {
     let sandbox = Sandbox::new();
     let rows = |seeds: std::ops::Range<usize>| -> String {
         let noise = [0.02, -0.03, 0.05, -0.04, 0.01];
-        seeds.map(|seed| format!("a,{seed},{}\nb,{seed},{}\n", seed, seed as f64 + 0.1 + noise[seed])).collect()
+        let pairs = seeds.map(|seed| format!("a,{seed},{}\nb,{seed},{}\n", seed, seed as f64 + 0.1 + noise[seed]));
+        pairs.collect::<Vec<_>>().concat()
     };
     let import = |seeds| {
         sandbox.write("r.csv", &format!("opt,seed,loss\n{}", rows(0..seeds)));
