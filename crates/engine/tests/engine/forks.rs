@@ -72,6 +72,8 @@ fn forked_jobs_share_the_imports() {
     let script = "import os\nfrom helper import FACTOR, VALUE\nimport slow\nprint('imported_by=%d' % slow.PID)\n\
                   print('pid=%d' % os.getpid())\nprint('loss=%d' % (FACTOR * VALUE))\n";
     let sandbox = study(script, FORK);
+    let recipe = sandbox.read("recipe.yaml").replace("[0, 1, 2]", "[0, 1, 2, 3, 4, 5, 6, 7]");
+    sandbox.write("recipe.yaml", &recipe);
     run_in_turn(&sandbox);
     let values = |name: &str| {
         let mut values: Vec<f64> = metric(&sandbox, name).values().filter_map(Value::as_f64).collect();
@@ -79,9 +81,11 @@ fn forked_jobs_share_the_imports() {
         values
     };
     let (importers, processes) = (values("imported_by"), values("pid"));
-    assert_eq!(importers, [importers[0]; 3], "one process has imported for all");
-    assert!(!processes.contains(&importers[0]) && processes[0] < processes[2], "{processes:?}");
-    assert_eq!(values("loss"), [2.0, 2.0, 2.0]);
+    // A worker that does not end its job in time is followed by another one, which has an interpreter of its own.
+    assert!(importers.windows(2).any(|pair| pair[0] == pair[1]), "{importers:?}");
+    assert!(processes.windows(2).all(|pair| pair[0] < pair[1]), "{processes:?}");
+    assert!(processes.iter().all(|process| !importers.contains(process)), "{importers:?} {processes:?}");
+    assert_eq!(values("loss"), [2.0; 8]);
     // What is forked is what would be started: no key differs.
     let recipe = sandbox.read("recipe.yaml").replace(FORK, "");
     sandbox.write("recipe.yaml", &recipe);
