@@ -58,9 +58,9 @@ fn laws_are_fitted_to_the_means_over_data_sets() {
 /// Every data set has a worse b, and the mean over all runs of b is better: 24.2 and 26.6.
 #[test]
 fn orders_and_aggregates_weigh_data_sets_equally() {
-    let table = "opt,dataset,seed,loss\na,x,0,19.97\na,y,0,30.03\na,y,1,29.97\na,y,2,29.99\na,z,0,25.01\na,w,0,26.99\n\
-    a,w,1,27.01\na,w,2,27.03\na,v,0,22.97\nb,x,0,20.51\nb,x,1,20.53\nb,x,2,20.47\nb,y,0,30.49\nb,z,0,25.47\n\
-    b,z,1,25.49\nb,z,2,25.51\nb,w,0,27.53\nb,v,0,23.51\nb,v,1,23.53\nb,v,2,23.47\n";
+    let table = "opt,dataset,seed,loss\na,x,0,19.97\na,y,10,30.03\na,y,11,29.97\na,y,12,29.99\na,z,20,25.01\na,w,30,26.99\n\
+    a,w,31,27.01\na,w,32,27.03\na,v,40,22.97\nb,x,0,20.51\nb,x,1,20.53\nb,x,2,20.47\nb,y,10,30.49\nb,z,20,25.47\n\
+    b,z,21,25.49\nb,z,22,25.51\nb,w,30,27.53\nb,v,40,23.51\nb,v,41,23.53\nb,v,42,23.47\n";
     let rest = "tables: { g: { from: runs, aggregate: { axis: opt, baseline: a }, cells: [loss] } }\nclaims: { o: { order: { metric: loss, step: runs, axis: opt, ascending: [a, b] } } }\n";
     let (said, verdicts) = judged(table, rest);
     assert_eq!(verdicts[0]["state"], "supported", "{}", verdicts[0]);
@@ -269,7 +269,8 @@ claims: {{ worse: {{ {} }} }}
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let verdicts: Vec<Value> = serde_json::from_str(&sandbox.read("results/reports/study/claims.json")).unwrap();
     let text = because(&verdicts[0]);
-    assert!(text.contains("4 datasets × 5 seeds; values of `dataset` read the same jobs of each `seed`"), "{text}");
+    let is_named = text.contains("values of `dataset` read the same jobs of each `seed`");
+    assert!(text.contains("4 datasets × 5 seeds;") && is_named, "{text}");
 }
 
 /// Four data sets with two seeds each: the band is that of four means. `t.ppf(0.975, 3) * np.std(means, ddof=1) / 2`.
