@@ -122,9 +122,10 @@ impl Seen {
         self.is_cut |= earlier.is_cut;
     }
 
-    /// True if everything that the programs have read, looked for and listed is as it was then. The paths `skipped` do not count.
-    pub fn holds(&self, skipped: &[PathBuf]) -> bool {
-        let is_fact = |path: &Path, fact: &Fact| match (fact, super::walk::look(path)) {
+    /// True if a program under `layer` finds everything that was read, looked for and listed as it was then. The paths `skipped`
+    /// do not count.
+    pub fn holds(&self, skipped: &[PathBuf], layer: &Layer) -> bool {
+        let is_fact = |path: &Path, fact: &Fact| match (fact, super::walk::look(&layer.at(path))) {
             (Fact::Absent, State::Absent | State::Incomplete(_))
             | (Fact::File, State::File(_))
             | (Fact::Folder, State::Folder) => true,
@@ -132,15 +133,11 @@ impl Seen {
             _ => false,
         };
         let is_same = |path: &Path, stamp: Stamp| {
-            std::fs::metadata(path).is_ok_and(|metadata| Stamp::of(&metadata).has_content_of(stamp))
+            std::fs::metadata(layer.at(path)).is_ok_and(|metadata| Stamp::of(&metadata).has_content_of(stamp))
         };
         let has_names = |folder: &Path, names: &BTreeSet<OsString>| {
-            let Ok(entries) = std::fs::read_dir(folder) else { return false };
-            let present: BTreeSet<OsString> = entries
-                .filter_map(|entry| Some(entry.ok()?.file_name()))
-                .filter(|name| !skipped.contains(&folder.join(name)))
-                .collect();
-            present == *names
+            let is_counted = |name: &&OsString| !skipped.contains(&folder.join(name));
+            layer.entries(folder).is_ok_and(|entries| entries.keys().filter(is_counted).eq(names))
         };
         self.files.iter().all(|(path, file)| is_same(path, file.stamp))
             && self.outside.iter().all(|(path, outside)| is_same(path, outside.stamp))

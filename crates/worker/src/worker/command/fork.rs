@@ -27,7 +27,7 @@ use sweep_job::{
     FileStamp, Job, Report,
     tasks::{Command, Launch, script_position},
 };
-use sweep_observer::{Listener, Seen};
+use sweep_observer::{Layer, Listener, Options, Seen};
 use tracing::info;
 
 use super::{
@@ -68,6 +68,16 @@ pub(super) struct Earlier {
     files: Vec<(FileStamp, PathBuf)>,
     /// Paths that do not count.
     skipped: Vec<PathBuf>,
+}
+
+impl Earlier {
+    /// True if a program under `layer` finds the files of the imports as they were.
+    fn holds(&self, layer: &Layer) -> bool {
+        let is_same = |(stamp, path): &(FileStamp, PathBuf)| {
+            layer.at(path).metadata().is_ok_and(|metadata| FileStamp::of(&metadata) == *stamp)
+        };
+        self.seen.holds(&self.skipped, layer) && self.files.iter().all(is_same)
+    }
 }
 
 /// Everything that the imports depend on, besides files.
@@ -111,8 +121,16 @@ struct Request {
 #[serde(rename_all = "lowercase")]
 enum Answer {
     Refused(String),
-    Files(Vec<Hex>),
+    Prepared(Prepared),
     Process(i32),
+}
+
+#[derive(Deserialize)]
+struct Prepared {
+    /// The files of all modules.
+    files: Vec<Hex>,
+    /// The files that say which imports come first. Each forked process reads them again.
+    sources: Vec<Hex>,
 }
 
 /// The process of an interpreter, which ends with this value.
@@ -178,9 +196,6 @@ impl Fork {
     fn prepare(command: &Command, job: &Job, place: &Place, program: &Process) -> Result<Self, String> {
         let ground = Ground::of(command, job, place).map_err(|error| error.to_string())?;
         let ground = ground.ok_or("`tracks: declared` observes no imports")?;
-        if !place.layer().is_empty() {
-            return Err("its code differs from the files of the project".to_owned());
-        }
         let identity = Identity::of(command, program, place, &ground)?;
         let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
         if !serving.as_mut().is_some_and(|interpreter| interpreter.serves(&identity)) {
@@ -189,6 +204,9 @@ impl Fork {
             *serving = Some(Interpreter::start(identity, command, job, place)?);
         }
         let interpreter = serving.as_ref().ok_or("there is no interpreter")?;
+        if !interpreter.earlier.holds(place.layer()) {
+            return Err("its imports depend on files that differ from those of the project".to_owned());
+        }
         let mut stub = Process::new("/proc/self/exe");
         stub.args(["worker", "--hold", "--engine", "0"]);
         Ok(Self {
@@ -238,7 +256,7 @@ impl Fork {
         match interpreter.ask(&request)? {
             Answer::Process(pid) => Pid::from_raw(pid).ok_or_else(|| "the interpreter has no process".to_owned()),
             Answer::Refused(reason) => Err(reason),
-            Answer::Files(_) => Err("the interpreter has not understood the request".to_owned()),
+            Answer::Prepared(_) => Err("the interpreter has not understood the request".to_owned()),
         }
     }
 }
@@ -304,7 +322,8 @@ impl Interpreter {
         let failed = |error: io::Error| format!("the interpreter cannot be started: {error}");
         let ground = Ground::below(command, job, place, Some(FOLDER)).map_err(failed)?;
         let Ground { project, skipped, audit, options, .. } = ground.ok_or("its project is not on this machine")?;
-        let (hook, supervisor) = Kernel::prepare(options)?;
+        // The interpreter is outside of the job's view.
+        let (hook, supervisor) = Kernel::prepare(Options { layer: Layer::default(), ..options })?;
         let (here, there) = UnixStream::pair().map_err(failed)?;
         let mut command = identity.command(there);
         audit.prepare(&mut command, &project, &skipped, &[], true);
@@ -317,20 +336,25 @@ impl Interpreter {
         let answer = process.as_ref().map(|_| ask(&mut line, &identity.preparation()));
         // Ends the observation.
         drop(hook);
-        let (seen, listener) = observation.join().map_err(|error| error.to_string())?;
+        let (mut seen, listener) = observation.join().map_err(|error| error.to_string())?;
         let answer = answer.map_err(Clone::clone)?;
         let process = process?;
         info!(target: log::SPAWN, pid = process.pid.as_raw_nonzero(), "interpreter started");
-        let files = match answer? {
-            Answer::Files(files) => files,
+        let Prepared { files, sources } = match answer? {
+            Answer::Prepared(prepared) => prepared,
             Answer::Refused(reason) => return Err(reason),
             Answer::Process(_) => return Err("the interpreter has not understood the request".to_owned()),
         };
         if let Some(path) = seen.written.iter().find(|path| path.starts_with(&project)) {
             return Err(format!("an import writes `{}` to the project", path.display()));
         }
+        for source in sources.iter().filter_map(Hex::path) {
+            seen.files.remove(&source);
+        }
         let stamp = |path: PathBuf| Some((FileStamp::of(&path.metadata().ok()?), path));
-        let files = files.iter().filter_map(|path| stamp(path.path()?)).collect();
+        // The reporting module of this interpreter goes with the job that starts it.
+        let is_counted = |path: &PathBuf| !skipped.iter().any(|folder| path.starts_with(folder));
+        let files = files.iter().filter_map(Hex::path).filter(is_counted).filter_map(stamp).collect();
         let reads = std::fs::read(audit.reads()).map_err(failed)?;
         let earlier = Arc::new(Earlier { seen, reads, files, skipped });
         let listener = listener.ok_or("its imports are not observed")?;
@@ -339,13 +363,9 @@ impl Interpreter {
 
     /// True if a process that the interpreter forks is like one that imports everything itself.
     fn serves(&mut self, identity: &Identity) -> bool {
-        let is_same = |(stamp, path): &(FileStamp, PathBuf)| {
-            path.metadata().is_ok_and(|metadata| FileStamp::of(&metadata) == *stamp)
-        };
         self.identity == *identity
             && pidfd_send_signal(&self.process.handle, Signal::CONT).is_ok()
-            && self.earlier.seen.holds(&self.earlier.skipped)
-            && self.earlier.files.iter().all(is_same)
+            && self.earlier.holds(&Layer::default())
     }
 
     fn ask(&mut self, request: &impl Serialize) -> Result<Answer, String> {

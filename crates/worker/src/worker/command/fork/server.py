@@ -2,7 +2,8 @@
 
 Standard input is a socket to the worker. A request is a line of JSON, in which every text is hexadecimal:
 
-    {"prepare": argument index of the script, "argv": [...]}   imports the modules; answers {"files": [...]} or {"refused": reason}
+    {"prepare": argument index of the script, "argv": [...]}   imports the modules; answers
+                                                               {"prepared": {"files": [...], "sources": [...]}} or {"refused": reason}
     {"stub": process, "worker": process, "argv": [...], "env": {...}, "cwd": ..., "started": ..., "reads": ...}
                                                                forks; answers {"process": process} or {"refused": reason}
 
@@ -246,7 +247,8 @@ class Server:
                     refusal = self.prepare(request)
                     gc.collect()
                     gc.freeze()
-                    self.answer({"refused": refusal} if refusal else {"files": [data.hex() for data in map(os.fsencode, self.files())]})
+                    prepared = {"files": hexadecimal(self.files()), "sources": hexadecimal(self.sources)}
+                    self.answer({"refused": refusal} if refusal else {"prepared": prepared})
                     continue
                 reader, writer = os.pipe()
                 if fork() == 0:
@@ -295,6 +297,10 @@ def fork():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return os.fork()
+
+
+def hexadecimal(paths):
+    return [os.fsencode(path).hex() for path in paths]
 
 
 def text(data):
