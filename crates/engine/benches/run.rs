@@ -14,6 +14,9 @@
 //! as there are cores. `HyperQueue` runs beside them if the virtual environment in `SWEEP_PYTHON_HYPERQUEUE` or
 //! `~/.cache/sweep/hyperqueue` has the package `hyperqueue`; that package keeps no
 //! journal, and `ratio` is the time of `sweep run` over its time.
+//!
+//! The third table has programs of Python that import PyTorch: forked from an interpreter (`launch: fork`), started, and as many bare
+//! processes. It needs PyTorch in the environment in `SWEEP_PYTHON_TRANSFORMERS` or `~/.cache/sweep/transformers`.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -27,6 +30,9 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+/// Largest number of programs that import PyTorch.
+const MAX_IMPORTS: usize = 100;
 
 fn main() {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -61,9 +67,50 @@ fn main() {
     println!("programs, per job:");
     let titles = ["sweep run", "in memory", "sh", "HyperQueue", "ratio"].map(|title| format!("{title:>12}"));
     println!("{:>8} {}", "jobs", titles.join(" "));
-    for jobs in sizes {
+    for jobs in sizes.iter().copied() {
         programs(jobs, cores);
     }
+    let python = environment("SWEEP_PYTHON_TRANSFORMERS", "transformers").map(|folder| folder.join("bin/python"));
+    let Some(python) = python.filter(|python| python.exists()) else { return };
+    println!("programs that import PyTorch, per job:");
+    let titles = ["forked", "started", "bare", "ratio"].map(|title| format!("{title:>12}"));
+    println!("{:>8} {}", "jobs", titles.join(" "));
+    imports(&python, sizes.into_iter().min().unwrap_or(MAX_IMPORTS).min(MAX_IMPORTS), cores);
+}
+
+/// The folder of an environment of Python: the value of a variable, or a folder of the cache.
+fn environment(variable: &str, name: &str) -> Option<PathBuf> {
+    let given = std::env::var_os(variable).map(PathBuf::from);
+    given.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/sweep").join(name)))
+}
+
+/// Prints the time of programs that import PyTorch.
+fn imports(python: &Path, jobs: usize, cores: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("train.py"), "import torch\nprint('loss=1')\n").unwrap();
+    let sweep = env!("CARGO_BIN_EXE_sweep-engine");
+    let run = |launch: &str| {
+        let recipe = format!(
+            "steps:\n  a:\n    uses: command\n    with:\n      argv: [{}, train.py, --seed, '${{{{ matrix.seed }}}}']\n{launch}    \
+             matrix: {{ seed: {{ range: [0, {jobs}] }} }}\n    resources: {{ cpus: 1 }}\n",
+            python.display()
+        );
+        fs::write(folder.path().join("recipe.yaml"), recipe).unwrap();
+        let results = tempfile::tempdir_in(folder.path()).unwrap();
+        let mut command = Command::new(sweep);
+        command.args(["run", "recipe.yaml", "--jobs", &cores.to_string(), "--results"]).arg(results.path());
+        time(command.current_dir(folder.path())).unwrap()
+    };
+    let forked = run("      launch: fork\n");
+    let started = run("");
+    let bare = in_turns(jobs, cores, || {
+        let mut command = Command::new(python);
+        command.arg(folder.path().join("train.py"));
+        command
+    });
+    let ratio = forked.as_secs_f64() / bare.as_secs_f64();
+    let times = [Some(forked), Some(started), Some(bare)].map(|time| each(time, jobs));
+    println!("{jobs:>8} {} {ratio:>12.2}", times.join(" "));
 }
 
 /// Time for each of some jobs, for a column.
@@ -98,9 +145,7 @@ fn programs(jobs: usize, cores: usize) {
 
 /// Run time of as many tasks in `HyperQueue`; `None` if it is not installed.
 fn hyperqueue(tasks: usize, cores: usize) -> Option<Duration> {
-    let given = std::env::var_os("SWEEP_PYTHON_HYPERQUEUE").map(PathBuf::from);
-    let environment =
-        given.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/sweep/hyperqueue")))?;
+    let environment = environment("SWEEP_PYTHON_HYPERQUEUE", "hyperqueue")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/hyperqueue_true.py");
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(environment.join("bin/python"));
