@@ -21,7 +21,7 @@
 #   RESULTS    the folder of the records (results)
 #   OUT        the folder of the evidence (results/evidence/cpu)
 #   RECIPES    what is run (sweeps/paper.yaml recipes/ratio.yaml)
-#   SCALE      the scale (paper-cpu)
+#   SCALE      the scale (paper-cpu); empty for the values of the recipes
 #   COMMIT     the commit that the program was built from, where git cannot tell
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,7 +30,9 @@ SWEEP=${SWEEP:-${CARGO_TARGET_DIR:-target}/release/sweep}
 RESULTS=${RESULTS:-results}
 OUT=${OUT:-results/evidence/cpu}
 read -ra RECIPES <<<"${RECIPES:-sweeps/paper.yaml recipes/ratio.yaml}"
-SCALE=${SCALE:-paper-cpu}
+SCALE=${SCALE-paper-cpu}
+scale=(${SCALE:+--scale "$SCALE"})
+bundle_name=${SCALE:-studies}
 
 if ! "$SWEEP" --version >/dev/null 2>&1; then
     echo "papers-cpu: there is no program at $SWEEP: build it with 'make build', or set SWEEP" >&2
@@ -45,7 +47,7 @@ done
 
 begun=$(date +%s)
 code=0
-"$SWEEP" --results "$RESULTS" run "${RECIPES[@]}" --backend cpu --scale "$SCALE" >/dev/null || code=$?
+"$SWEEP" --results "$RESULTS" run "${RECIPES[@]}" --backend cpu "${scale[@]}" >/dev/null || code=$?
 # A job that failed has no result, which its tables and claims say; everything else that ends a run leaves it unfinished.
 if [ "$code" -ne 0 ] && [ "$code" -ne 1 ]; then
     echo "papers-cpu: the run ended with code $code; start it again to go on" >&2
@@ -61,11 +63,11 @@ chmod 755 "$new"
 mkdir "$new/verdicts"
 found=
 # A recipe's report is in a folder of its name with the scale; those of a sweep file are below one of its name.
-for claims in $(printf '%s\n' "${RECIPES[@]}" | xargs -n 1 basename | sed "s|\.yaml$|-$SCALE|" |
+for claims in $(printf '%s\n' "${RECIPES[@]}" | xargs -n 1 basename | sed "s|\.yaml$|${SCALE:+-$SCALE}|" |
     while read -r name; do find "$RESULTS/reports/$name" -maxdepth 2 -name claims.json | sort; done); do
     report=$(dirname "$claims")/
     found=yes
-    recipe=$(basename "$report" "-$SCALE")
+    recipe=$(basename "$report" "${SCALE:+-$SCALE}")
     cp "$claims" "$new/verdicts/$recipe.json"
     mkdir -p "$new/$recipe"
     for file in "$report"tables/*.md "$report"figures/*.svg; do
@@ -77,13 +79,13 @@ if [ -z "$found" ]; then
     exit 1
 fi
 
-"$SWEEP" --results "$RESULTS" bundle create "${RECIPES[@]}" --backend cpu --scale "$SCALE" --output "$bundle"
+"$SWEEP" --results "$RESULTS" bundle create "${RECIPES[@]}" --backend cpu "${scale[@]}" --output "$bundle"
 "$SWEEP" bundle verify "$bundle"
-xz --compress --stdout -6 "$bundle" >"$new/$SCALE.sweep.tar.xz"
+xz --compress --stdout -6 "$bundle" >"$new/$bundle_name.sweep.tar.xz"
 # Records have their files. With checkpoints among them they are too large to be committed, and such recipes run again elsewhere.
 small=()
 for recipe in "${RECIPES[@]}"; do
-    if ! "$SWEEP" --results "$RESULTS" cache export "$recipe" --scale "$SCALE" --output "$bundle"; then
+    if ! "$SWEEP" --results "$RESULTS" cache export "$recipe" "${scale[@]}" --output "$bundle"; then
         echo "papers-cpu: the records of $recipe cannot be exported, so they are left out" >&2
         continue
     fi
@@ -94,8 +96,8 @@ for recipe in "${RECIPES[@]}"; do
     fi
 done
 if [ ${#small[@]} -gt 0 ]; then
-    "$SWEEP" --results "$RESULTS" cache export "${small[@]}" --scale "$SCALE" --output "$bundle"
-    xz --compress --stdout -6 "$bundle" >"$new/$SCALE.records.tar.xz"
+    "$SWEEP" --results "$RESULTS" cache export "${small[@]}" "${scale[@]}" --output "$bundle"
+    xz --compress --stdout -6 "$bundle" >"$new/$bundle_name.records.tar.xz"
 fi
 
 DEVICES=$("$SWEEP" devices 2>/dev/null || true) VERSION=$("$SWEEP" --version) SECONDS_TAKEN=$(($(date +%s) - begun)) \
@@ -118,7 +120,7 @@ facts = {
 print(json.dumps(facts, indent=2))
 PYTHON
 
-chmod 644 "$new/$SCALE".*.tar.xz
+chmod 644 "$new/$bundle_name".*.tar.xz
 rm -rf "$OUT.old"
 [ ! -e "$OUT" ] || mv "$OUT" "$OUT.old"
 mv "$new" "$OUT"
