@@ -209,6 +209,7 @@ fn of_script(
         wish,
         keep: None,
         has_records: false,
+        left_out: Vec::new(),
         is_claimed: false,
     };
     study.learn(results, &unchanged())?;

@@ -3,6 +3,7 @@
 mod end;
 mod prepared;
 mod reports;
+mod unread;
 
 use std::{
     mem::ManuallyDrop,
@@ -59,6 +60,9 @@ pub(super) struct RunArgs {
     /// See [`super::measure::ready`].
     #[arg(skip)]
     pub(super) measures: bool,
+    /// True if the metrics of its jobs are found in what they print.
+    #[arg(skip)]
+    pub(super) is_study: bool,
     /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times; whole rounds, also where
     /// jobs took no turns.
     #[arg(long)]

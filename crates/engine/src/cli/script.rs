@@ -3,7 +3,7 @@
 //! The recipe of such a study is written to the results folder. Its table has the metrics that the jobs have measured, which are
 //! known after the first run.
 
-mod logs;
+pub(in crate::cli) mod logs;
 mod measured;
 
 use std::{
@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     ChangeArgs, Prepared, init, report,
-    run::{self, RunArgs},
+    run::{self, Ended, RunArgs},
     studies::{self, Claim},
 };
 use crate::{
@@ -52,6 +52,8 @@ pub(super) struct Study {
     pub(super) keep: Option<String>,
     /// True once a job has a record.
     pub(super) has_records: bool,
+    /// Metrics that the jobs report, as they are named in messages.
+    pub(super) left_out: Vec<String>,
     /// True for a recipe in the results folder, which is run as it is.
     pub(super) is_claimed: bool,
 }
@@ -80,18 +82,17 @@ pub(super) fn run(results: &Path, mut args: RunArgs) -> Result<Exit, Error> {
 /// Runs a study that was claimed, and adds the measured metrics to its recipe.
 pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> Result<Exit, Error> {
     args.paths = vec![study.file.clone()];
+    args.is_study = true;
     let was_known = study.learn(results, &args.changes)?;
+    let known_metrics = study.wish.metrics.clone();
     let mut outcome = run::run(results, &args)?;
-    if !was_known && study.learn(results, &args.changes)? {
+    let has_metrics = outcome.has_run() || !was_known;
+    if has_metrics && study.learn(results, &args.changes)? && study.wish.metrics != known_metrics {
         report::report_again(results, &args, &mut outcome)?;
         let page = results.join("reports").join(&study.name).join("index.html");
         say(format_args!("report: {}", clean(&page.display().to_string())));
     }
-    if study.wish.metrics.is_empty() && study.has_records {
-        say(format_args!(
-            "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
-        ));
-    }
+    study.say_nothing_found(&outcome);
     if let Subject::Script(script, found) = &study.subject
         && !study.has_records
     {
@@ -163,7 +164,7 @@ impl Study {
             None => name,
         };
         let file = folder.join(format!("{name}.yaml"));
-        Self { subject, name, file, wish, keep, has_records: false, is_claimed: false }
+        Self { subject, name, file, wish, keep, has_records: false, left_out: Vec::new(), is_claimed: false }
     }
 
     fn text(&self) -> Result<String, Error> {
@@ -202,6 +203,29 @@ impl Study {
         let claim = Claim::of(&self.file).map_err(writing())?;
         self.write()?;
         Ok(claim)
+    }
+
+    /// Says why the table has no metric.
+    fn say_nothing_found(&self, outcome: &Ended) {
+        if !self.wish.metrics.is_empty() {
+            return;
+        }
+        if !self.has_records && outcome.has_done() {
+            say(format_args!(
+                "no table: the jobs ran with files that have been edited since, and their records are not those of the present files; run the \
+                 same command again"
+            ));
+        } else if self.has_records && !self.left_out.is_empty() {
+            say(format_args!(
+                "the table has no metric: {} {} the same in all jobs, or the value of an axis",
+                clean(&self.left_out.join(", ")),
+                if self.left_out.len() == 1 { "is" } else { "are" }
+            ));
+        } else if self.has_records {
+            say(format_args!(
+                "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
+            ));
+        }
     }
 
     /// Writes the recipe.
@@ -250,8 +274,14 @@ impl Study {
             }
         }
         if has_results {
-            logs::say_unread(&self.wish, &own_jobs, &store, &metrics, &curves)?;
+            let new = logs::unread(&self.wish, &own_jobs, &store, &metrics, &curves)?;
+            if !new.is_empty() {
+                self.wish.printed.extend(new);
+                self.write()?;
+                return self.learn(results, changes);
+            }
         }
+        self.left_out = metrics.names().take(MAX_METRICS).map(|name| format!("`{name}`")).collect();
         let do_outputs_differ = || outputs(&own_jobs, &store).is_ok_and(|outputs| differ(&outputs));
         self.wish.metrics = metrics.chosen(metrics.names(), MAX_METRICS, do_outputs_differ);
         self.wish.curves = chosen(curves, MAX_CURVES);

@@ -16,11 +16,17 @@ pub(super) fn values(text: &str) -> String {
     }
 }
 
-/// The same values for a parameter that takes a text: `true`, `false` and `null` reach it as they are typed.
-pub(super) fn texts(text: &str) -> String {
-    let quoted =
-        |item: &&str| if BOOLEANS_AND_NULLS.contains(item) { format!("\"{item}\"") } else { (*item).to_owned() };
-    items(text).iter().map(quoted).collect::<Vec<_>>().join(",")
+/// The same values for a parameter that takes a text: `true`, `false` and `null` reach it as they are typed, and so do several
+/// lists or maps unless it `takes_lists`.
+pub(super) fn texts(text: &str, takes_lists: bool) -> String {
+    let items = items(text);
+    let is_text = |item: &str| items.len() > 1 && !takes_lists && item.starts_with(['[', '{']);
+    let quoted = |item: &&str| match *item {
+        item if BOOLEANS_AND_NULLS.contains(&item) => format!("\"{item}\""),
+        item if is_text(item) => scalar::text(item),
+        item => item.to_owned(),
+    };
+    items.iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
 /// The parts of a text between commas, without the spaces around them.
@@ -90,7 +96,9 @@ mod tests {
 
     #[test]
     fn a_parameter_that_takes_a_text_gets_booleans_as_they_are_typed() {
-        assert_eq!(values(&texts("true,False,null,1,a")), "[\"true\", \"False\", \"null\", 1, a]");
-        assert_eq!(values(&texts("yes,no")), "[yes, no]");
+        assert_eq!(values(&texts("true,False,null,1,a", false)), "[\"true\", \"False\", \"null\", 1, a]");
+        assert_eq!(values(&texts("yes,no", false)), "[yes, no]");
+        assert_eq!(values(&texts("[1,2],{\"a\": 1}", false)), r#"["[1,2]", "{\"a\": 1}"]"#);
+        assert_eq!(values(&texts("[1,2],[3]", true)), "[[1,2], [3]]");
     }
 }

@@ -232,7 +232,7 @@ pub enum InitError {
     },
     /// A parameter cannot be an axis together with the others.
     #[error(
-        "`{name}` of {} takes its values in another form than the other axes, or in none that an axis has; write the command \
+        "`{name}` of {} takes its values in another form than the other axes, or in none that an axis has{note}; write the command \
          with `{{{name}}}`: `sweep run --axis {name}=… -- python3 {} … {{{name}}}`", .script.display(), .script.display()
     )]
     NoAxis {
@@ -240,6 +240,8 @@ pub enum InitError {
         script: PathBuf,
         /// The parameter.
         name: String,
+        /// The reason, after a colon; empty if there is no other than the form.
+        note: String,
     },
     /// The script takes no seed.
     #[error(
@@ -288,7 +290,8 @@ pub enum InitError {
     },
     /// A file of settings has values that a recipe cannot have.
     #[error(
-        "the file of settings with `{name}` has a text with `${{{{`, which a recipe cannot hold; give the command a place for the value"
+        "the values of `{name}` cannot be written to its file of settings: the file has a text with `${{{{`, or, in TOML, the values are of \
+         different kinds or have quotes or backslashes; give the command a place for the value"
     )]
     Settings {
         /// An axis.

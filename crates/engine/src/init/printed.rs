@@ -28,6 +28,7 @@ use self::{
     steps::Steps,
 };
 use super::languages::regex;
+use super::scalar;
 use crate::stats::Better;
 
 /// A number that a program printed.
@@ -41,10 +42,22 @@ pub struct Printed {
     pub line: String,
 }
 
+impl Printed {
+    /// The pattern as YAML, an item of `reads.stdout`.
+    pub fn item(&self) -> String {
+        scalar::text(&self.pattern)
+    }
+}
+
 /// Maximum number of lines that are searched, from the end.
 const MAX_LINES: usize = 5_000;
+/// Maximum number of lines that are looked at, from the end.
+const MAX_SEEN: usize = 200_000;
+/// Maximum number of similar lines after one another that are searched, if there are more than [`MAX_LINES`]: states of a
+/// progress bar would hide all else.
+const MAX_ALIKE: usize = 50;
 /// Maximum length of a line that is searched, in bytes.
-const MAX_LENGTH: usize = 1_000;
+const MAX_LENGTH: usize = 16_000;
 /// Words before numbers that are the steps of lines.
 const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 
@@ -70,7 +83,7 @@ pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTre
 /// The last value of a number in an output.
 pub fn last_value(number: &Printed, output: &str) -> Option<f64> {
     let pattern = Pattern::new(&number.pattern).ok()?;
-    output.lines().rev().take(MAX_LINES).find_map(|line| value(&pattern, line))
+    output.lines().rev().take(MAX_SEEN).find_map(|line| value(&pattern, line))
 }
 
 /// The number that a pattern reads in a line.
@@ -114,12 +127,28 @@ struct Context {
     ranks: Ranks,
 }
 
+/// The lines of an output that are searched.
+fn searched(output: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = output.lines().rev().take(MAX_SEEN).filter(|line| line.len() <= MAX_LENGTH).collect();
+    if lines.len() > MAX_LINES {
+        let letters = |line: &str| line.bytes().filter(u8::is_ascii_alphabetic).collect::<Vec<u8>>();
+        let (mut previous, mut alike) = (Vec::new(), 0);
+        lines.retain(|line| {
+            let letters = letters(line);
+            alike = if letters == previous { alike + 1 } else { 0 };
+            previous = letters;
+            alike < MAX_ALIKE
+        });
+        lines.truncate(MAX_LINES);
+    }
+    lines.reverse();
+    lines
+}
+
 fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> PrintedNumbers {
     let mut all = PrintedNumbers::default();
     for output in outputs {
-        let mut lines: Vec<&str> =
-            output.lines().rev().take(MAX_LINES).filter(|line| line.len() <= MAX_LENGTH).collect();
-        lines.reverse();
+        let mut lines = searched(output);
         let ranks = Ranks::of(&lines);
         lines.retain(|line| !ranks.is_other(line));
         let context = Context { steps: Steps::of(&lines), ranks };
@@ -297,6 +326,35 @@ mod tests {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn long_lines_and_progress_bars_hide_no_result() {
+        let bar = "\n 50%|#####     | 5/10 [00:01<00:01, 5.00it/s]".repeat(2 * MAX_LINES);
+        let output = format!("step 1,500: val loss 0.5\nstep 2,500: val loss 0.4{bar}\n");
+        let numbers = printed(&output, &BTreeSet::new());
+        assert_eq!((numbers[0].name.as_str(), last_value(&numbers[0], &output)), ("val_loss", Some(0.4)));
+        let output = format!(r#"{{"config": "{}", "test_accuracy": 0.6}}"#, "x".repeat(5_000));
+        assert_eq!(self::names(&output), ["test_accuracy"]);
+    }
+
+    #[test]
+    fn words_between_a_name_and_its_number_are_read() {
+        for (line, name, value) in [
+            ("The test accuracy is 0.7", "test_accuracy", 0.7),
+            ("Test accuracy was 60.0%", "test_accuracy", 60.0),
+            ("Test accuracy ........ 0.7", "test_accuracy", 0.7),
+            ("3 [D loss: 0.5, acc.: 50.10%]", "loss", 0.5),
+            ("Top-1 accuracy (%)    70.1", "accuracy", 70.1),
+            ("loss tensor(0.08, device='cuda:0')", "loss", 0.08),
+        ] {
+            let numbers = printed(line, &BTreeSet::new());
+            let found = numbers.first().map(|number| (number.name.as_str(), last_value(number, line)));
+            assert_eq!(found, Some((name, Some(value))), "{line}");
+        }
+        assert_eq!(self::names("3 [D loss: 0.5, acc.: 50.10%]"), ["loss", "acc"]);
+        let stages = "Baseline accuracy: 0.9\nPruned accuracy: 0.5\nAccuracy after finetuning: 0.8\n";
+        assert_eq!(self::names(stages), ["baseline_accuracy", "pruned_accuracy", "accuracy_after_finetuning"]);
     }
 
     #[test]

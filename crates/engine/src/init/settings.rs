@@ -102,7 +102,7 @@ impl Settings {
         }
         let expressions = || replaced.iter().map(|(key, (text, _))| (key.clone(), text.clone())).collect();
         let copy = match self.extension.as_str() {
-            TOML => Some(toml_text(&self.values, &expressions()).ok_or_else(error)?),
+            TOML => Some(toml_text(&self.values, replaced).ok_or_else(error)?),
             _ if self.text.len() > MAX_COPY => None,
             _ => Document::of(&self.text, self.extension == "json").and_then(|document| document.with(replaced)),
         };
@@ -261,7 +261,7 @@ fn of_toml(value: toml::Value) -> Json {
 }
 
 /// The settings as TOML, in which keys have the values of axes: those without tables, then each table in a line.
-fn toml_text(values: &Json, replaced: &BTreeMap<String, String>) -> Option<String> {
+fn toml_text(values: &Json, replaced: &BTreeMap<String, (String, Values)>) -> Option<String> {
     let values = values.as_object()?;
     let is_inner = |value: &Json| value.is_object() && value.get(DATE).is_none();
     let (tables, plain_values): (Vec<_>, Vec<_>) = values.iter().partition(|(_, value)| is_inner(value));
@@ -272,10 +272,15 @@ fn toml_text(values: &Json, replaced: &BTreeMap<String, String>) -> Option<Strin
     lines.collect()
 }
 
-fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, String>) -> Option<String> {
-    if let Some(text) = replaced.get(path) {
+fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, (String, Values)>) -> Option<String> {
+    if let Some((text, values)) = replaced.get(path) {
         // A text keeps its quotes; other values are written as they are.
-        return Some(if value.is_string() { format!("\"{text}\"") } else { text.clone() });
+        return match values {
+            Values::Texts => Some(format!("\"{text}\"")),
+            Values::Numbers | Values::Exponents if value.is_string() => Some(format!("\"{text}\"")),
+            Values::Numbers | Values::Exponents | Values::Others if !value.is_string() => Some(text.clone()),
+            _ => None,
+        };
     }
     Some(match value {
         Json::Null => return None,

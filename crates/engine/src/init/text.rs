@@ -68,7 +68,9 @@ pub fn text(
     let unsuited =
         varied_parameters.iter().find(|candidate| !forms::has_types(found.source) && !suits(candidate, booleans));
     if let Some(parameter) = unsuited.copied().or_else(|| forms::other_list(&varied_parameters)) {
-        return Err(InitError::NoAxis { script: script.path.clone(), name: parameter.name.clone() });
+        let note = Some(&parameter.note).filter(|note| !note.is_empty()).map(|note| format!(": {note}"));
+        let note = note.unwrap_or_default();
+        return Err(InitError::NoAxis { script: script.path.clone(), name: parameter.name.clone(), note });
     }
     let (lines, mut missing_names) = lines(found.source, &parameters, &axes, seed.as_deref());
     let mut out = head(script, found, name, file, wish);
@@ -374,7 +376,7 @@ pub(super) fn reads(out: &mut String, wish: &Wish) {
     }
     for number in &wish.printed {
         comment(out, "          ", &format!("Its last line: {}", number.line));
-        let _ = writeln!(out, "          - {}", scalar::text(&number.pattern));
+        let _ = writeln!(out, "          - {}", number.item());
     }
 }
 

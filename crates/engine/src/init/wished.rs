@@ -43,7 +43,8 @@ pub(super) fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<
             matches!(parameter.style, Style::Value | Style::List | Style::Commas | Style::Repeat | Style::Short)
                 && forms::uses_flags(found.source)
                 && !forms::has_types(found.source);
-        let value = if takes_text { axis_values::texts(values) } else { values.clone() };
+        let takes_lists = !matches!(parameter.style, Style::Value | Style::Short);
+        let value = if takes_text { axis_values::texts(values, takes_lists) } else { values.clone() };
         Ok(Axis { parameter: parameter.name.clone(), name, value, more: String::new() })
     };
     wish.axes.iter().map(axis).collect()

@@ -324,7 +324,8 @@ fn failures_of_forked_jobs_read_as_those_of_started_ones() {
         assert_ne!(ended.code, Some(0));
         let messages: Vec<String> =
             (0..3).map(|seed| sandbox.failure(&format!("train/seed={seed}"))["message"].to_string()).collect();
-        let log = sandbox.sweep(&["logs", "recipe.yaml", "train/seed=0"]).stdout;
+        let log = sandbox.sweep(&["logs", "train/seed=0"]).stdout;
+        assert!(log.contains("ValueError: bad"), "{log}");
         let folder = sandbox.path("").display().to_string();
         failures.push((messages, log.replace(&folder, "FOLDER/")));
     }

@@ -293,3 +293,53 @@ fn mistakes_in_reads_are_found_when_planning() {
         assert!(ended.code == Some(3) && ended.stderr.contains(words), "{reads}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn numbers_of_programs_without_a_metric_are_named_with_patterns() {
+    let recipe = |reads: &str| {
+        format!(
+            "steps: {{ a: {{ uses: command, with: {{ argv: [python3, program.py], inputs: [program.py]{reads} }} }} }}"
+        )
+    };
+    let sandbox = Sandbox::with(&recipe(""));
+    sandbox.write("program.py", "for step in range(3):\n    print('step %d: val loss %.1f' % (step, 3 - step))\n");
+    let stderr = sandbox.sweep(&["run", "recipe.yaml"]).stderr;
+    assert!(stderr.contains("the jobs of `a` report no metric, and print numbers"), "{stderr}");
+    let pattern = stderr.lines().find_map(|line| line.trim().split_once("  (`val_loss` from step 2: val loss 1.0)"));
+    let pattern = pattern.unwrap_or_else(|| panic!("{stderr}")).0;
+    sandbox.write("recipe.yaml", &recipe(&format!(", reads: {{ stdout: [{pattern}] }}")));
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(!ended.stderr.contains("no metric"), "{}", ended.stderr);
+    let record = sandbox.sweep(&["show", "a"]).stdout;
+    assert!(record.contains("val_loss: 1"), "{record}");
+}
+
+#[test]
+fn json_in_one_line_is_a_document_unless_other_lines_follow() {
+    let document = "import json\njson.dump({'val_acc': [0.1, 0.6], 'best': 0.6}, open('log.json', 'w'))\n";
+    let (_, outcome) = run("{ jsonl: log.json }", document);
+    assert_eq!(curve(&outcome, "val_acc").iter().map(|(_, value)| *value).collect::<Vec<_>>(), [0.1, 0.6]);
+    let lines = "import json\nwith open('log.json', 'w') as log:\n    for step in (1, 2):\n        \
+                 print(json.dumps({'step': step, 'loss': 3 - step, 'classes': [1, 2]}), file=log)\n";
+    let (_, outcome) = run("{ jsonl: log.json }", lines);
+    assert_eq!(curve(&outcome, "loss"), [(1, 2.0), (2, 1.0)]);
+}
+
+#[test]
+fn steps_with_commas_between_thousands_are_steps() {
+    let program = "for step in (500, 1500, 2500):\n    print('step {:,}: loss {:.1f}'.format(step, 3000 / step))\n";
+    let (_, outcome) = run("{ stdout: 'step {step}: loss {loss}' }", program);
+    assert_eq!(curve(&outcome, "loss"), [(500, 6.0), (1500, 2.0), (2500, 1.2)]);
+}
+
+#[test]
+fn a_csv_with_a_row_for_each_metric_has_their_names() {
+    let program = "open('r.csv', 'w').write('metric,value\\naccuracy,0.6\\nf1,0.1\\n')\n";
+    let (_, outcome) = run("{ csv: r.csv }", program);
+    assert_eq!([&outcome["metrics"]["accuracy"]["value"], &outcome["metrics"]["f1"]["value"]], [0.6, 0.1]);
+    let program = "open('r.csv', 'w').write('dataset,accuracy\\nmnist,0.9\\ncifar,0.5\\n')\n";
+    let (sandbox, outcome) = run("{ csv: r.csv }", program);
+    assert_eq!(outcome["metrics"]["accuracy"]["value"], 0.5);
+    let notes = notes(&sandbox);
+    assert!(notes.contains("about different `dataset` (`mnist`, `cifar`), and the last one counts"), "{notes}");
+}

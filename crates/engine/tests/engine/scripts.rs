@@ -316,6 +316,32 @@ fn what_is_printed_and_not_read_is_named() {
 }
 
 #[test]
+fn a_result_that_only_later_jobs_print_is_in_the_table() {
+    let sandbox = Sandbox::new();
+    sandbox.write("main.sh", "echo loss: 0.5$1; test $1 = 3 && echo Test accuracy: 0.7$1; true\n");
+    let sweep = |values: &str| run(&sandbox, &["--axis", values, "--", "sh", "main.sh", "{x}"]);
+    assert!(!sweep("x=1,2").stdout.contains("test_accuracy"));
+    let ended = sweep("x=1,2,3");
+    assert!(ended.stdout.contains("test_accuracy") && ended.stdout.contains("0.73"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_flag_that_is_set_by_default_needs_one_that_unsets_it() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "main.py",
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--amp', action='store_true', default=True)\n\
+         p.add_argument('--aug', action='store_true')\np.add_argument('--no-aug', dest='aug', action='store_false')\n\
+         p.set_defaults(aug=True)\na = p.parse_args()\nprint('loss=%d' % (5 + a.aug))\n",
+    );
+    let ended = sandbox.sweep(&["run", "main.py", "--axis", "amp=true,false"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("its default is the value that the flag sets"), "{}", ended.stderr);
+    run(&sandbox, &["main.py", "--axis", "aug=true,false"]);
+    assert_eq!((loss(&sandbox, "main/aug=true"), loss(&sandbox, "main/aug=false")), (6.0, 5.0));
+}
+
+#[test]
 fn a_file_of_results_that_is_json_as_a_whole_is_found() {
     if !has_views() {
         return;

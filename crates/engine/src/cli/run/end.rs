@@ -11,6 +11,7 @@ use sweep_job::Failure;
 use super::{
     RunArgs,
     reports::{self, End},
+    unread,
 };
 use crate::{
     cli::answer::{self, answer},
@@ -82,6 +83,9 @@ pub(super) fn conclude(results: &Path, args: &RunArgs, store: &Store, finished: 
         notifier.conclude(summary, reported.as_ref().map_or(&none, |reported| &reported.verdicts));
     }
     let reports::Reported { refuted, data, .. } = reported?;
+    if !args.is_study && ended.has_run() {
+        unread::say_unread(plan, store)?;
+    }
     ended.exit = match (summary.interrupted, reports::lost(summary)) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
@@ -99,6 +103,16 @@ fn index(store: &Store, plan: &Plan) {
 }
 
 impl Ended {
+    /// True if a job had to run.
+    pub(in crate::cli) fn has_run(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// True if a job has ended with a record.
+    pub(in crate::cli) fn has_done(&self) -> bool {
+        self.summary.done > 0
+    }
+
     /// Prints the JSON output if it was requested, and returns the exit status.
     pub(in crate::cli) fn exit_after_answer(&self, results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         if args.format.is_json() {

@@ -22,11 +22,11 @@ use crate::{
 /// Maximum number of printed numbers that are compared between the jobs.
 const MAX_SEARCHED: usize = 60;
 /// Maximum number of logs, and of numbers that are not read, that a message names.
-const MAX_NAMED: usize = 4;
+pub(in crate::cli) const MAX_NAMED: usize = 4;
 /// Maximum number of jobs whose outputs are searched for numbers that are not read.
-const MAX_JOBS: usize = 20;
+pub(in crate::cli) const MAX_JOBS: usize = 20;
 /// Longest part of a line that is quoted, in characters.
-const QUOTED: usize = 80;
+pub(in crate::cli) const QUOTED: usize = 80;
 /// Part of a value by which a printed one may differ from the reported one, which has more digits.
 const ROUNDING: f64 = 0.01;
 
@@ -82,14 +82,15 @@ pub(super) fn of(
     Ok((numbers, Logs::new()))
 }
 
-/// Names the results that jobs have printed and neither reported nor read with a pattern.
-pub(super) fn say_unread(
+/// Names the results that jobs have printed and neither reported nor read with a pattern. Returns them instead if the metrics of the
+/// study are printed numbers.
+pub(super) fn unread(
     wish: &Wish,
     jobs: &[&Job],
     store: &Store,
     metrics: &Measured,
     curves: &BTreeMap<String, usize>,
-) -> Result<(), Error> {
+) -> Result<Vec<Printed>, Error> {
     let outputs = outputs(&jobs[..jobs.len().min(MAX_JOBS)], store)?;
     let mut known = known(metrics, curves);
     known.extend(wish.printed.iter().map(|number| plain(&number.name).into_owned().into()));
@@ -101,12 +102,16 @@ pub(super) fn say_unread(
     }
     let is_new =
         |number: &&Printed| values.get(number.name.as_str()).is_some_and(|values| !metrics.has(values, ROUNDING));
-    say_others(&found.read.iter().filter(is_new).cloned().collect::<Vec<_>>());
+    let mut new: Vec<Printed> = found.read.iter().filter(is_new).cloned().collect();
     if wish.printed.is_empty() {
+        say_others(&new);
         found.missed.retain(|missed| !known.contains(&plain(&missed.name)));
         say_missed(&found.missed);
+        return Ok(Vec::new());
     }
-    Ok(())
+    let rest = new.split_off(MAX_METRICS.saturating_sub(wish.printed.len()).min(new.len()));
+    say_others(&rest);
+    Ok(new)
 }
 
 /// The names of what the jobs have reported.
@@ -167,7 +172,7 @@ fn say_missed(all: &[Missed]) {
 pub(super) type Logs = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// The outputs of the jobs with a record, each with the index of its job.
-pub(super) fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize, String)>, Error> {
+pub(in crate::cli) fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize, String)>, Error> {
     let mut outputs = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let Some(record) = store.get(job.key)? else { continue };

@@ -169,11 +169,18 @@ impl Numbers<'_> {
     /// Takes the numbers of lines without a layout. Returns those that have the name of a number with another pattern.
     fn take_all<'o, 't>(&mut self, occurrences: &'o [Occurrence<'t>], lines: &[&str]) -> Vec<&'o Occurrence<'t>> {
         let mut others = Vec::new();
+        let mut longer_names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for occurrence in occurrences {
+            longer_names.entry(occurrence.name()).or_default().insert(occurrence.name_of(&occurrence.longer));
+        }
         for occurrence in occurrences {
             let (line, own_name) = (lines[occurrence.at], occurrence.name());
             // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
             let longer = Some(occurrence.name_of(&occurrence.longer)).filter(|longer| longer.len() > own_name.len());
-            let mut names = std::iter::once(own_name).chain(longer);
+            // None of `Baseline accuracy` and `Pruned accuracy` is the accuracy.
+            let all = &longer_names[&own_name];
+            let is_ambiguous = all.len() > 1 && !all.contains(&own_name);
+            let mut names = std::iter::once(own_name).filter(|_| !is_ambiguous).chain(longer);
             let taken = names.find(|name| self.take_occurrence(occurrence, name, line));
             match taken {
                 Some(name) if occurrence.tag.is_none() => {

@@ -11,6 +11,8 @@ use super::{STEPS, joined, layouts::Placed, regex};
 static PROGRESS: LazyLock<Regex> = LazyLock::new(|| regex(r":\s*\d+%\s*\|.*$"));
 /// The name of a column.
 static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:#|[A-Za-z%][A-Za-z0-9_@/ .^()#%-]*)$"));
+/// Marks behind the best number of a column.
+const MARKS: [char; 2] = ['*', '†'];
 /// Maximum number of columns.
 const MAX_COLUMNS: usize = 100;
 
@@ -101,7 +103,7 @@ fn headers(text: &str) -> Vec<(Separator, Vec<String>)> {
 fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>> {
     let cells = separator.of_row(text);
     let has_index = cells.len() == names.len() + 1 && cells[0].bytes().all(|byte| byte.is_ascii_digit());
-    let is_number = |cell: &str| Number::parse(cell).is_some();
+    let is_number = |cell: &str| Number::parse(cell.trim_end_matches(MARKS)).is_some();
     let numbers = cells.iter().filter(|cell| is_number(cell)).count();
     if !(has_index || cells.len() == names.len()) || numbers * 2 < cells.len() {
         return None;
@@ -109,11 +111,13 @@ fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>
     let offset = usize::from(has_index);
     let step = STEPS.iter().find_map(|step| names.iter().position(|name| name == step)).map(|step| step + offset);
     let (cell, gap) = separator.expressions(text);
+    // A comma must be next to the number that it ends.
+    let mark = if separator == Separator::Comma { "" } else { "[*†]?" };
     let placed = names.iter().enumerate().map(|(index, name)| (index + offset, name));
     let placed = placed.filter(|(at, name)| Some(*at) != step && !name.is_empty() && is_number(cells[*at]));
     let pattern = |(at, name): (usize, &String)| {
         let expression = |(other, text): (usize, &&str)| match other {
-            other if other == at => format!("{{{name}}}"),
+            other if other == at => format!("{{{name}}}{mark}"),
             other if Some(other) == step => format!("{{{}}}", names[other - offset]),
             // A row of texts and numbers is about these texts.
             _ if text.chars().all(char::is_alphabetic) && !text.is_empty() => regex::escape(text),
@@ -141,6 +145,8 @@ mod tests {
         ] {
             assert_eq!(read(table), expected, "{table}");
         }
+        let marked = read("epoch  train_loss  val_loss\n1  0.5  0.7*\n2  0.3  0.6*");
+        assert_eq!(marked, expected);
         let fastai = read(
             "epoch     train_loss  valid_loss  accuracy  time    \n0         0.3         0.6         0.9       00:03",
         );

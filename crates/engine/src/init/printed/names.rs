@@ -21,8 +21,8 @@ pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?
 pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})",
-        r"(?<remark>[ \t]*\([A-Za-z][A-Za-z0-9_ -]*\))?",
-        r"(?:['\x22](?:[ \t]*,)?)?[ \t]*(?:[-=]>|→|[:=]|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
+        r"(?<remark>[ \t]*\((?:%|[A-Za-z][A-Za-z0-9_ -]*)\))?",
+        r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|→|[:=]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
         r"(?:[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
         r"(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
         r"(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
@@ -31,7 +31,7 @@ pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
 /// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
 static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"^\W*(?:(?i:the|our|final|overall)[ \t]+)*(?<subject>[A-Za-z][A-Za-z0-9_@-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@-]*){0,2}?)[ \t]+(?:of|on|for|at)[ \t]",
+        r"^\W*(?:(?i:the|our|final|overall)[ \t]+)*(?<subject>[A-Za-z][A-Za-z0-9_@-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@-]*){0,2}?)[ \t]+(?:of|on|for|at|after|before|with|without)[ \t]",
     )
 });
 /// The beginning of a part of a line about a split of the data, such as `Val: loss 0.5` or `[train] loss 0.5`.
@@ -55,6 +55,9 @@ const LEVELS: [&str; 13] = [
     "warning",
 ];
 
+/// Words between the name of a number and the number.
+const VERBS: [&str; 4] = ["is", "was", "equals", "reached"];
+
 /// The name of a number, and the words before it.
 pub(super) type Named<'t> = Option<(String, Vec<&'t str>)>;
 
@@ -67,14 +70,16 @@ pub(super) struct Tag {
 
 /// Returns the last words before a number that together name a metric, and all of the words.
 pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
-    let words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
-    if unit_of(line, number).is_some() || is_in_list(line, number) {
+    let mut words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
+    if unit_of(line, number).is_some() || is_in_list(line, number) || is_progress(line, number) {
         return None;
     }
+    // `The test accuracy is 0.7`.
+    let has_verb = words.len() > 1 && words.pop_if(|word| VERBS.contains(word)).is_some();
     let is_known = |words: &&[&str]| Better::of_name(&words.join("_")).is_some();
     let has_separator = || {
         let end = number.name("remark").or(number.name("words")).map_or(0, |words| words.end());
-        line[end..].trim_start().starts_with([':', '='])
+        has_verb || line[end..].trim_start().starts_with([':', '='])
     };
     let known = |words: &[&'t str]| {
         let first = (0..words.len()).find(|first| is_known(&&words[*first..]))?;
@@ -107,11 +112,16 @@ fn is_in_list(line: &str, number: &Captures<'_>) -> bool {
     line[..number.start()].trim_end().ends_with('[') && !line[number.end()..].trim_start().starts_with(']')
 }
 
+/// True for the number of a progress bar: `Validation: 100%|█████|`.
+fn is_progress(line: &str, number: &Captures<'_>) -> bool {
+    number.name("number").is_some_and(|number| number.as_str().ends_with('%') && line[number.end()..].starts_with('|'))
+}
+
 /// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
 pub(super) fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
     let (words, value) = (number.name("words")?, number.name("number")?);
     let has_separator = line[words.end()..value.start()].contains([':', '=', '>', '→', '|', '│', '┃', ',']);
-    if is_ratio(number) || !has_separator || is_in_list(line, number) {
+    if is_ratio(number) || !has_separator || is_in_list(line, number) || is_progress(line, number) {
         return None;
     }
     let words: Vec<&str> = words.as_str().split_whitespace().collect();

@@ -12,7 +12,7 @@ const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB
 pub(super) static STEP: LazyLock<Regex> = LazyLock::new(|| {
     let words = STEPS.join("|");
     regex(&format!(
-        r"(?i)(?:^|[^A-Za-z0-9_])(?<word>{words})(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d+)(?:[^.\dA-Za-z]|$)"
+        r"(?i)(?:^|[^A-Za-z0-9_])(?<word>{words})(?<gap>[ \t]*[:=#]?[ \t]*)(?<number>\d{{1,3}}(?:,\d{{3}})+|\d+)(?:[^.\dA-Za-z]|$)"
     ))
 });
 /// The call around a number, which a placeholder reads.
@@ -59,17 +59,18 @@ impl Lead {
         let step = context
             .steps
             .before(line, end)
-            .and_then(|step| Some((step.name("number")?.start(), step["word"].to_ascii_lowercase())));
+            .and_then(|step| Some((step.name("number")?.range(), step["word"].to_ascii_lowercase())));
         let mark = context.ranks.mark(line).unwrap_or_default();
         let mut out = "^".to_owned();
         let mut rest = line[..end].char_indices().peekable();
         while let Some((at, char)) = rest.next() {
-            if char.is_ascii_digit() && !mark.contains(&at) {
+            if let Some((place, name)) = step.as_ref().filter(|(place, _)| place.start == at) {
+                while rest.next_if(|(next, _)| place.contains(next)).is_some() {}
                 while rest.next_if(|(_, next)| next.is_ascii_digit() || ".:".contains(*next)).is_some() {}
-                match &step {
-                    Some((start, name)) if *start == at => out.extend(["{", name, "}[.:]?"]),
-                    _ => out.push_str(r"[\d.:]+"),
-                }
+                out.extend(["{", name, "}[.:]?"]);
+            } else if char.is_ascii_digit() && !mark.contains(&at) {
+                while rest.next_if(|(_, next)| next.is_ascii_digit() || ".:".contains(*next)).is_some() {}
+                out.push_str(r"[\d.:]+");
             } else if char.is_whitespace() {
                 while rest.next_if(|(_, next)| next.is_whitespace()).is_some() {}
                 out.push_str(r"\s*");

@@ -13,10 +13,11 @@ use super::{forms::form, patterns::STEP, regex};
 /// The mark of a process with the word for it.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"(?i)^\s*(?:(?:rank|gpu|process|proc)[ :=_]?(?<start>\d+)\s*[|:>-]|\[\d+,(?<mpi>\d+)\]<std(?:out|err)>:",
+        r"(?i)^\s*(?:(?:rank|gpu|process|proc)[ :=_]?(?<start>\d+)\s*[|:>,-]|\[\d+,(?<mpi>\d+)\]<std(?:out|err)>:",
         r"|\[default(?<default>\d+)\]:)",
         r"|[\[(](?:local[ _])?(?:rank|gpu|process|proc)[ :=_]*(?<bracketed>\d+)[\])]",
-        r"|(?:^|[\s,;|])rank[:=] ?(?<setting>\d+)(?:[\s,;|]|$)",
+        r"|(?:^|[\s,;|])rank[:= ] ?(?<setting>\d+)(?:[\s,;|]|$)",
+        r"|(?:^|[\s\[(])cuda:(?<device>\d+)(?:[\s\]),;|]|$)",
     ))
 });
 /// A mark that may be that of a process, or the number of an iteration: those of `srun --label` and of some launchers.
@@ -133,6 +134,10 @@ mod tests {
             "INFO [rank 0] x ",
             "[0]: ",
             "0: ",
+            "Rank 0, ",
+            "epoch 7 | rank 0 | ",
+            "cuda:0 ",
+            "[cuda:0] ",
         ] {
             let line = |rank: char, step: u8, loss: f64| {
                 format!("{}step {step} loss: {loss}\n", mark.replace('0', &rank.to_string()))

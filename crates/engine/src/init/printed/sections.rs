@@ -22,7 +22,10 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
 
 /// A number that counts what the lines are about: `Fold 3: accuracy 0.9`.
 static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"(?i)(?:^|[^A-Za-z])(?<counted>(?:fold|repeat|repetition|run|seed|split|trial)[ _:=#-]*\d+)(?:[^.\d]|$)")
+    regex(concat!(
+        r"(?i)(?:^|[^A-Za-z])(?<counted>(?:agent|class|client|domain|expert|fold|group|head|layer|member|model|repeat|repetition|run|seed",
+        r"|split|subject|task|threshold|trial|worker)[ _:=#-]*\d+(?:\.\d+)?)(?:[^.\d]|$)",
+    ))
 });
 /// The number of a step in a heading.
 static STEP_NUMBER: LazyLock<Regex> =
@@ -96,6 +99,8 @@ mod tests {
         assert_eq!(section("== CIFAR10 ==\nacc 0.5"), of("", "CIFAR10"));
         assert_eq!(section("Epoch 3:\nacc 0.5"), of("", "Epoch"));
         assert_eq!(section("Fold 3: acc 0.5"), of("", "Fold 3"));
+        assert_eq!(section("Class 3 accuracy: 0.5"), of("", "Class 3"));
+        assert_eq!(section("threshold=0.9 f1: 0.5"), of("", "threshold=0.9"));
         assert_eq!(section("loss 0.5\nacc 0.5"), of("", ""));
     }
 }

@@ -178,6 +178,8 @@ def of_action(parser, action, exclusive):
             return parameter(name, "repeat", **more)
         return parameter(name, "other", **dict(more, note="it is given several times: write it in `argv`"))
     if action.nargs == 0:
+        if default is not None and default == getattr(action, "const", None):
+            return of_set_flag(parser, action, name, more)
         # The value is whether the flag is given.
         return parameter(name, "flag", **dict(more, default=False))
     if action.nargs in (None, "?", 1):
@@ -187,6 +189,15 @@ def of_action(parser, action, exclusive):
     if isinstance(default, (list, tuple)) or default is None:
         return parameter(name, "list", **more)
     return parameter(name, "other", **dict(more, note="its default is no list"))
+
+
+def of_set_flag(parser, action, name, more):
+    """A flag whose value is the default: only a flag that sets another value makes a difference."""
+    others = [other for other in parser._actions if other.dest == action.dest and other.nargs == 0 and other.const != action.const]
+    negative = next((word[2:] for other in others for word in other.option_strings if word.startswith("--")), None)
+    if negative and action.const is True:
+        return parameter(name, "pair", negative=negative, **dict(more, default=True))
+    return parameter(name, "other", **dict(more, note="its default is the value that the flag sets, so it changes nothing"))
 
 
 def of_parser(parser, source="argparse"):

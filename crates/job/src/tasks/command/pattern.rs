@@ -1,5 +1,7 @@
 //! Patterns for lines of output: regular expressions in which `{name}` stands for a number, and `{name:ratio}` for `98/100`.
 
+use std::borrow::Cow;
+
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::{
@@ -22,6 +24,8 @@ const THOUSANDS: &str = concat!(
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
+/// A step with commas between its thousands, such as `1,500`.
+const GROUPED_STEP: &str = r"(?-Uix:[1-9][0-9]{0,2}(?:,[0-9]{3})+)|";
 /// A text with a digit in the place of a number.
 const TEXT: &str = r"(?-Uix:\S*?[0-9]\S*)";
 /// The end of the name of a placeholder for a ratio.
@@ -151,7 +155,9 @@ impl Group {
             let ratio = ratio(text).filter(|_| is_whole);
             return Some(ratio.map_or_else(|| Reading::Text(text.to_owned()), Reading::Number));
         }
-        let Some(number) = Number::parse(text) else { return Some(Reading::Text(text.to_owned())) };
+        let is_step = self.inner.is_none() && STEP_NAMES.contains(&self.name.as_str());
+        let digits = if is_step { Cow::Owned(text.replace(',', "")) } else { Cow::Borrowed(text) };
+        let Some(number) = Number::parse(&digits) else { return Some(Reading::Text(text.to_owned())) };
         let (start, rest) = (found.start() + text.len() - text.trim_start().len(), &line[found.end()..]);
         let next = rest.chars().next();
         let is_foreseen = next.is_some() && next == self.after;
@@ -321,8 +327,10 @@ impl<'t> Scanner<'t> {
         let before = self.previous.take();
         let after = literal(self.rest());
         let number = if before == Some(',') || after == Some(',') { NUMBER } else { THOUSANDS };
+        let is_step = number == THOUSANDS && STEP_NAMES.contains(&inner);
+        let grouped = if is_step { GROUPED_STEP } else { "" };
         let other = if is_ratio { [r"\s*/\s*", number] } else { [""; 2] };
-        self.out.extend([CALL, "(?<", &capture, ">", number].into_iter().chain(other).chain([")"]));
+        self.out.extend([CALL, "(?<", &capture, ">", grouped, number].into_iter().chain(other).chain([")"]));
         self.groups.push(Group { capture, name: inner.to_owned(), inner: None, is_ratio, before, after });
         Ok(())
     }

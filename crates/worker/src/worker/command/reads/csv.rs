@@ -1,6 +1,6 @@
 //! Follows a CSV file with a header line.
 
-use std::{io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use sweep_job::tasks::Number;
 
@@ -18,6 +18,10 @@ const MAX_ROW_LENGTH: usize = 1 << 20;
 /// Longest part of a cell that is quoted, in characters.
 const QUOTED: usize = 40;
 
+/// Names of the columns of a table with a row for each metric.
+const NAME_COLUMNS: [&str; 4] = ["metric", "name", "key", "measure"];
+const VALUE_COLUMNS: [&str; 3] = ["value", "score", "result"];
+
 /// Follower of a file.
 pub(super) struct Csv {
     lines: Appended,
@@ -32,6 +36,10 @@ struct Table {
     columns: Vec<(String, bool)>,
     /// The place of the column with the step.
     step: Option<usize>,
+    /// True if each row has a metric: `metric,value`.
+    has_names: bool,
+    /// The latest word in each column of words.
+    words: BTreeMap<usize, String>,
     /// Number of rows.
     rows: u64,
     /// The comment before the header.
@@ -143,6 +151,15 @@ impl Table {
             None => self.rows,
         };
         sink.at(step);
+        if self.has_names {
+            if let [name, value] = cells.as_slice()
+                && let Some(number) = Number::parse(value)
+            {
+                sink.point(step, name.trim(), number.value, number.unit);
+            }
+            return;
+        }
+        self.compare_words(&cells, sink);
         let row = self.rows;
         for (place, ((name, is_number), cell)) in self.columns.iter_mut().zip(&cells).enumerate() {
             if Some(place) == self.step || name.is_empty() {
@@ -168,12 +185,46 @@ impl Table {
         }
     }
 
+    /// Reports that rows are about different things, of which only the last one counts.
+    fn compare_words(&mut self, cells: &[String], sink: &mut Series) {
+        let is_word = |cell: &str| {
+            cell.chars().any(char::is_alphabetic)
+                && cell.chars().all(|char| char.is_alphanumeric() || "_-".contains(char))
+        };
+        for (place, ((name, is_number), cell)) in self.columns.iter().zip(cells).enumerate() {
+            let cell = cell.trim();
+            if *is_number
+                || Some(place) == self.step
+                || name.is_empty()
+                || !is_word(cell)
+                || Number::parse(cell).is_some()
+            {
+                continue;
+            }
+            let earlier = self.words.insert(place, cell.to_owned());
+            if let Some(earlier) = earlier.filter(|earlier| earlier != cell) {
+                sink.once(&format!("words of {name}"), || {
+                    format!(
+                        "rows of the CSV file are about different `{name}` (`{}`, `{}`), and the last one counts: write a file or a column for each",
+                        shortened(&earlier, QUOTED),
+                        shortened(cell, QUOTED)
+                    )
+                });
+            }
+        }
+    }
+
     fn header(&mut self, columns: Vec<String>, sink: &mut Series) {
         let names = columns.into_iter().map(|name| name.trim().trim_start_matches('\u{feff}').to_owned());
         self.columns = names.map(|name| (name, false)).collect();
         if self.columns.iter().all(|(name, _)| Number::parse(name).is_some()) {
             sink.once("header", || "the first line of the CSV file has numbers in place of names of columns".into());
         }
+        let is_one = |place: usize, names: &[&str]| {
+            self.columns.get(place).is_some_and(|(name, _)| names.iter().any(|known| name.eq_ignore_ascii_case(known)))
+        };
+        self.has_names = self.columns.len() == 2 && is_one(0, &NAME_COLUMNS) && is_one(1, &VALUE_COLUMNS);
+        self.words.clear();
         self.step = step_column(|| self.columns.iter().map(|(name, _)| name.as_str()));
     }
 }

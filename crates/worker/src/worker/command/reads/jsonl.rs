@@ -26,6 +26,8 @@ struct State {
     counts: bool,
     /// The text of a file whose first line is no object, but the beginning of one or of a list.
     document: Option<Vec<u8>>,
+    /// The first line, if it is an object with a list: the file is JSON as a whole unless another line follows.
+    first: Option<Vec<u8>>,
 }
 
 /// Maximum size of a file that is JSON as a whole, in bytes.
@@ -60,6 +62,11 @@ impl Follower for JsonLines {
     }
 }
 
+/// True for an object with a list among its values.
+fn has_list(line: &[u8]) -> bool {
+    parse_object(line).is_some_and(|entries| entries.values().any(Value::is_array))
+}
+
 impl State {
     fn line(&mut self, line: &Line<'_>, sink: &mut Series) {
         let line = match line {
@@ -72,6 +79,15 @@ impl State {
                 return sink.once("line too long", || "a line of the JSON file is too long: skipped".into());
             }
         };
+        if line.is_empty() {
+            return;
+        }
+        if let Some(first) = self.first.take() {
+            self.object(&first, sink);
+        } else if self.count == 0 && self.document.is_none() && has_list(line) {
+            self.first = Some(line.to_vec());
+            return;
+        }
         if self.may_continue(line) {
             let document = self.document.get_or_insert_default();
             document.extend_from_slice(line);
@@ -95,7 +111,7 @@ impl State {
 
     /// Reads a file that is JSON as a whole; if it is none, its lines.
     fn finish(&mut self, sink: &mut Series) {
-        let Some(text) = self.document.take() else { return };
+        let Some(text) = self.document.take().or_else(|| self.first.take()) else { return };
         match Document::of(&text) {
             Some(document) => {
                 document.records.iter().for_each(|entries| self.entries(entries, sink));
