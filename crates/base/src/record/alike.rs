@@ -61,7 +61,7 @@ impl Identity {
     /// Digest of the job's computation: of two jobs with equal digests, only one has to run. With `reads_params`, the
     /// program reads the file with its parameters, so that each of them counts. The digest does not cover the code.
     pub fn computation(&self, reads_params: bool, needs: &dyn Needs) -> Result<Key, serde_json::Error> {
-        // In the form of a record, which keeps no spelling of numbers.
+        // A record does not keep the spelling of numbers, so these parameters take the same way through JSON.
         let mut params: Values = serde_json::from_str(&serde_json::to_string(&self.params)?)?;
         let mut arguments = None;
         if self.task == Command::NAME {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::record::{Needed, Product};
 
-    /// No record was made of another one; a result has this text.
+    /// A store without adopted records, in which every result has this text.
     struct Results(&'static str);
 
     impl Needs for Results {

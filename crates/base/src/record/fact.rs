@@ -143,7 +143,7 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for `modules`: those that a new entry would provide or take
+/// The property of a folder in which Python looked for `modules`: the modules that a new entry would provide or take
 /// precedence over.
 pub fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();

@@ -25,8 +25,8 @@ pub const ABSENT: &str = "absent";
 /// Placeholder for the digest of a file that a job has read in a state that can no longer be identified.
 pub const UNKNOWN: &str = "unknown";
 
-/// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
-/// those of this machine.
+/// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with versions
+/// on this machine.
 pub const ELSEWHERE: &str = "host:";
 
 /// Prefix of the path of a file outside of the project that a job read there. No other path has it, because backslashes in paths
