@@ -19,7 +19,7 @@ use crate::{
     store::{Claim, Store, StoreError},
 };
 
-/// Threads that write records: most of their time, the disk works.
+/// Number of threads that write records. They mostly wait for the disk.
 const WRITERS: usize = 8;
 
 /// Numbers of records.
@@ -82,7 +82,7 @@ pub fn store_records(
     }
 }
 
-/// The number of seeds of each job's configuration, or of its runs without seeds: the import shows results of as many.
+/// The number of seeds of each job's configuration.
 fn seeds(plan: &Plan) -> HashMap<Key, usize> {
     let mut groups: BTreeMap<Vec<String>, (BTreeSet<String>, Vec<Key>)> = BTreeMap::new();
     for (point, job) in plan.studies.iter().flat_map(|study| study.steps.iter().flatten()) {

@@ -54,7 +54,7 @@ pub struct Script {
     pub folder: PathBuf,
     /// Its kind.
     pub language: Language,
-    /// How it is started.
+    /// Its start: as a file, a module or an installed program.
     pub start: Start,
     /// The Python that runs it; `None` for a program of another kind.
     pub python: Option<String>,
@@ -62,7 +62,7 @@ pub struct Script {
     pub arguments: Vec<String>,
 }
 
-/// How a script is started.
+/// The way to start a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// A file with a script.
@@ -411,7 +411,7 @@ pub fn shown(language: Language, script: &Path) -> Result<Found, InitError> {
 }
 
 impl Found {
-    /// The answer for a script without parameters that can be read.
+    /// The result for a script without readable parameters.
     pub fn none(why: &str) -> Self {
         Self {
             source: Source::None,
@@ -440,7 +440,7 @@ impl Found {
         Self { why: if self.why.is_empty() { part.why } else { self.why }, ..part }
     }
 
-    /// The answer, unless it is one from which no recipe follows.
+    /// Returns this result; an error if no recipe follows from it.
     pub fn usable(self, script: &Path) -> Result<Self, InitError> {
         if let Some(first) = self.commands.first() {
             let names: Vec<String> = self.commands.iter().map(|name| format!("`{}`", clean(name))).collect();

@@ -186,7 +186,7 @@ fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, names: &[String], n
     Row { index, step, label, axes, state, key, seconds: elapsed.or(seconds), cells, progress, details }
 }
 
-/// The columns of rows. An axis has one if it tells rows apart, a metric if a row has it.
+/// The columns of rows. An axis has a column if it distinguishes rows, a metric if a row has it.
 pub(super) fn columns(rows: &[Row], headings: &Headings) -> Vec<Column> {
     let mut columns = vec![Column::new("state", "State", Kind::State), Column::new("step", "Step", Kind::Step)];
     let mut names: Vec<&str> = Vec::new();

@@ -14,7 +14,7 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:#|[A-Za-z%][A-Za-z0-
 /// Maximum number of columns.
 const MAX_COLUMNS: usize = 100;
 
-/// A way to part cells.
+/// A separator of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Comma,
@@ -40,7 +40,7 @@ impl Separator {
         if self == Self::Wide { Self::Spaces.of_header(line) } else { self.of_header(line) }
     }
 
-    /// The expressions of a cell and of what is between two in a row.
+    /// The regular expressions of a cell of `row` and of the gap between two cells.
     fn expressions(self, row: &str) -> (&'static str, &'static str) {
         match self {
             // Optional spaces would make `1,2` a number with a decimal comma.
@@ -55,7 +55,7 @@ impl Separator {
 /// The table that the lines are in.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// The names of the latest header, for each way to part them.
+    /// The names of the latest header, for each separator.
     headers: Vec<(Separator, Vec<String>)>,
 }
 
@@ -115,7 +115,7 @@ fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>
         let expression = |(other, text): (usize, &&str)| match other {
             other if other == at => format!("{{{name}}}"),
             other if Some(other) == step => format!("{{{}}}", names[other - offset]),
-            // A row of texts and numbers is about these texts.
+            // Texts of a row name its subject, such as a class, so the pattern contains them.
             _ if text.chars().all(char::is_alphabetic) && !text.is_empty() => regex::escape(text),
             _ => cell.to_owned(),
         };

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::{Wanted, regex};
 
-/// A number that a program printed and that no pattern reads, or of which a pattern reads more than one.
+/// A number that a program printed and that no pattern reads, or that a pattern reads together with other numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
     /// The name of the metric.
@@ -22,7 +22,7 @@ pub struct Missed {
 pub enum Why {
     /// Equal lines are in several parts of the output, with these names.
     Sections(Vec<String>),
-    /// No pattern tells its lines from others.
+    /// No pattern distinguishes its lines from other lines.
     Form,
     /// Other lines have its name.
     Other,
@@ -102,7 +102,7 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
 mod tests {
     use super::super::printed_results;
 
-    /// What is said of the numbers in an output.
+    /// The messages about the numbers in an output.
     fn said(output: &str) -> Vec<String> {
         let missed = printed_results(std::iter::once(output)).missed;
         missed.into_iter().map(|missed| format!("{} {}", missed.name, missed.why)).collect()
