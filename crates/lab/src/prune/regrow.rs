@@ -33,8 +33,8 @@ impl<B: Selects> Pruner<B> {
         all as f64 / total.max(1) as f64
     }
 
-    /// Replaces the fraction `share` of the kept weights of each layer of `network`; `gradients` are those of all
-    /// weights, also of pruned ones. Pruned and grown weights are 0 afterwards, as are their moments. Waits for the
+    /// Replaces the fraction `share` of the kept weights of each layer of `network`; `gradients` are the gradients of
+    /// all weights, also of pruned ones. Pruned and grown weights are 0 afterwards, as are their moments. Waits for the
     /// device.
     ///
     /// # Errors

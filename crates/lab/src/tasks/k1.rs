@@ -133,7 +133,7 @@ struct Trainer<'a, B: Compute> {
     optimizers: Optimizers<B>,
     attribution: Attribution<B>,
     losses: Losses<B>,
-    /// Of the definitions of the norm.
+    /// Agreement of the two definitions of the norm.
     agreement: Mean<B>,
     updated: Updated<B>,
     /// Time of the selections since the first steps.
@@ -179,7 +179,7 @@ impl<B: Compute> Trainer<'_, B> {
             }
             if done.is_multiple_of(log_every) || done == iters {
                 let loss = self.read_loss(done)?;
-                // Losses that have been read before say nothing of the step's end.
+                // Reading the loss does not wait for the end of the step.
                 sync::<B>(self.device)?;
                 let mean = done as f64 * sequences / start.elapsed().as_secs_f64();
                 let recent = self.clock.close().map(|steps_per_s| steps_per_s * sequences);
@@ -252,7 +252,7 @@ impl<B: Compute> Trainer<'_, B> {
             let (inputs, targets) = (Tensor::from_inner(inputs), Tensor::from_inner(targets));
             autocast::with(self.products, || network.loss(inputs, targets, training.shift, way))
         })?;
-        // Without its graph: one that kept it would keep every activation of the step.
+        // A loss with its graph would keep every activation of the step in memory.
         let value = loss.clone().inner();
         let scaled_loss = match self.scale {
             Some(scale) => loss * scale.factor(),
@@ -291,8 +291,8 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(network)
     }
 
-    /// Factors of the gradients of the nodes. Clipping comes before it, but multiplies all of them with the same
-    /// number, so that their order is that of the gradients as they are.
+    /// Factors of the gradients of the nodes. Clipping precedes the selection, but multiplies all gradients by the same
+    /// number, so that their order is the same without it.
     fn select(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
         let is_timed = self.times_selection();
         if is_timed {

@@ -9,7 +9,7 @@ use super::{
 
 /// The largest compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
-/// A number in a regular expression, also in a call as `tensor(0.5)` or `np.float64(0.5)`; its flags are its own.
+/// The call around a number, such as `tensor(0.5)` or `np.float64(0.5)`, independent of the flags of the pattern.
 const CALL: &str = r"(?-Uix:(?:[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?)?)";
 const NUMBER: &str = concat!(
     r"(?-Uix:[+\-\x{2212}]?(?:",
@@ -63,7 +63,7 @@ pub enum Reading {
     Number(Number),
     /// A text that is no number.
     Text(String),
-    /// A number of which the group has matched a part only: that part, and the whole.
+    /// A number of which the group has matched only a part: that part, and the whole number.
     Cut(String, String),
 }
 
@@ -108,7 +108,7 @@ impl Pattern {
         names
     }
 
-    /// Its first match in a line. Where a line would match but for texts that begin like numbers, these are no numbers.
+    /// Its first match in a line. If a line matches except for texts that begin like numbers, these texts are returned in place of numbers.
     pub fn find(&self, line: &str) -> Option<Found> {
         let begin_like_numbers = |captures: &Captures<'_>| {
             let placeholders = self.groups.iter().filter(|group| group.inner.is_none());
@@ -127,7 +127,7 @@ impl Pattern {
         Some(Found { step: self.step.as_deref().map(part), parts })
     }
 
-    /// The groups that read a number as `0.5`, but not all that programs print: name, expression, and what they do not read.
+    /// The groups that read `0.5`, but not all numbers that programs print: name, expression, and the numbers that they do not read.
     pub fn gaps(&self) -> Vec<(&str, &str, Vec<&'static str>)> {
         let gap = |group: &'_ Group| {
             let whole = Regex::new(&format!("^(?:{})$", group.inner.as_ref()?)).ok()?;
