@@ -86,7 +86,7 @@ impl Range {
         self.count += other.count;
     }
 
-    /// True if a point of this step is kept.
+    /// True if the curve shows a point of this step.
     fn has(&self, step: u64) -> bool {
         [self.low, self.high, self.newest()].iter().any(|point| point.step == step)
     }
@@ -203,8 +203,7 @@ impl Points {
                 break;
             }
             self.kept -= range.kept();
-            // Of a range across `step`, only the kept points can be divided; its sum and count are those of these
-            // points now.
+            // Of a range across `step`, only the kept points can be divided; its sum and count are computed from these points.
             let mut kept_points = range.points().filter(|point| point.step < step);
             let Some(first_point) = kept_points.next() else { continue };
             let mut remaining_range = Range::new(range.index, first_point);
@@ -224,7 +223,7 @@ impl Points {
         (self.broken, self.since) = (false, None);
     }
 
-    /// Adds the points of a later attempt. All of their steps are larger than those of this series.
+    /// Adds the points of a later attempt. All of their steps are larger than the steps of this series.
     pub(super) fn add(&mut self, mut later: Self) {
         while self.log_width < later.log_width {
             self.widen();
