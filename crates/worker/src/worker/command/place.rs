@@ -40,8 +40,8 @@ impl Place {
     /// The place of a job's program. Where this machine has no private views, the program runs in the project itself, and a
     /// notice in the report mentions it.
     ///
-    /// # Errors The folder does not exist, or the program's files cannot be distinguished from files of other jobs, because there is no
-    /// view.
+    /// # Errors
+    /// The folder does not exist, or the program's files cannot be distinguished from files of other jobs, because there is no view.
     pub(super) fn open(command: &Command, job: &Job, report: &mut dyn Report) -> Result<Self, Failure> {
         let folder = job.dir.parent().unwrap_or(&job.dir).join(TRACKING).join(VIEW);
         let Some(project) = &command.project else {
