@@ -17,12 +17,12 @@ pub struct Key([u8; 32]);
 /// Everything that decides a job's result. The JSON of an identity is canonical: fields in this order, maps sorted, defaults
 /// omitted.
 ///
-/// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the
-/// program's version. A task that computes something else from the same parameters raises its revision; that of a task that the
-/// program adds changes with the program.
+/// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's version.
+/// A task that computes something else from the same parameters raises its revision; the revision of a task that the program adds changes
+/// with the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Version of this form; raised when the same job would give another JSON.
+    /// Version of this form; raised when the JSON of the same job changes.
     pub format: u32,
     /// The task's name.
     pub task: Name,
@@ -34,7 +34,7 @@ pub struct Identity {
     /// The parameters that differ from their defaults.
     #[serde(skip_serializing_if = "Values::is_empty", default)]
     pub params: Values,
-    /// The digests of the input files, by parameter; those of a list as `parameter.1`, `parameter.2`, …
+    /// The digests of the input files, by parameter; for a list, by `parameter.1`, `parameter.2`, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub inputs: BTreeMap<String, String>,
     /// Digest of the code that an earlier run of the job was observed to read, as it is now.
@@ -107,7 +107,7 @@ impl Identity {
             return Key::of_json(self);
         }
         let mut hasher = blake3::Hasher::new();
-        // The same JSON, but the needed keys are in it already: n jobs may need the same n.
+        // Inserts the serialized keys of needed jobs, which many identities share: n jobs may need the same n jobs.
         let head = serde_json::to_vec(&Self { needs: Needed::default(), ..self.clone() })?;
         hasher.update(head.strip_suffix(b"}").unwrap_or(&head));
         hasher.update(br#","needs":"#);

@@ -8,7 +8,7 @@
 //!   between, the bracket is moved and the pass repeated.
 //! - [`radix`]: three passes count scores by their leading bits, then by the bits that follow; a fourth writes the mask.
 //!   It takes the same time whatever the scores are.
-//! - [`by_bins`]: what GradProbe does, an estimate, to compare with.
+//! - [`by_bins`]: GradProbe's estimate, for comparison.
 //!
 //! `docs/selection.md` has the cost of each in bytes.
 

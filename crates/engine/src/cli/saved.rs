@@ -34,7 +34,7 @@ pub(super) struct SavedPlan {
     /// Valid but possibly unintended declarations.
     #[serde(default)]
     warnings: Vec<Warning>,
-    /// Every job, each after those that it needs.
+    /// Every job, each after the jobs that it needs.
     pub(super) jobs: Vec<SavedJob>,
     /// The keys of jobs that many jobs need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -129,7 +129,7 @@ impl SavedPlan {
             match old_keys.get(label.as_str()) {
                 Some(old_key) if old_key == key => {}
                 Some(_) => changes.push(format!("{} is another job", clean(label))),
-                // Decisions add jobs to a search, and that is no change of the recipe.
+                // Jobs that decisions add to a search do not count as a change of the recipe.
                 None if new_labels.contains(label) => {}
                 None => changes.push(format!("{} is new", clean(label))),
             }

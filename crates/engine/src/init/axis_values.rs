@@ -16,7 +16,7 @@ pub(super) fn values(text: &str) -> String {
     }
 }
 
-/// The same values for a parameter that takes a text: `true`, `false` and `null` reach it as they are typed.
+/// The values for a parameter that takes a text: `true`, `false` and `null` are passed as texts.
 pub(super) fn texts(text: &str) -> String {
     let quoted =
         |item: &&str| if BOOLEANS_AND_NULLS.contains(item) { format!("\"{item}\"") } else { (*item).to_owned() };

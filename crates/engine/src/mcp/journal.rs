@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The journal's name, in the folder of a session and in that of a run.
+/// The journal's name, in the folders of sessions and of runs.
 pub(super) const FILE: &str = "calls.jsonl";
 
 /// Largest arguments that are kept, in bytes; of larger ones the size is kept.

@@ -34,7 +34,8 @@ impl Looked {
     }
 }
 
-/// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.
+/// Finds the jobs that are done, including those of the remote. In a batch system, jobs cannot wait for records that
+/// arrive later.
 pub(super) fn look(
     request: &Request,
     store: &Store,

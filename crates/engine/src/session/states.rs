@@ -68,7 +68,7 @@ pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Lim
     }
 }
 
-/// Says how many jobs run at once, and why.
+/// Prints the number of jobs at once, with the reason.
 pub(super) fn say_at_once(plan: &Plan, states: &[Disposition], limits: &Limits, history: &History) {
     let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes);
     for jobs in AtOnce::of(plan, &open.collect::<Vec<_>>(), limits, &history.gpus) {

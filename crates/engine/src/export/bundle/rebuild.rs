@@ -31,7 +31,7 @@ const OWN: [&str; 2] = ["sweep-ablations", "sweep"];
 /// Lines of a failed installer's output that are shown, at most.
 const MAX_LINES: usize = 8;
 
-/// An environment of Python: the version of Python, and those of the packages that a program imported.
+/// An environment of Python: the versions of Python and of the packages that a program imported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PythonEnvironment {
     python: Option<String>,
@@ -43,7 +43,7 @@ pub struct PythonEnvironment {
 pub enum Wanted {
     /// One of Python, which can be made.
     Python(PythonEnvironment),
-    /// That of this machine: the job is a task of this program, or its program is none of Python. The reason, for people.
+    /// The environment of this machine, with the reason for people: the job is a task of this program, or its program is not Python.
     Present(&'static str),
     /// Unknown; the reason.
     Unknown(String),
@@ -54,7 +54,7 @@ pub enum Wanted {
 pub struct Built {
     /// Its folder.
     pub folder: PathBuf,
-    /// A sentence about what is not as in the record.
+    /// A sentence about differences from the record.
     pub notice: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Opened {
     /// The environment that the bundle has of a record.
     pub fn environment(&self, record: &Record) -> Option<Environment> {
         let id = record.provenance.conditions.as_ref()?.environment.as_ref()?;
-        // An identifier is no path.
+        // An identifier must not contain parts of a path.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return None;
         }
@@ -220,8 +220,8 @@ fn run(command: &mut Command) -> Result<String, String> {
 }
 
 impl Rerun {
-    /// Lets jobs run in environments that were made, by their jobs. Jobs for which there is only the reason why there is none do not run,
-    /// nor do those that need them.
+    /// Lets jobs run in environments that were made, by their jobs. Jobs with a reason instead of an environment do not run, and neither do
+    /// the jobs that need them.
     #[must_use]
     pub fn in_environments(self, environments: &BTreeMap<JobId, Result<PathBuf, String>>) -> Self {
         let Self { plan, sample, mut left } = self;

@@ -41,7 +41,7 @@ const PROFILES: [(&str, &str, &str); 4] = [
     ("https://w3id.org/ro/wfrun/provenance/0.5", "Provenance Run Crate", "0.5"),
 ];
 
-/// The license of a study whose license nobody has stated.
+/// The license of a study without a stated license.
 const NO_LICENSE: &str = "not stated; ask the authors";
 /// Identifiers of entities.
 const ENGINE: &str = "#sweep";
@@ -277,7 +277,7 @@ impl Described<'_> {
         )
     }
 
-    /// `CITATION.cff`: that of the project with the recipes in `root`, or one with the study's name.
+    /// `CITATION.cff`: the file of the project with the recipes in `root`, or a new file with the study's name.
     pub(super) fn citation(&self, root: &Path) -> Vec<u8> {
         let folders = [root.to_owned(), project_of(root)];
         if let Some(text) = folders.iter().find_map(|folder| fs::read(folder.join(CITATION)).ok()) {
