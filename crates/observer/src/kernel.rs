@@ -57,7 +57,7 @@ pub(crate) fn is_supported() -> bool {
     let operation: c_uint = libc::SECCOMP_GET_NOTIF_SIZES;
     // SAFETY: the kernel writes the structure that the pointer leads to.
     let has_sizes = unsafe { libc::syscall(libc::SYS_seccomp, operation, 0 as c_uint, &raw mut sizes) == 0 };
-    // A kernel with longer reports would write behind the end of those of this program.
+    // A kernel with longer reports would write beyond the end of this program's structures.
     let fits = usize::from(sizes.seccomp_notif) <= size_of::<libc::seccomp_notif>()
         && usize::from(sizes.seccomp_notif_resp) <= size_of::<libc::seccomp_notif_resp>();
     has_action && has_sizes && fits

@@ -1,4 +1,4 @@
-//! Files in place of those of a project, for the programs that run in a view of it.
+//! Files that replace files of a project, for programs that run in a view of it.
 
 use std::{
     borrow::Cow,
@@ -111,7 +111,7 @@ impl Layer {
         Cow::Borrowed(path)
     }
 
-    /// The names that programs find in a folder, each with whether it is that of a folder.
+    /// The names that programs find in a folder, each with true for a folder.
     ///
     /// # Errors
     /// The folder cannot be listed.

@@ -62,7 +62,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The attempts of earlier calls. A line that a kill has torn is none.
+    /// The attempts of earlier calls. A line that was torn by a kill does not count.
     pub(super) fn read(store: &Store, number: usize) -> io::Result<Self> {
         let file = store.ledger().join(format!("{number:06}.attempts"));
         let text = match fs::read(&file) {

@@ -58,7 +58,7 @@ impl Secret {
     }
 }
 
-/// A text that nobody can guess.
+/// An unpredictable random text.
 pub(super) fn nonce() -> io::Result<String> {
     Ok(reveal(&draw()?))
 }
@@ -84,7 +84,7 @@ pub(super) fn revealed(text: &str) -> Option<[u8; BYTES]> {
     blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }
 
-/// `count` seeds of a key, none of which is among those that are known. They are below 2³¹, which every program takes.
+/// `count` seeds of a key, none of which is in `known_seeds`. They are below 2³¹, which every program accepts.
 pub(super) fn seeds(key: &[u8; BYTES], count: usize, known_seeds: &BTreeSet<i64>) -> Vec<i64> {
     let mut seeds: Vec<i64> = Vec::with_capacity(count);
     let mut index: u64 = 0;

@@ -107,7 +107,7 @@ macro_rules! kernels {
     };
 }
 
-/// A backend as it is, and the same inside `Fusion`.
+/// A backend without and with `Fusion`.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
     ($backend:ty, $runtime:ty, $name:path) => {
@@ -329,7 +329,7 @@ fn wgpu_device(place: ExecutionTarget) -> Result<cubecl::wgpu::WgpuDevice, LabEr
     Ok(best(&adapters))
 }
 
-/// The device that stands for the best of `adapters`, which are sorted, best first.
+/// The device for the best of `adapters`, which are sorted, best first.
 #[cfg(all(feature = "wgpu", not(test)))]
 fn best(adapters: &[probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     use cubecl::wgpu::WgpuDevice;

@@ -58,8 +58,8 @@ pub(crate) struct Operation {
     pub(crate) started: Instant,
     /// The moment at which the device had finished it.
     pub(crate) ended: Instant,
-    /// Bytes that it allocated: the most at once on the heap, or what the device's allocator had given out after it and
-    /// not before. `None` if nothing can be counted.
+    /// Bytes that the operation allocated: the peak on the heap, or the increase in the device allocator's memory. `None` if neither can be
+    /// counted.
     pub(crate) bytes: Option<f64>,
 }
 
@@ -259,7 +259,7 @@ fn described(operation: &OperationIr) -> (String, Group) {
     let family = words.next().unwrap_or_default();
     let kind = words.next().unwrap_or_default();
     let kind = kind.rsplit(", ").next().unwrap_or_default();
-    // Operations without a kind of their own have only a name: `Init(InitOperationIr { …`.
+    // Operations without a kind have only a name: `Init(InitOperationIr { …`.
     let kind = if kind.contains(' ') { family } else { kind };
     let prefix = match family {
         "BaseInt" | "NumericInt" | "Int" => "int_",

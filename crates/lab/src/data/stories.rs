@@ -205,7 +205,7 @@ impl Teller<'_> {
         self
     }
 
-    /// Tells `words`, which are function words between spaces.
+    /// Appends `words`, which are function words between spaces.
     fn say(&mut self, words: &str) -> &mut Self {
         let places = words.split(' ').filter_map(|word| FUNCTION.iter().position(|candidate| *candidate == word));
         self.told.extend(places.map(token));

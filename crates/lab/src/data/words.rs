@@ -1,4 +1,4 @@
-//! Words as tokens: generated ones, with frequencies like those of a language, or those of a text file.
+//! Words as tokens: generated words, with frequencies as in a natural language, or the words of a text file.
 
 use std::{collections::HashMap, path::Path};
 

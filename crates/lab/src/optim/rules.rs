@@ -168,7 +168,7 @@ impl<B: Ops> Rules<B> {
 
     fn mask_one(&mut self, index: usize, mask: &Tensor<B, 1>, moments: bool) {
         let Some(rule) = &self.by_parameter[index] else { return };
-        // SOAP's moments are those of rotated weights, and pruned weights are set to 0 after each step anyway.
+        // SOAP's moments belong to rotated weights, and pruned weights are set to 0 after each step anyway.
         if matches!(rule, Rule::Soap(_)) {
             return;
         }

@@ -239,7 +239,7 @@ pub fn by_histogram(scores: &[f32], k: usize) -> f32 {
     }
     let (min_score, mut high) =
         remaining_scores().fold((f32::MAX, f32::MIN), |(min, max), score| (min.min(score), max.max(score)));
-    // 16 bits overflow to infinity, in which there are no bins.
+    // Numbers of 16 bits overflow to infinity, which cannot be divided into bins.
     high = high.min(f32::MAX);
     // A bin reaches from above its lower edge to its upper edge.
     let mut low = min_score.next_down();

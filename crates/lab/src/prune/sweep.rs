@@ -24,7 +24,7 @@ const ATTEMPTS: i32 = 6;
 pub enum Pruned {
     /// None.
     Nothing,
-    /// Those that are 0 already.
+    /// Weights that are already 0.
     Zeros,
     /// This part of all weights of each 128 inputs, those whose loss costs least.
     Part(f64),
@@ -138,7 +138,7 @@ impl Pass<'_> {
         &self.factor[input * self.inputs..][columns]
     }
 
-    /// What the loss of the weight of `input` costs.
+    /// The cost of pruning the weight of `input`.
     fn cost(&self, line: &Line, input: usize) -> f64 {
         let part = line.weights[input] / self.factor[input * self.inputs + input];
         part * part

@@ -97,8 +97,8 @@ impl Curves {
 
 /// Measures training steps and nothing else: not those for warming up, not evaluation.
 ///
-/// If operations are asynchronous, the time between two points at which the device is idle is divided by the steps
-/// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
+/// If operations are asynchronous, the time between two points at which the device is idle is divided by the steps in between, so that
+/// measuring adds no waiting; otherwise, every step is a sample.
 pub(super) struct Clock {
     per_step: bool,
     since: Instant,

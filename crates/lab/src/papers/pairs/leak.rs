@@ -26,7 +26,7 @@ impl Watch {
     }
 
     fn tell(&self, meter: &mut Meter) {
-        // The first iteration makes what all others use.
+        // The first iteration allocates memory that all others reuse.
         if self.0.len() > 2 {
             meter.tell(&Leak::SLOPE, slope(&self.0[1..]));
         }

@@ -46,7 +46,7 @@ pub(super) struct Attempts {
     /// The last sign of each earlier attempt.
     earlier: Vec<Sign>,
     now: Sign,
-    /// `None` where nothing can be written: then a later attempt does not know of this one, which is no reason to fail.
+    /// `None` if it cannot be written: a later attempt then does not know this attempt, which does not justify a failure.
     file: Option<fs::File>,
     signed: Instant,
 }
@@ -75,7 +75,7 @@ impl Attempts {
         attempts
     }
 
-    /// Notes that the first step of this attempt has taken `time`.
+    /// Records that the first step of this attempt took `time`.
     pub(super) fn first_step(&mut self, time: Duration) {
         self.now.first_step = time.as_secs_f64();
     }
