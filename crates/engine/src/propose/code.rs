@@ -73,7 +73,7 @@ fn program(word: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(word)).find(|path| path.is_file())
 }
 
-/// The digest of a file. `None` for a file that this user may not read, which a word may name by chance.
+/// The digest of a file, or `unreadable` for a file that this user may not read, which a word may name by chance.
 fn digest(path: &Path) -> io::Result<String> {
     match digest_of(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok("unreadable".to_owned()),

@@ -90,9 +90,9 @@ pub(super) struct Builder<'a> {
 
 /// The numbers of seeds that a step plans.
 struct PlannedSeeds {
-    /// Those of every point; `None` if the points have no seed.
+    /// The plan of seeds of every point; `None` if the points have no seed.
     of_step: Option<SeedPlan>,
-    /// With `include`, which gives points seeds of their own: the seeds of each point, by the point without its seed.
+    /// With `include`, which gives points different seeds: the seeds of each point, by the point without its seed.
     by_point: HashMap<String, HashSet<u64>>,
 }
 

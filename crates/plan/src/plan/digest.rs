@@ -73,7 +73,7 @@ struct Walk {
 #[derive(Debug)]
 struct Locked {
     digests: BTreeMap<PathBuf, String>,
-    /// The folder here that stands for one there.
+    /// The local folder that corresponds to the folder `there`.
     here: PathBuf,
     there: PathBuf,
     /// Digests of files by the digests of their paths on the other machine, which are unknown on this one.
@@ -117,8 +117,8 @@ const REST: Duration = Duration::from_mins(1);
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
-    /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is
-    /// no part of any input.
+    /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is not part of any
+    /// input.
     pub fn open(file: PathBuf) -> Self {
         let cache = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let known = cache.filter(|cache| cache.format == FORMAT).map(|cache| cache.files).unwrap_or_default();
@@ -234,7 +234,7 @@ impl Digests {
         self.of_input(path, ignore_patterns)
     }
 
-    /// Looks at every path again from now on.
+    /// Makes all later calls examine every path again.
     pub fn forget(&mut self) {
         self.asked.clear();
         self.inputs.clear();
@@ -458,8 +458,8 @@ pub fn digest_of(path: &Path, bytes: &str) -> String {
     format!("{prefix}{bytes}")
 }
 
-/// The error of a path in an input, with the path: a link that leads nowhere would be taken for the input, which is there. The
-/// input itself may be missing.
+/// The error of a path in an input, with the path: without the path, a broken link would look like an error of the input itself. The input
+/// itself may be missing.
 fn unreadable(path: &Path, error: io::Error, is_input: bool) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;

@@ -21,7 +21,7 @@ use crate::{host::failpoints, record::Key};
 pub struct Decision {
     /// The kind: `rung`, `race`, `suggestion` or `confirmation`.
     pub kind: String,
-    /// The version of the kind's rule; raised when the same members would give another result.
+    /// The version of the kind's rule; raised when the rule changes the result for the same members.
     pub version: u32,
     /// The part of the rule that the result depends on.
     pub rule: Json,

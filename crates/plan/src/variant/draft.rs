@@ -218,7 +218,7 @@ impl Draft {
         let temporary = temporary.keep();
         fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o755))?;
         match fs::rename(&temporary, folder) {
-            // Another process has made the same one.
+            // Another process has created the same layer.
             Err(_) if folder.is_dir() => fs::remove_dir_all(&temporary),
             Err(error) => {
                 let _ = fs::remove_dir_all(&temporary);

@@ -12,7 +12,7 @@ pub struct Matrix {
     pub dimensions: Vec<Dimension>,
     /// Additional points, or additional values for existing points.
     pub include: Vec<Assignment>,
-    /// Excluded points: those that have all values of an entry.
+    /// Excluded points: all points with the values of an entry.
     pub exclude: Vec<Assignment>,
     /// Keeps the points for which it holds.
     pub condition: Option<Condition>,

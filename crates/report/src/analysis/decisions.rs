@@ -147,7 +147,7 @@ pub(super) struct Stop {
 }
 
 impl Stops {
-    /// Those of a step, by its decisions in their order.
+    /// The stops of a step, by its decisions in their order.
     pub(super) fn new(plan: &Plan, study: &Study, step: usize, decided: &[Decided]) -> Self {
         let stop_reasons = stopped_by(plan, decided);
         let mut reasons: HashMap<String, String> = HashMap::new();
@@ -170,7 +170,7 @@ impl Stops {
         Self(stops)
     }
 
-    /// That of a configuration, if it was stopped.
+    /// The stop of a configuration, if it was stopped.
     pub(super) fn get(&self, configuration: &str) -> Option<&Stop> {
         self.0.get(configuration)
     }

@@ -323,8 +323,8 @@ impl Rule<'_> {
     }
 }
 
-/// Returns the answer of a sampler and the decision with the sampler's version, from a remote if it has them; else the ones
-/// that are made now, unless another process was faster. A failing remote does not stop the run: then a warning is returned.
+/// Returns the answer of a sampler and the decision with the sampler's version, from a remote if it has them; else new ones, unless another
+/// process was faster. If the remote fails, the run continues, and a warning is returned.
 fn shared(
     remote: &Remote,
     store: &Store,

@@ -74,10 +74,10 @@ pub enum RemoteError {
     /// A key cannot be used.
     #[error("the key cannot be used: {0}")]
     Key(String),
-    /// The remote does not answer, or refuses the request.
+    /// The remote does not respond, or rejects the request.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
-    /// A signed text is none, or was changed.
+    /// A signed text is invalid, or was changed.
     #[error("the signed statement is invalid: {0}")]
     Envelope(String),
     /// This build supports no remotes and no signatures.

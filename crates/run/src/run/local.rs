@@ -201,8 +201,8 @@ impl Worker {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         (self.before, self.used) = (own_cpu_seconds(self.id()).unwrap_or(0.0), None);
         let hearing = Arc::clone(&self.hearing);
-        // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that
-        // its end is no job's failure, or with the job.
+        // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that its end does not
+        // fail a job, or with the job.
         let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_sent = !hearing.gone && self.send(start.job)?;
         if is_sent {

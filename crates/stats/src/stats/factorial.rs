@@ -67,7 +67,7 @@ pub struct Effect(pub Vec<(usize, usize)>);
 pub struct Missing {
     /// The first of them.
     pub first: Vec<Vec<usize>>,
-    /// True if there are no others.
+    /// True if these are all.
     pub is_all: bool,
 }
 

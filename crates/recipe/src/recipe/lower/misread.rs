@@ -1,4 +1,4 @@
-//! Help for values whose form is that of another tool.
+//! Help for values in the form of another tool.
 
 use sweep_job::Value;
 
@@ -11,7 +11,7 @@ use crate::recipe::{
 };
 
 impl Lower<'_> {
-    /// Reports a value that is no map; `usual` is the help if there is no more specific one.
+    /// Reports a value that is not a map; `usual` is the help if there is no more specific one.
     pub(super) fn not_a_map(&mut self, node: &Node, what: &str, usual: impl FnOnce() -> String) {
         let named = |item: &Node| match &item.kind {
             NodeKind::Map(entries) => match &find(entries, "name")?.kind {

@@ -64,9 +64,9 @@ fn text_rows(table: &Table) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every
-/// part begins with the labels, which are the columns before those of `follows`; columns for which that is true stay with the one
-/// before them.
+/// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every part
+/// begins with the labels, which are the columns before the columns of `follows`; a column for which `follows` is true stays with the
+/// column before it.
 fn parts(widths: &[usize], follows: &[bool], max_width: usize) -> Vec<Vec<usize>> {
     let labels = widths.len() - follows.len();
     let labels_width: usize = widths[..labels].iter().sum();

@@ -1,5 +1,5 @@
-//! Decisions in a remote: those whose result does not follow from their grounds, such as the answers of samplers that are
-//! other programs. Each decision is an object under its key, and signed like a record.
+//! Decisions in a remote: decisions whose result does not follow from their grounds, such as the answers of samplers that are other
+//! programs. Each decision is an object under its key, and signed like a record.
 
 use std::{fs::File, io::Read as _};
 

@@ -15,8 +15,7 @@ pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
     fn system(&self) -> &str;
 
-    /// True if this process itself starts the jobs, so that those that have not begun end with it, and no other machine
-    /// opens the results folder.
+    /// True if this process itself starts the jobs, so that waiting jobs end with it, and no other machine opens the results folder.
     fn starts_jobs_itself(&self) -> bool {
         false
     }

@@ -128,7 +128,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.options.folder.keep_added(&self.added)
     }
 
-    /// True if this process waits no longer: `open` jobs have no end. Those that it leaves continue in the batch system.
+    /// True if this process stops waiting, given that `open` jobs have not ended. These jobs continue in the batch system.
     pub(super) fn is_over(&mut self, open: usize) -> bool {
         self.state.summary.detached = self.leaving && self.state.summary.broken.is_none() && open > 0;
         self.leaving || open == 0

@@ -24,7 +24,7 @@ const FOLLOWING: [&str; 3] = ["CalledProcessError", "ChildFailedError", "Process
 /// The cause of a failure, from the lines of an output.
 #[derive(Debug, Default)]
 pub(super) struct Cause {
-    /// The last line that is no advice.
+    /// The last line that is not advice.
     last: String,
     /// The last line that names an error.
     named: Option<String>,

@@ -38,7 +38,7 @@ impl Folder {
         copy.all(input, &self.path.join(name), Path::new(""))
     }
 
-    /// The paths for which an entry of `outputs` stands: itself, or the files that match a pattern, without those of `inputs`.
+    /// The paths of an entry of `outputs`: the entry itself, or the files that match a pattern, without `inputs`.
     ///
     /// # Errors
     /// No file matches, or too many do.
@@ -171,7 +171,7 @@ fn refuse(message: String) -> Failure {
     Failure { kind: FailureKind::Experiment, message }
 }
 
-/// Maximum number of files that a pattern of `outputs` stands for.
+/// Maximum number of files that match a pattern of `outputs`.
 const MAX_MATCHES: usize = 10_000;
 
 /// Finds the files below a folder whose paths match a pattern. Links are not followed: inputs are links.
