@@ -202,7 +202,6 @@ fn number_of(call: c_long) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-/// The program.
 pub(crate) fn program() -> Vec<sock_filter> {
     let empty_path = u32::try_from(libc::AT_EMPTY_PATH).unwrap_or(0);
     let mounts = u32::try_from(libc::CLONE_NEWNS).unwrap_or(0);

@@ -88,7 +88,6 @@ fn value_at(points: &[(u64, f64)], x: u64) -> Option<f64> {
     Some(low + (high - low) * part)
 }
 
-/// A job's curve.
 fn curve_of<'d>(dot: &'d Dot<'_>, name: &str) -> Option<&'d Curve> {
     dot.curves?.get(name)
 }

@@ -31,7 +31,6 @@ impl<M> Piece<'_, M> {
         layer.part(self.start, layer.weights.len().min(self.start + PIECE))
     }
 
-    /// Its mask.
     pub(super) fn mask_mut(&mut self) -> &mut [M] {
         self.mask
     }

@@ -29,7 +29,6 @@ pub(super) struct SavedPlan {
     format: u32,
     /// The names of the recipes.
     pub(super) recipes: Vec<String>,
-    /// The request.
     pub(super) request: SavedRequest,
     /// Valid but possibly unintended declarations.
     #[serde(default)]

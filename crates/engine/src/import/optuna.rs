@@ -75,7 +75,6 @@ fn attribute(run: &mut Run, name: &str, value: &Json) {
     }
 }
 
-/// Reads a database.
 pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     let mut names = HashMap::new();
     database.rows("studies", &["study_id", "study_name"], &mut |cells| {

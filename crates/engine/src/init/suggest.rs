@@ -138,7 +138,6 @@ enum Subject {
 /// An axis with the default as its only value, and a suggestion of more.
 #[derive(Debug, PartialEq)]
 pub(super) struct Axis {
-    /// The parameter.
     pub(super) parameter: String,
     /// The name of the axis.
     pub(super) name: String,

@@ -26,11 +26,9 @@ pub(super) struct Journal(Mutex<fs::File>);
 pub(super) struct Line<'a> {
     /// Time of its end.
     pub(super) at: Timestamp,
-    /// The session.
     pub(super) session: &'a str,
     /// The tool, or the method of the protocol.
     pub(super) tool: &'a str,
-    /// The arguments.
     pub(super) arguments: Value,
     /// The run that the call is about.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,6 @@ const BYTES: usize = 32;
 /// The secret of a store.
 pub(super) struct Secret {
     bytes: [u8; BYTES],
-    /// Its file.
     pub(super) file: PathBuf,
 }
 

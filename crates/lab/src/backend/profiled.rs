@@ -50,7 +50,6 @@ pub(crate) struct Counter {
 pub(crate) struct Operation {
     /// Its name, in snake case; one on whole numbers or truth values has the prefix `int_` or `bool_`.
     pub(crate) name: String,
-    /// Its group.
     pub(crate) group: Group,
     /// The shape of its first output.
     pub(crate) shape: Vec<usize>,

@@ -62,7 +62,6 @@ impl Pending {
         Ok(pending)
     }
 
-    /// The store.
     pub(super) fn store(&self) -> &Store {
         &self.store
     }

@@ -424,7 +424,6 @@ impl Adoption<'_> {
         Ok(is_made.then_some(notes))
     }
 
-    /// The job's record.
     fn record(&self, store: &Store, record: Record) -> Option<(Record, Vec<String>)> {
         let Self { job, from, .. } = self;
         let is_program = job.task.name == Command::NAME;

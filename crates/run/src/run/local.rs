@@ -125,7 +125,6 @@ impl Kind {
 pub(super) struct Start<'a> {
     /// The job's index.
     pub(super) id: usize,
-    /// The job.
     pub(super) job: &'a Job,
     /// File for its standard error; existing content stays.
     pub(super) log: &'a Path,

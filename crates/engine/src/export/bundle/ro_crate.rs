@@ -27,7 +27,6 @@ use crate::{
 pub(super) const METADATA: &str = "ro-crate-metadata.json";
 /// The description for people.
 pub(super) const README: &str = "README.md";
-/// The citation.
 pub(super) const CITATION: &str = "CITATION.cff";
 
 /// Number of jobs from which on the metadata has no actions of single jobs: a program would read gigabytes.

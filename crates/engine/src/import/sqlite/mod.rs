@@ -84,7 +84,6 @@ impl Cell {
         }
     }
 
-    /// The text.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

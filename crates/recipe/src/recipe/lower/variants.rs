@@ -94,7 +94,6 @@ impl Lower<'_> {
         named
     }
 
-    /// The factors of patches.
     pub(super) fn patch_factors(&mut self, node: &Node) -> Vec<Factor> {
         let mut factors: Vec<Factor> = Vec::new();
         let mut applied = Vec::new();

@@ -101,7 +101,6 @@ pub(super) fn claims(
     }
 }
 
-/// The tables.
 pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
     html! {
         section id=[medium.id("tables")] {
@@ -154,7 +153,6 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
     }
 }
 
-/// The figures.
 pub(super) fn figures(figures: &[Figure], medium: Medium) -> Markup {
     html! {
         section id=[medium.id("figures")] {

@@ -66,7 +66,6 @@ struct List {
     dependents: Vec<usize>,
 }
 
-/// A job.
 pub(super) struct Job {
     pub(super) stage: Stage,
     /// The lists of the jobs that the job needs, and the lists that contain the job.

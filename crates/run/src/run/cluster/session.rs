@@ -28,7 +28,6 @@ const MAX_BACKOFF: Duration = Duration::from_mins(1);
 /// The program that batch jobs start, and its folders.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
-    /// The program.
     pub(super) program: PathBuf,
     /// The folder in which the sweep was started: relative paths start there.
     pub(super) folder: PathBuf,

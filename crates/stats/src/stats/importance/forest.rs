@@ -73,7 +73,6 @@ struct Split {
 }
 
 impl Side {
-    /// Its size.
     fn size(self) -> f64 {
         match self {
             Self::Range(low, high) => high - low,

@@ -11,7 +11,6 @@ use fs_err as fs;
 use glob::{MatchOptions, Pattern};
 use sweep_job::{Failure, FailureKind, Ignore, tasks::is_pattern};
 
-/// A job's folder.
 pub(super) struct Folder {
     path: PathBuf,
     /// The path without links, to compare it with the targets of links.

@@ -74,7 +74,6 @@ enum With {
 /// A failed process, as its launcher reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// Its rank.
     pub(super) rank: usize,
     /// Its end, if it is known.
     pub(super) status: Option<ExitStatus>,

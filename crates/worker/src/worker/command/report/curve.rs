@@ -283,7 +283,6 @@ impl Points {
         }
     }
 
-    /// The curve.
     pub(in super::super) fn curve(&self) -> Curve {
         let mut points: Vec<Point> = Vec::with_capacity(self.kept + 2);
         points.extend(self.start());
