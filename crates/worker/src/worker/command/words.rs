@@ -135,8 +135,8 @@ pub(super) fn looks_like_number(text: &str) -> bool {
 /// The numbers in a JSON file, and the values that could have been meant as numbers.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Numbers {
-    /// The numbers, also non-finite ones; numbers of inner objects by their path: `memory.peak`. An object such as `{"value": 1.5, "unit":
-    /// "ms"}` is one number.
+    /// The numbers, also non-finite ones; numbers of inner objects by their path: `memory.peak`. An object such as
+    /// `{"value": 1.5, "unit": "ms"}` is one number.
     pub(super) found: BTreeMap<String, Metric>,
     /// The names of the others, each with the text of its value.
     pub(super) others: Vec<(String, String)>,
