@@ -72,7 +72,7 @@ pub enum Error {
     NoRecipe {
         /// The file.
         path: PathBuf,
-        /// Near names, or those that exist.
+        /// Similar names, or the existing names.
         help: String,
     },
     /// A script stands where a recipe is needed, and no study of it has run.
@@ -110,7 +110,7 @@ pub enum Error {
     /// Nothing has a name that the user gave.
     #[error("{message}; {help}")]
     NotFound {
-        /// What does not exist.
+        /// The name that does not exist.
         message: String,
         /// The nearest name, and the names that exist.
         help: String,
@@ -118,7 +118,7 @@ pub enum Error {
     /// A request that cannot be met.
     #[error("{0}")]
     Unknown(String),
-    /// The records do not have what was asked for.
+    /// The records lack the requested columns or values.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The seeds of a difference cannot be computed.
@@ -237,7 +237,7 @@ pub enum Error {
         /// The executors.
         known: String,
     },
-    /// A name cannot be that of a host.
+    /// A name is not a valid name of a host.
     #[error(
         "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
     )]
@@ -398,7 +398,7 @@ impl Error {
         }
     }
 
-    /// The failure, and the remedy if it has one of its own.
+    /// The failure, and its remedy if it has a separate one.
     pub fn parts(&self) -> (String, Option<&str>) {
         match self {
             Self::NotFound { message, help } => (message.clone(), Some(help)),

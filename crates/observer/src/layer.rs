@@ -16,8 +16,8 @@ const FILES: &str = "files";
 /// The list of the paths of the project that do not exist under the layer, each followed by a NUL character.
 const GONE: &str = "gone";
 
-/// Changes to a project's files that programs see in their view of it: files and links that it has, and paths that it has not.
-/// The default changes nothing.
+/// Changes to a project's files that programs see in their view of it: added files and links, and removed paths. The default changes
+/// nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Layer(Option<Arc<Inner>>);
 

@@ -36,7 +36,7 @@ const MAX_INTERPRETERS: usize = 5;
 /// Bits of a program's mode that change its user or group.
 const PRIVILEGES: u32 = 0o6000;
 
-/// Observes the processes that a worker starts. Its loop runs in a thread of its own.
+/// Observes the processes that a worker starts. Its loop runs in a separate thread.
 #[derive(Debug)]
 pub struct Supervisor {
     line: OwnedFd,
@@ -61,7 +61,7 @@ pub struct Supervisor {
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// The same listener.
+    /// A second handle of this listener.
     ///
     /// # Errors
     ///

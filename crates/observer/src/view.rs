@@ -1,7 +1,7 @@
 //! A private view of a folder: a program sees the folder where it is, and its writes go to another place.
 //!
-//! The program's process gets a mount namespace of its own, in which an overlay covers the folder. Without the right to mount,
-//! it gets a user namespace, too, with the same user and group. All of it ends with the last process that is in it.
+//! The program's process gets its own mount namespace, in which an overlay covers the folder. Without the right to mount, it gets a user
+//! namespace, too, with the same user and group. All of it ends with the last process that is in it.
 
 use std::{
     ffi::{CStr, CString, OsStr, OsString},

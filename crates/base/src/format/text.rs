@@ -100,7 +100,7 @@ pub fn readable(name: &str) -> String {
     let text = parts.join(": ").replace('_', " ");
     let text = text.strip_suffix(" per s").unwrap_or(&text);
     let mut chars = text.chars();
-    // Names with capitals of their own, `mAP`, are written as they are.
+    // Names that contain capitals, such as `mAP`, are not changed.
     match chars.next() {
         Some(first) if !text.chars().any(char::is_uppercase) => first.to_uppercase().chain(chars).collect(),
         _ => text.to_owned(),

@@ -53,7 +53,8 @@ impl Needs for ByKeys {
 }
 
 impl Identity {
-    /// Digest of what a program's job computes, which is the same however its metrics are read; `None` for other tasks.
+    /// Digest of the computation of a program's job, which does not depend on the patterns that read its metrics;
+    /// `None` for other tasks.
     pub fn program_run(&self) -> Option<Key> {
         if self.task == Command::NAME { self.computation(true, &ByKeys).ok() } else { None }
     }

@@ -40,7 +40,7 @@ const AT: &str = "place:";
 
 /// The path of the fact that has the patterns of names that were left out of listings. No file has such a path.
 pub const IGNORE: &str = "//ignore";
-/// Prefix of the patterns, each in a line of its own.
+/// Prefix of the patterns, with one pattern in each line.
 const PATTERNS: &str = "ignored:";
 
 /// Name of the file that Vim creates to test if it can write to a folder.

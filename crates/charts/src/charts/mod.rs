@@ -2,9 +2,9 @@
 //! the views of a search: parallel coordinates, slices and importance. Each kind has a file with its declaration, from
 //! which the reader of recipes, the schema and the documentation are derived, and with its drawing code.
 //!
-//! The palette is that of Okabe and Ito, which color-blind people can distinguish. Lines also differ in dash pattern
-//! and dots in shape, so that a chart remains readable in grayscale. The background of the files is white. The dark
-//! theme of the page (`page.css`) replaces background, ink and grid, which it identifies by the colors here.
+//! The palette is Okabe and Ito's, which color-blind people can distinguish. Lines also differ in dash pattern and dots in shape, so that a
+//! chart remains readable in grayscale. The background of the files is white. The dark theme of the page (`page.css`) replaces background,
+//! ink and grid, which it identifies by the colors here.
 
 mod axis;
 mod bars;

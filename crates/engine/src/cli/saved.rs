@@ -70,7 +70,7 @@ pub(super) struct SavedJob {
     /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) turn: Option<Turn>,
-    /// The jobs that it needs, besides those of `lists`.
+    /// The jobs that it needs, in addition to the jobs in `lists`.
     pub(super) needs: Vec<Key>,
     /// The places of the plan's lists whose jobs it needs, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

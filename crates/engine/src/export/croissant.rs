@@ -256,7 +256,7 @@ fn kind(answer: &Answer, index: usize) -> &'static str {
     } else if all(|value| matches!(value, Value::Int(_))) {
         "sc:Integer"
     } else if all(|value| matches!(value, Value::Int(_) | Value::Float(_) | Value::Null)) {
-        // Readers take a column of whole numbers with gaps for one of floats.
+        // Readers treat a column of whole numbers with gaps as a column of floats.
         "sc:Float"
     } else {
         "sc:Text"

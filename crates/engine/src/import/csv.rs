@@ -293,7 +293,7 @@ fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, Imp
     let step = step_place(&names).filter(|place| !is_metric(place));
     let is_known = |place: &usize| is_metric(place) || Some(*place) == state || table.is_index(*place);
     let others: Vec<usize> = all().filter(|place| !is_known(place) && !is_step(&table.columns[*place])).collect();
-    // `epoch` beside `step` counts the rows of a run, too, unless each run has a value of its own.
+    // `epoch` beside `step` counts the rows of a run, too, unless each run has a different value.
     let also = all().filter(|place| is_step(&table.columns[*place]) && Some(*place) != step && !is_known(place));
     let runs = table.distinct(&others);
     let also: Vec<usize> =

@@ -1,10 +1,10 @@
 //! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` makes records of them.
 //!
-//! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file of its own (`csv.rs`, `mlflow.rs`, `wandb.rs`,
-//! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `folders.rs`, `neptune.rs`); `files.rs` reads files of runs. `sqlite/` reads
-//! databases, `lenient.rs` texts and JSON as Python writes them. `study.rs` decides which parameters are axes and writes the recipe,
-//! `outcome.rs` makes the outcome of a record, `records.rs` writes records to the store, `earlier.rs` reads the runs of the import before,
-//! and `advice.rs` computes the seeds that a comparison of the best two configurations needs.
+//! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file (`csv.rs`, `mlflow.rs`, `wandb.rs`, `optuna.rs`,
+//! `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `folders.rs`, `neptune.rs`); `files.rs` reads files of runs. `sqlite/` reads databases,
+//! `lenient.rs` texts and JSON as Python writes them. `study.rs` decides which parameters are axes and writes the recipe, `outcome.rs`
+//! creates the outcome of a record, `records.rs` writes records to the store, `earlier.rs` reads the runs of the import before, and
+//! `advice.rs` computes the seeds that a comparison of the best two configurations needs.
 //!
 //! An imported run is a job of the task `imported`. Its key covers its identifier at the source, the digest of its contents and its
 //! parameters. An unchanged run is therefore not imported again, and a changed run gets another record.
@@ -223,7 +223,7 @@ impl Runs {
         *self.skipped.entry(reason.to_owned()).or_default() += 1;
     }
 
-    /// Sets the better direction of a metric. Studies of one store may have opposite ones: the first counts, and a notice says so.
+    /// Sets the better direction of a metric. Studies of one store may have opposite ones: the first counts, and a notice is added.
     fn direct(&mut self, metric: &str, better: Better) {
         let first = *self.better.entry(metric.to_owned()).or_insert(better);
         if first == better {

@@ -343,7 +343,7 @@ impl Trial {
             self.set(name, Some(number), operation.get("distributions").and_then(|all| all.get(name)));
         }
         self.attributes(operation, "user_attrs");
-        // Names of steps are texts, whose order is not that of the steps.
+        // Names of steps are texts, whose order differs from the order of the steps.
         let values = map("intermediate_values");
         let values = values.filter_map(|(step, value)| Some((step.parse::<i64>().ok()?, lenient::number(value)?)));
         let by_step: BTreeMap<i64, f64> = values.collect();

@@ -33,8 +33,8 @@ pub struct Stored {
     pub again: usize,
 }
 
-/// Writes the records of the jobs of a plan, which is that of a study's recipe, unless they are there. `source` is the store in words, and
-/// `earlier` has the runs of the import before.
+/// Writes the missing records of the jobs of `plan`, the plan of a study's recipe. `source` is the store in words, and `earlier` has the
+/// runs of the import before.
 pub fn store_records(
     plan: &Plan,
     runs: &[Run],

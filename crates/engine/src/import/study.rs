@@ -150,10 +150,10 @@ impl Study {
         out
     }
 
-    /// The recipe of the study, which extends that of the runs; `file` is its name.
+    /// The recipe of the study, which extends the recipe of the runs; `file` is its name.
     pub fn recipe(&self, name: &str, file: &str, runs_file: &str) -> String {
         let metric = self.metrics.first().map_or("", String::as_str);
-        // A line break in a name would end the comment, and what follows would be a part of the recipe.
+        // A line break in a name would end the comment, and the rest of the name would be a part of the recipe.
         let quoted = crate::format::quoted(&clean(file));
         let by = crate::format::quoted(&clean(metric));
         let better = if self.better(metric).is_some() { "" } else { " --direction min" };

@@ -29,7 +29,7 @@ fn is_event_file(path: &Path) -> bool {
     path.is_file() && name_of(path).contains("tfevents")
 }
 
-/// The event files of a path, without those in folders for which `is_other` is true.
+/// The event files of a path, except in folders for which `is_other` is true.
 fn files(path: &Path, is_other: fn(&Path) -> bool) -> Result<Vec<PathBuf>, ImportError> {
     fn find(
         folder: &Path,
@@ -169,8 +169,8 @@ fn below(path: &Path, folder: &Path) -> (Vec<String>, String) {
     (names, prefix)
 }
 
-/// Adds the values of the event files below a folder to a run, without those in folders of other runs. Returns the number of torn or
-/// damaged files, and adds a notice for each file that cannot be read.
+/// Adds the values of the event files below a folder to a run, except in folders of other runs. Returns the number of torn or damaged
+/// files, and adds a notice for each file that cannot be read.
 pub(super) fn add_below(
     run: &mut Run,
     folder: &Path,

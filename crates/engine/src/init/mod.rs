@@ -1,9 +1,9 @@
 //! First recipes: commented templates, and recipes for scripts and command lines. `probe.rs` reads the script's parameters, `text.rs`
-//! writes them as a recipe, `command.rs` writes that of a command line, and `printed.rs` finds the numbers that a program printed.
+//! writes them as a recipe, `command.rs` writes the recipe of a command line, and `printed.rs` finds the numbers that a program printed.
 //!
-//! The parameters are those of `Source`. The syntax tree of a Python script shows them, or it runs until it reads them, in a
-//! process that may neither write files nor start programs nor connect to anything. `languages.rs` and `shells.rs` read scripts
-//! of other languages.
+//! `Source` lists the kinds of parameters. The syntax tree of a Python script shows them, or the script runs until it reads them, in a
+//! process that may neither write files nor start programs nor connect to anything. `languages.rs` and `shells.rs` read scripts of other
+//! languages.
 
 mod axis_values;
 mod command;
@@ -206,7 +206,7 @@ pub enum InitError {
     /// The folder of a project exists.
     #[error("{} exists and is not overwritten; name another folder", .0.display())]
     FolderExists(PathBuf),
-    /// The name of a project is no name of a package.
+    /// The name of a project is not a valid name of a package.
     #[error("`{0}` is no name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
     PackageName(String),
     /// The folder that should have the sources of `sweep` has none.

@@ -1,4 +1,4 @@
-//! A Cargo project whose program is `sweep` with tasks of its own.
+//! A Cargo project whose program is `sweep` with additional tasks.
 
 use std::{
     fmt,

@@ -263,7 +263,7 @@ impl Found {
 /// installs it.
 pub fn python(wish: Option<&str>) -> Result<String, InitError> {
     if let Some(wish) = wish {
-        // Jobs run in folders of their own, from which a relative path leads nowhere.
+        // Jobs run in separate folders, in which a relative path is not valid.
         let path = if wish.contains('/') { std::path::absolute(wish).ok() } else { None };
         let wish = path.map_or_else(|| wish.to_owned(), |path| path.to_string_lossy().into_owned());
         return if is_usable(&wish) {

@@ -56,7 +56,7 @@ pub fn text(
     let varied_parameters: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
     let is_boolean =
         |parameter: &&Parameter| matches!(parameter.style, Style::Flag | Style::Pair | Style::Truth | Style::Python);
-    // Without a boolean among the axes, the form suits those that may be added.
+    // Without a boolean among the axes, the form suits booleans that may be added later.
     let booleans = if varied_parameters.iter().any(is_boolean) {
         booleans(&varied_parameters)
     } else {

@@ -108,7 +108,7 @@ fn part_of(answer: Value, tool: &Tool, cursor: Option<&str>) -> Value {
     answer
 }
 
-/// Work that waits for the disk or for a run, on a thread of its own.
+/// Runs work that waits for the disk or for a run, on a separate thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
     let call_error =
         |_| ErrorData::internal_error("the call failed: this is a mistake of sweep; please report it", None);

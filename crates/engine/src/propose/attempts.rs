@@ -1,9 +1,9 @@
 //! The attempts at the sealed jobs of a question: a file beside the ledger's entries with a line for each start and each end, and
 //! for each call that differed from the granted question.
 //!
-//! A sealed job has one result. Its record cannot be removed and made again until the result is good, because the list has the
-//! digest of its metrics; it cannot be left out, because a job that began must be among those of the verdict; and it cannot come
-//! from elsewhere. The verdict says how many jobs began more than once, after interrupts and failures, and how many calls differed.
+//! A sealed job has one result. Its record cannot be removed and made again until the result is good, because the list has the digest of
+//! its metrics; it cannot be left out, because a job that began must be part of the verdict; and it cannot come from elsewhere. The verdict
+//! contains the number of jobs that began more than once, after interrupts and failures, and the number of calls that differed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

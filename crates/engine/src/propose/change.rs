@@ -41,8 +41,8 @@ pub enum Change {
 
 impl Change {
     /// Writes the recipe with this change to the results folder of a store, and returns its path. A patch is copied, and a revision is
-    /// resolved to its commit, so that the recipe means the same later. `measuring` is the step that measures, by default the only one with
-    /// seeds.
+    /// resolved to its commit, so that the meaning of the recipe does not change later. `measuring` is the step that measures, by default
+    /// the only one with seeds.
     ///
     /// # Errors
     /// The baseline is no recipe, no step measures, or the files cannot be read or written.

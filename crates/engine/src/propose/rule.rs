@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(next(&[0.1], &[0.5]), Next::Dropped);
         assert_eq!(next(&[0.1, 0.1], &[1.2, 1.2]), Next::GoesOn);
         assert_eq!(next(&[0.1, 0.1], &[0.9, 0.9]), Next::Dropped, "the least effect after the last");
-        // A lucky baseline hides less, and rounding is no effect.
+        // A lucky baseline hides less, and rounding is not an effect.
         assert_eq!(next(&[0.6], &[1.0]), Next::GoesOn);
         assert_eq!(next(&[2.0], &[2.0 + 1e-9]), Next::Dropped);
     }

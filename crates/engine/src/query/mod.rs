@@ -261,7 +261,7 @@ impl Records {
         }
     }
 
-    /// Returns a measurement in the unit of its column; `None` for a measurement of another kind, which has a column of its own.
+    /// Returns a measurement in the unit of its column; `None` for a measurement of another kind, which has a separate column.
     fn in_unit(&self, name: &str, metric: Metric) -> Option<f64> {
         match self.units.get(name) {
             Some((unit, true)) => metric.value_as(name, *unit),

@@ -168,7 +168,7 @@ impl Subscription {
         Some(Self { study: study.recipe.name.clone(), notify, jobs, sent: BTreeMap::new() })
     }
 
-    /// Sends a message to every place, each in a thread of its own.
+    /// Sends a message to every place, each in a separate thread.
     fn send(&self, occasion: Occasion, title: &str, text: &str) -> Vec<Receiver<Result<(), String>>> {
         let text: String = clean_lines(text).chars().take(MAX_TEXT_LENGTH).collect();
         let title = format!("sweep: {}", clean(title));

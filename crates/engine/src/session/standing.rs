@@ -34,8 +34,8 @@ impl Looked {
     }
 }
 
-/// Finds the jobs that are done, including those of the remote. In a batch system, jobs cannot wait for records that
-/// arrive later.
+/// Finds the jobs that are done, including jobs with records in the remote. In a batch system, jobs cannot wait for
+/// records that arrive later.
 pub(super) fn look(
     request: &Request,
     store: &Store,

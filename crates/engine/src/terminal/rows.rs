@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(axes("note=a, b,seed=1"), ["note:a, b", "seed:1"]);
         assert_eq!(axes("note=x,y z=3,seed=1"), ["note:x,y z=3", "seed:1"]);
         assert_eq!(axes(""), [""; 0]);
-        // A value may contain what looks like another axis.
+        // A value may contain text that looks like another axis.
         assert_eq!(named("note=a,b=c,seed=1", &["note", "seed"]), ["note:a,b=c", "seed:1"]);
         assert_eq!(named("note=a,note=c", &["note"]), ["note:a,note=c"]);
     }

@@ -270,7 +270,7 @@ fn command(results: &Path) -> std::io::Result<Command> {
 }
 
 impl Started {
-    /// Starts this program in a process group of its own: the run continues when the server ends.
+    /// Starts this program in a separate process group: the run continues when the server ends.
     fn start(&self, results: &Path, words: &[String]) -> Result<(), Refusal> {
         let mut last_run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(child) = &mut *last_run

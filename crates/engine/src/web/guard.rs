@@ -85,7 +85,7 @@ fn read_only() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "this server is read-only\n").into_response()
 }
 
-/// Headers of every answer. The pages have a stricter policy of their own.
+/// Headers of every response. Pages add a stricter policy.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),

@@ -39,8 +39,7 @@ pub trait Compute: Selects {
     /// The backend, as recipes name it.
     const BACKEND: Backend;
 
-    /// Memory that the device's allocator has handed out; `None` if Burn has no allocator of its own. Does not wait for
-    /// the device.
+    /// Memory that the device's allocator has handed out; `None` if Burn has no allocator for the device. Does not wait for the device.
     fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
         None
     }

@@ -35,7 +35,7 @@ thread_local! {
     static NOTED: RefCell<Option<(Counter, Vec<Operation>)>> = const { RefCell::new(None) };
 }
 
-/// A counter of the heap, for devices without an allocator of their own.
+/// A counter of the heap, for devices without an allocator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     /// Begins to count.

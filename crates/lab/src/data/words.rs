@@ -20,7 +20,7 @@ pub fn words(data: &K1Data, vocab_size: usize) -> Result<Dataset, DataError> {
 /// Tokens of which a part follows from the one before: every token has one successor, drawn as the tokens are, so that these
 /// are about as frequent as those.
 fn generated(data: &K1Data, vocab_size: usize) -> Vec<u32> {
-    // The parameters' ranges are within what the distribution takes; without one there is only the first token.
+    // The distribution accepts the whole ranges of the parameters; without a distribution, only the first token is drawn.
     let zipf = Zipf::new(vocab_size as f64, data.zipf_exponent).ok();
     let draw = |rng: &mut _| zipf.map_or(0, |zipf| rank(zipf.sample(rng), vocab_size));
     let mut rng = rng::stream(0, "zipf", "successors", &[vocab_size as u64]);

@@ -4,8 +4,8 @@ use sweep_job::tasks::{AttentionKind, BlockSpec, CrossProjection};
 
 use crate::model::GptDims;
 
-/// Floating-point operations of training on one token of a sequence as long as the network takes: two for each
-/// multiplication in the matrix products of the forward pass, and in those of every gradient that the loss depends on.
+/// Floating-point operations of training on one token of a sequence of the maximum length: two for each multiplication in the matrix
+/// products of the forward pass, and of every gradient that a training step needs.
 ///
 /// The sum is six for each weight in a product, and for each pair of token and width in the scores of attention and in its weighted sums of
 /// values, over whole sequences (as the PaLM paper counts, with the token table counted as the output layer that it is). Not counted are

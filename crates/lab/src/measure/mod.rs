@@ -128,7 +128,7 @@ impl Watch {
         is_due
     }
 
-    /// The mean in use after the first steps, in bytes, or in them if there are no others; `None` before the first reading.
+    /// The mean in use after the first steps, in bytes, or during the first steps if there are no others; `None` before the first reading.
     pub(crate) fn mean(&self) -> Option<f64> {
         self.later.mean().or_else(|| self.first.mean())
     }

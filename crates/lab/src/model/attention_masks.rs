@@ -84,7 +84,7 @@ impl<B: Backend> AttentionMasks<B> {
         }
     }
 
-    /// These constants, of those that are added to or multiplied with activations, in another format.
+    /// These constants, with those that are added to or multiplied with activations in another format.
     pub(crate) fn in_format(self, dtype: DType) -> Self {
         Self { mask: self.mask.cast(dtype), rope: self.rope.map(|rope| rope.cast(dtype)), ..self }
     }

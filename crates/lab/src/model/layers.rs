@@ -235,7 +235,7 @@ impl<B: Ops> Attention<B> {
 pub struct Mlp<B: Backend> {
     /// `[d_model, hidden]`.
     pub c_fc: Linear<B>,
-    /// `[d_model, hidden]`: the activation function applies to its output, which multiplies that of `c_fc`.
+    /// `[d_model, hidden]`: the activation function applies to its output, which multiplies the output of `c_fc`.
     pub c_gate: Option<Linear<B>>,
     /// `[hidden, d_model]`.
     pub c_proj: Linear<B>,

@@ -12,7 +12,7 @@ use sweep_job::tasks::Activation;
 
 use super::{AdamWState, AdamWStep, Parameter};
 
-/// Gradients with respect to three inputs; `None` for one that needs none.
+/// Gradients with respect to three inputs; `None` for an input that needs no gradient.
 pub type Gradients3<B> = [Option<FloatTensor<B>>; 3];
 
 /// Forward and backward passes in single precision; shapes are as in [`Ops`](super::Ops).

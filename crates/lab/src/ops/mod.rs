@@ -169,9 +169,8 @@ pub trait Ops: BurnBackend {
     /// Causal self-attention of `batch` sequences from queries, keys and values `[batch * length, 3 d_model]`, whose
     /// heads stand side by side; the result is `[batch * length, d_model]`.
     ///
-    /// `mask` `[1, length * length]` is what the plain body adds to the scores: 0 where a query may look, a large
-    /// negative number where it may not. Dropout with probability `dropout` applies to the probabilities, always in
-    /// the plain body.
+    /// `mask` `[1, length * length]` is added to the scores by the plain body: 0 where a query may look, a large negative number where it
+    /// may not. Dropout with probability `dropout` applies to the probabilities, always in the plain body.
     fn causal_attention(
         qkv: Tensor<Self, 2>,
         batch: usize,

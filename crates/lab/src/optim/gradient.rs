@@ -138,7 +138,7 @@ struct Segments<B: Ops> {
     kept: Vec<(Range<usize>, Stream<B>)>,
     /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
-    /// The loss and auxiliary losses, without the one that balances experts.
+    /// The loss and auxiliary losses, without the loss that balances experts.
     total: Tensor<Autodiff<B>, 1>,
     /// The derivative of the loss that balances experts with respect to the probabilities of every block, `[experts]`. The probabilities
     /// are summed over blocks and have no other factor with a gradient, so each segment needs no other value of the other segments.
@@ -280,7 +280,7 @@ impl<B: Ops> Segments<B> {
             let back = handed.back.map(|back| leaf_if(has_earlier_parts, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
             let handed = Handed { gate: gate.clone(), back: back.clone(), routing: None };
-            // Each segment has value embeddings with a graph of its own, which its backward pass consumes.
+            // Each segment has value embeddings with a separate graph, which its backward pass consumes.
             let flow = network.flow(&Tensor::from_inner(tokens.clone()), 0, &rows, dropout.p);
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
             let (d_out, d_gate, d_back) = take(&mut output_gradients);

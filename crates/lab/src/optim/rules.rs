@@ -186,7 +186,7 @@ impl<B: Ops> Rules<B> {
         self.free.is_some()
     }
 
-    /// The weights of parameter `index` with which the network is evaluated, where `weights` are those of the training.
+    /// The weights of parameter `index` with which the network is evaluated, where `weights` are the weights of the training.
     pub(super) fn mean(&self, index: usize, weights: Tensor<B, 1>) -> Tensor<B, 1> {
         match (&self.free, self.states.get(index).and_then(|state| state.first())) {
             (Some(free), Some(z)) => free.mean(weights, z.clone()),

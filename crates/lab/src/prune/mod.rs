@@ -241,8 +241,8 @@ impl<B: Selects> Pruner<B> {
         Ok(())
     }
 
-    /// Takes the masks of another network, whose `weights` stand in the order of this one's: of the prunable weights those that
-    /// are 0, and the part `sparsity` with the smallest magnitudes. Returns the part that is pruned. Waits for the device.
+    /// Takes the masks of another network, whose `weights` are in the same order: prunes the prunable weights that are 0, and the part
+    /// `sparsity` with the smallest magnitudes. Returns the part that is pruned. Waits for the device.
     pub fn take_masks(&mut self, weights: &[Tensor<B, 1>], sparsity: f64) -> Result<f64, LabError> {
         let settings = Prune { prune: PruneMethod::Magnitude, ..Prune::default() };
         let inputs = self.layers.iter().zip(&self.names).map(|(&index, (name, _))| Inputs {
@@ -421,8 +421,8 @@ impl<B: Selects> Pruner<B> {
         for &index in &self.layers {
             let info = &parameters[index];
             self.masks[index] = snapshot.take(&format!("mask.{}", info.name), info.len())?;
-            // Before the first choice a training by any method has the same state; only this one remembers its start,
-            // which is that of the network with which this pruner began.
+            // Before the first choice a training by any method has the same state; only this pruner stores the initial weights, of the
+            // network with which it began.
             let name = format!("origin.{}", info.name);
             let origin = snapshot.take(&name, info.len())?;
             if self.settings.prune == PruneMethod::Movement {

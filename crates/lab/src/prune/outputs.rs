@@ -1,4 +1,4 @@
-//! Masks by output: of the inputs of each output, those with the highest scores stay.
+//! Masks by output: each output keeps its inputs with the highest scores.
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
 

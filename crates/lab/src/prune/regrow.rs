@@ -1,5 +1,5 @@
-//! Masks that are random at first and change at intervals (RigL): a share of the kept weights, those with the smallest
-//! magnitudes, is pruned, and the same number of weights with the largest gradients is grown.
+//! Masks that are random at first and change at intervals (RigL): the share of the kept weights with the smallest
+//! magnitudes is pruned, and the same number of weights with the largest gradients is grown.
 
 use burn::{
     module::Module,

@@ -97,7 +97,7 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// The format of products, if it is not that of the rest.
+/// The format of matrix products, if it differs from the format of activations.
 fn products(precision: K1Precision) -> Option<DType> {
     match precision {
         K1Precision::F32 => None,
@@ -141,7 +141,7 @@ struct Trainer<'a, B: Compute> {
     breakdown: Breakdown,
     clock: Clock,
     curves: Curves,
-    /// The format of products, if it is not that of the rest.
+    /// The format of matrix products, if it differs from the format of activations.
     products: Option<DType>,
     /// The factor of the loss, where the format needs one.
     scale: Option<LossScale>,

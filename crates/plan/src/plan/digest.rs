@@ -107,7 +107,7 @@ struct Kept {
 }
 
 const FORMAT: u32 = 1;
-/// A digest begins so if the file is one of tokens by its name.
+/// Prefix of the digest of a file of tokens, which is recognized by its name.
 const BIN: &str = "bin:";
 /// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
 /// page that was changed through a mapping, and updates the time at the next such write.

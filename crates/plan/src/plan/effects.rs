@@ -311,7 +311,7 @@ fn repeats(step: &Step) -> Vec<String> {
     std::iter::once("seed".to_owned()).chain(other_axes).collect()
 }
 
-/// The axes that repeat a measurement, without those of kind `repeat` that only name the points because the other axes distinguish them,
+/// The axes that repeat a measurement, without axes of kind `repeat` that only name the points because the other axes distinguish them,
 /// such as the names of imported runs with seeds.
 fn without_names(repeats: Vec<String>, step: &Step, points: &[&Point], names: &[(String, Span)]) -> Vec<String> {
     let is_distinct = |axes: &[&str]| {

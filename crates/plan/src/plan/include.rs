@@ -1,7 +1,7 @@
 //! `include`: additional points, and further values for existing points.
 //!
-//! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it
-//! matches, else it is an additional point. Seeds and ablations multiply all points, including those of `include`.
+//! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it matches, else it is an
+//! additional point. Seeds and ablations multiply all points, including the points of `include`.
 
 use std::collections::{HashMap, HashSet};
 

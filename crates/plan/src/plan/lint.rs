@@ -71,7 +71,7 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
 fn variables(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
     let Some(Value::List(items)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
     let words: Vec<&str> = items.iter().filter_map(Value::as_text).collect();
-    // `sh -c`, and scripts of awk and others, have a `$` of their own.
+    // `sh -c`, and scripts of awk and others, use `$` for their own variables.
     if words.iter().any(|word| ["-c", "-e", "-lc"].contains(word)) {
         return;
     }

@@ -394,7 +394,7 @@ impl Builder<'_> {
                             lint::results_in_input(self.recipe, *place, &path, results, self.problems);
                         }
                         inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
-                        // A path such as `..` has no name of its own.
+                        // A path such as `..` has no file name.
                         let real = path.file_name().is_none().then(|| fs_err::canonicalize(&path).ok()).flatten();
                         let absolute = real.or_else(|| std::path::absolute(&path).ok()).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {

@@ -1,4 +1,4 @@
-//! Syncs to the disk that several commits share: one of the whole file system brings everything that they have written there.
+//! Syncs to the disk that several commits share: a sync of the whole file system covers everything that they have written.
 
 use std::{
     path::Path,

@@ -51,7 +51,7 @@ pub enum TransferError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The archive is torn, malicious, or not one of records.
+    /// The archive is torn, malicious, or not an archive of records.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
     /// The record is of other files than its key.

@@ -91,7 +91,7 @@ const KEYS: &[(&str, &[&str], &str)] = &[
     ("a table", &["filter", "select", "only"], "write `where:` with axes and their values"),
 ];
 
-/// Keys of a step by which other tools name what a step runs.
+/// Keys by which other tools name the program of a step.
 pub(super) const PROGRAM: &[&str] = &["run", "argv", "command", "cmd", "script", "program", "entrypoint"];
 
 /// Replacement of a key that other tools have in a mapping; `None` for any other key.

@@ -160,8 +160,8 @@ pub fn reads_alike(axis: &str, value: &Value) -> (String, &'static str) {
 }
 
 impl Matrix {
-    /// True if a dimension multiplies all points, including those of `include`: seeds in any form, rungs, an ablation,
-    /// and axes from outside.
+    /// True if a dimension multiplies all points, including the points of `include`: seeds in any form, rungs, an
+    /// ablation, and axes from outside.
     pub fn crosses(&self, dimension: &Dimension) -> bool {
         match dimension {
             Dimension::Axis(Axis { name, .. }) => {

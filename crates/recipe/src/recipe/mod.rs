@@ -130,7 +130,7 @@ pub struct Step {
     pub items: Vec<Items>,
     /// True if the number of seeds is decided while the step runs.
     pub adaptive: Option<Adaptive>,
-    /// Decisions about what runs.
+    /// Decisions about the jobs that run.
     pub search: Option<Search>,
     /// The index of the step whose best configurations this one confirms.
     pub confirms: Option<usize>,
@@ -173,7 +173,7 @@ pub struct Request<'a> {
     pub set: &'a [String],
     /// `axis=a,b` or `step.axis=a,b`: other values for axes.
     pub axes: &'a [String],
-    /// The scale of the recipes; by default that of a sweep file, or their plain values.
+    /// The scale of the recipes; by default the scale of a sweep file, or their plain values.
     pub scale: Option<&'a str>,
     /// `step` or `step/axis=value,…`: a part of the recipes.
     pub only: &'a [String],

@@ -147,7 +147,7 @@ impl Ranking {
         let mut rows: Vec<Configuration> = Vec::new();
         for (index, labels) in measurement.labels.iter().enumerate() {
             let mut search = measurement.cells[index].clone();
-            // The reason why it was stopped has a column of its own.
+            // A separate column has the reason why it was stopped.
             let absent =
                 measurement.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
             for (absence, job) in absent {

@@ -118,7 +118,7 @@ pub struct Text {
 pub(super) const TOO_WIDE: &str = "[?]";
 /// Ratio of the ends of an interval from which on it is not informative.
 const MAX_RATIO: f64 = 1e4;
-/// Maximum number of digits beyond those of an interval.
+/// Maximum number of digits beyond the digits of an interval.
 const MAX_FURTHER_DIGITS: usize = 2;
 
 /// Gives the cells of a column the fewest digits that distinguish different values.

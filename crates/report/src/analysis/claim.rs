@@ -46,7 +46,7 @@ pub struct Verdict {
     pub says: Option<String>,
     /// State of the claim.
     pub state: State,
-    /// The reason: the numbers, or what is missing for a decision.
+    /// The reason: the numbers, or the lack that prevents a decision.
     pub because: String,
     /// The number that was compared with the expected range; an order has none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -140,7 +140,7 @@ pub(super) struct Stops(HashMap<String, Stop>);
 /// The end of a configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
-    /// The configurations that got furthest come first, and the better ones of those.
+    /// Configurations that got further come first, and better ones before others.
     pub(super) order: (Reverse<usize>, u64),
     /// The reason.
     pub(super) because: String,

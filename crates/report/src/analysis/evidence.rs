@@ -386,8 +386,8 @@ impl Evidence {
     }
 
     /// The number of seeds with which the interval would exclude these bounds, or lie within one of these ties, with a power of 80 %, if
-    /// the number and its spread stay as they are, and are corrected for `tests` tests by the first step of Holm's method. `None` if seeds
-    /// are not the units.
+    /// the number and its spread do not change, corrected for `tests` tests by the first step of Holm's method. `None` if seeds are not the
+    /// units.
     pub(super) fn seeds_needed(
         &self,
         bounds: impl IntoIterator<Item = f64>,

@@ -291,7 +291,7 @@ impl Rule<'_> {
             let unkept = keep(store, new_suggestion, is_known, mode)?;
             return Ok(points.map(|points| Answered { points, is_new: !is_known, unkept, warning: None }));
         }
-        // The sampler's version is a decision of its own, so that the output does not depend on the installed version.
+        // The sampler's version is a separate decision, so that the output does not depend on the installed version.
         let version_decision = decision(SAMPLER, None, Json::Null);
         if let Some(version) = store
             .decision(&key_of(&version_decision)?)?

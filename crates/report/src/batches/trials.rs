@@ -38,7 +38,7 @@ pub(super) enum State {
     Measured(Option<f64>),
     /// The job ended without a record.
     Failed,
-    /// The job has not ended, or is not known to have.
+    /// The job has not ended, or its end is unknown.
     Open,
 }
 

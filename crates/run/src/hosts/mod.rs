@@ -1,4 +1,4 @@
-//! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and what is sent.
+//! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and the sent files.
 //!
 //! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which no other process can reach.
 //! The server (`host_server`) starts jobs that outlive it, and keeps their results until they are fetched. A [`Connection`] sends the files

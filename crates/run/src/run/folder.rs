@@ -131,7 +131,7 @@ pub struct ManifestJob {
     /// Expected duration in seconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
-    /// The jobs that the job needs, besides those of `lists`.
+    /// The jobs that the job needs, in addition to the jobs in `lists`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<usize>,
     /// The manifest's lists whose jobs it needs, too.

@@ -1,7 +1,8 @@
 //! Memory that jobs use on GPUs, estimated from records of jobs of the same shape.
 //!
-//! The shape of a job is its identity without what cannot change its use of memory: the needed jobs, the code, and the
-//! parameters in [`NEUTRAL`]. In the arguments and scripts of programs, the same names are recognized as flags.
+//! The shape of a job is its identity without the parts that cannot change its use of memory: the needed jobs, the
+//! code, and the parameters in [`NEUTRAL`]. In the arguments and scripts of programs, the same names are recognized as
+//! flags.
 
 use std::collections::HashMap;
 

@@ -265,8 +265,8 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // This precedes the `wait`: until then the worker's process ID, also that of its group, is not reused, and its
-                // times can be read.
+                // This precedes the `wait`: until then, the IDs of the worker's process and of its group are not reused, and its times can
+                // be read.
                 self.used = own_cpu_seconds(self.id()).map(|seconds| seconds - self.before);
                 self.kill();
                 let status = self.child.wait()?;

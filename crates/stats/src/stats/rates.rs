@@ -115,7 +115,7 @@ fn clopper_pearson([events, runs]: [usize; 2], level: f64) -> [f64; 2] {
     [low, high]
 }
 
-/// The two-sided p-value of Fisher's exact test: the probability of all tables that are no more probable.
+/// The two-sided p-value of Fisher's exact test: the probability of all tables that are at most as probable as this one.
 fn fisher([a, n]: [usize; 2], [b, m]: [usize; 2]) -> f64 {
     let events = a + b;
     let choose = |of: usize, chosen: usize| ln_binomial(of as u64, chosen as u64);

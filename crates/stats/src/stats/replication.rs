@@ -51,7 +51,7 @@ pub fn variance_of_folds(values: usize, folds: usize) -> f64 {
 }
 
 /// The error of the mean of values at crossed random factors, such as the seeds of the data and of the initialization. `rows` are the sets
-/// of values whose means are compared; with one row, the error is that of its mean. With more rows, it is the error of a row's mean without
+/// of values whose means are compared; with one row, it is the error of its mean. With more rows, it is the error of a row's mean without
 /// the effects of levels that all rows share, as for [`Blocks`](super::Blocks).
 ///
 /// If every combination of levels has one value, the variance follows from the components: Σ MS(factor)/N − (factors − 1)·MS(residual)/N

@@ -2,7 +2,7 @@
 //!
 //! A sampler receives all earlier configurations in the order of the search and returns the next ones. The same question gives the same
 //! answer on every machine: random numbers depend on the seed only, and functions such as the logarithm are computed by the crate `libm`,
-//! because those of a system's C library differ in the last digit between systems, which can change the chosen candidate.
+//! because the functions of C libraries differ in the last digit between systems, which can change the chosen candidate.
 //!
 //! `random.rs` and `tpe.rs`, with the density estimates in `parzen.rs`, are part of the program. `protocol.rs` asks other
 //! programs, among them Optuna (`python/sweep/optuna.py`), in JSON.

@@ -219,7 +219,7 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
 pub const MAX_INPUT: u64 = 64 << 20;
 
 /// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It contains the files that jobs read, up
-/// to a total of `most` bytes, and no path of this machine except those that the recipe itself names.
+/// to a total of `most` bytes, and no path of this machine except paths that the recipe itself names.
 pub fn write(
     plan: &Plan,
     request: &Request<'_>,

@@ -1,8 +1,8 @@
 //! The Python environments that the records of a bundle name, made anew from the registries that this machine is configured for.
 //!
-//! `uv` makes them if it is on the `PATH`, else `python -m venv` and `pip`. Packages that a program imported get the versions of its record;
-//! the installer chooses those of further packages that they need. System libraries, programs and containers are not made: a rerun records
-//! its own environment, and the differences are shown.
+//! `uv` makes them if it is on the `PATH`, else `python -m venv` and `pip`. Packages that a program imported get the versions of its
+//! record; the installer chooses the versions of further packages that they need. System libraries, programs and containers are not
+//! rebuilt: a rerun records its own environment, and the differences are shown.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,7 +41,7 @@ pub struct PythonEnvironment {
 /// The environment in which a job runs again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// One of Python, which can be made.
+    /// An environment of Python, which can be rebuilt.
     Python(PythonEnvironment),
     /// The environment of this machine, with the reason for people: the job is a task of this program, or its program is not Python.
     Present(&'static str),
@@ -160,7 +160,7 @@ impl PythonEnvironment {
         Ok(Built { folder: folder.to_owned(), notice })
     }
 
-    /// The versions of Python that serve: the one of the record, or another patch of it.
+    /// The suitable versions of Python: the record's version, or another patch release of it.
     fn versions(&self) -> Vec<String> {
         let version = self.python().to_owned();
         let minor = version.split('.').take(2).collect::<Vec<_>>().join(".");

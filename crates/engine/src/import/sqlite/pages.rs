@@ -50,7 +50,7 @@ impl State {
     }
 }
 
-/// The first bytes of a file, if it has as many.
+/// The first `length` bytes of a file; `None` if it is shorter.
 fn beginning(path: &Path, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     opened(path).ok()??.read_exact_at(&mut bytes, 0).ok()?;

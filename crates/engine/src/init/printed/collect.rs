@@ -21,7 +21,7 @@ struct Occurrence<'t> {
     /// The index of the line.
     at: usize,
     captures: Captures<'t>,
-    /// The name, without that of the tag.
+    /// The name, without the name of the tag.
     base: String,
     /// All words before the number.
     longer: String,
@@ -92,7 +92,7 @@ impl Numbers<'_> {
         self.all.iter().find(|taken| taken.printed.name == name)
     }
 
-    /// Takes a number of a line. Returns false if its name is that of a number with another pattern.
+    /// Takes a number of a line. Returns false if its name belongs to a number with another pattern.
     fn take(
         &mut self,
         name: &str,
@@ -171,7 +171,7 @@ impl Numbers<'_> {
         let mut others = Vec::new();
         for occurrence in occurrences {
             let (line, own_name) = (lines[occurrence.at], occurrence.name());
-            // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
+            // Lines of another form need another pattern, and are a separate metric: `Test set loss` beside `Loss`.
             let longer = Some(occurrence.name_of(&occurrence.longer)).filter(|longer| longer.len() > own_name.len());
             let mut names = std::iter::once(own_name).chain(longer);
             let taken = names.find(|name| self.take_occurrence(occurrence, name, line));

@@ -69,7 +69,7 @@ impl Columns {
         if let Some(placed) = self.headers.iter().find_map(|(separator, names)| row(*separator, names, text)) {
             return placed;
         }
-        // A row of texts, such as that of a class, is in the table.
+        // A row of texts, such as the name of a class, belongs to the table.
         let is_inside = self.headers.iter().any(|(separator, names)| {
             let cells = separator.of_row(text);
             cells.len() == names.len() && cells.iter().any(|cell| Number::parse(cell).is_some())

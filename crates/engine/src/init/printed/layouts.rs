@@ -232,7 +232,7 @@ fn of_object(line: &str) -> Vec<Placed> {
 }
 
 /// The means of the meters of a line that has several: one alone could be a mean with its deviation. Lines that begin with another word,
-/// such as lines of a test, have meters of their own.
+/// such as lines of a test, have separate meters.
 fn of_meters(line: &str) -> Vec<Placed> {
     let meters: Vec<_> = METER.captures_iter(line).map(|found| found["name"].to_owned()).collect();
     if meters.len() < 2 {

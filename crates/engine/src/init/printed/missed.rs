@@ -26,7 +26,7 @@ pub enum Why {
     Form,
     /// Other lines have its name.
     Other,
-    /// This text is no whole number.
+    /// This text is not a whole number.
     Text(String),
     /// It is a list.
     List,
@@ -70,7 +70,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// A name and a text with digits that is no number, or a list.
+/// A name and a text with digits that is not a number, or a list.
 static TEXT: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>)",

@@ -16,7 +16,7 @@ const NUMBER: &str = concat!(
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
-/// The same, or a number with commas between its thousands, where the pattern has no comma beside it.
+/// A number as above, or a number with commas between its thousands, if the pattern has no comma beside it.
 const THOUSANDS: &str = concat!(
     r"(?-Uix:[+\-\x{2212}]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+\.[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3}){2,}|",
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
@@ -33,7 +33,7 @@ const PRINTED: [&str; 5] = ["-0.5", "1e-3", "3.33e-06", "nan", "inf"];
 #[derive(Debug, Clone)]
 pub struct Pattern {
     regex: Regex,
-    /// The same with any text in place of numbers, for lines whose numbers cannot be read.
+    /// The pattern with any text in place of numbers, for lines whose numbers cannot be read.
     texts: Option<Regex>,
     groups: Vec<Group>,
     /// The name of the groups with the step.
@@ -61,7 +61,7 @@ struct Group {
 pub enum Reading {
     /// A number.
     Number(Number),
-    /// A text that is no number.
+    /// A text that is not a number.
     Text(String),
     /// A number of which the group has matched only a part: that part, and the whole number.
     Cut(String, String),

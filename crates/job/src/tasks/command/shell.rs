@@ -22,7 +22,7 @@ pub enum Shell {
 impl Shell {
     /// The arguments of a shell of POSIX before its script.
     pub const PLAIN: [&'static str; 2] = ["-eu", "-c"];
-    /// The same of one that knows `pipefail`.
+    /// The arguments of a shell with `pipefail`.
     pub const PIPEFAIL: [&'static str; 3] = ["-euo", "pipefail", "-c"];
 
     /// The shell of a script; `given` is the parameter `shell`.

@@ -339,7 +339,7 @@ impl<B: Backend> Maker<'_, B> {
     }
 }
 
-/// The initial values of a parameter, row by row. Every tensor has a stream of its own, named after it.
+/// The initial values of a parameter, row by row. Every tensor has a separate random stream, named after it.
 fn initial_values(info: &ParamInfo, seed: u64) -> Vec<f32> {
     let [rows, columns] = info.shape[..] else {
         let gain = info.name.ends_with(".weight");

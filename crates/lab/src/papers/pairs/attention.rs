@@ -72,7 +72,7 @@ trait Modified {
     fn slopes<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4>;
     /// The bias of the scores of queries and keys whose positions differ by `distance` `[1, 1, queries, keys]`.
     fn added<B: Backend>(&self, distance: Tensor<B, 4, Int>) -> Tensor<B, 4>;
-    /// The same for all scores, `[batch, heads, length, length]`.
+    /// The modification of all scores, `[batch, heads, length, length]`.
     fn bias<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4>;
     /// The blocks of keys that a block of queries sees.
     fn keys(&self, queries: usize) -> std::ops::RangeInclusive<usize>;

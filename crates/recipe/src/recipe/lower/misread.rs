@@ -38,7 +38,7 @@ impl Lower<'_> {
         self.problem(node.span, message, "not a map", help);
     }
 
-    /// The keys that an unknown key of a mapping stands for, and what to write instead of it.
+    /// The keys that an unknown key of a mapping probably means, and the advice on its replacement.
     pub(super) fn instead(&self, entry: &Entry, what: &str, allowed: &[&str]) -> (Vec<String>, String) {
         let word = entry.key.value.as_str();
         if let Some((key, value)) = word.split_once(':').filter(|(key, _)| allowed.contains(key)) {

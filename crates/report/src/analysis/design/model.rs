@@ -31,7 +31,7 @@ pub(super) enum Units {
     Levels {
         /// Number of units.
         count: usize,
-        /// Variance of the units beyond that of their seeds.
+        /// Variance of the units beyond the variance of their seeds.
         between: f64,
         /// Variance of a single difference or value within a unit.
         within: f64,

@@ -188,7 +188,7 @@ mod tests {
         let split = |widths: &[usize], most| parts(widths, &vec![false; widths.len() - 1], most);
         assert_eq!(split(&[10, 20, 20], 50), [[0, 1, 2]]);
         assert_eq!(split(&[10, 20, 20, 30], 50), [vec![0, 1, 2], vec![0, 3]]);
-        // A column that is too wide alone is a part of its own.
+        // A column that is too wide is a separate part.
         assert_eq!(split(&[10, 90, 90], 50), [[0, 1], [0, 2]]);
         assert_eq!(split(&[10], 50), [[0]]);
         // The paper's value stays with ours.

@@ -21,7 +21,7 @@ const MAX_DIGITS: usize = 16;
 /// Whole numbers below this size are exact.
 const EXACT: f64 = 9e15;
 
-/// The metrics that have a column of their own.
+/// The metrics with a column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Columns {
     list: Vec<Column>,

@@ -156,7 +156,7 @@ pub struct Request {
     pub cpus: usize,
     /// Main memory in bytes.
     pub memory: Option<u64>,
-    /// GPUs. A job that shares one with others counts it whole.
+    /// Number of GPUs. A shared GPU counts as a whole one.
     pub gpus: usize,
     /// Thousandths of its GPU that the job uses, for systems that assign parts; `None` for whole ones.
     pub gpu_share: Option<u16>,

@@ -491,7 +491,7 @@ fn submitted(queued: &QueuedJob) -> Option<(String, u32)> {
     tag_of(queued).map(|tag| (tag.run, tag.submission))
 }
 
-/// The tag of a batch job that is one of ours.
+/// The tag of a batch job, if it belongs to this program.
 fn tag_of(queued: &QueuedJob) -> Option<JobTag> {
     queued.tag.parse().ok()
 }

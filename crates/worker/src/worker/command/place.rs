@@ -29,7 +29,7 @@ pub(super) struct Place {
     written: PathBuf,
     /// The private view of the project.
     view: Option<View>,
-    /// The files that the program finds in place of those of the project.
+    /// The files that replace files of the project for the program.
     layer: Layer,
     /// The folder of the view, which is removed with it.
     folder: PathBuf,
@@ -130,7 +130,7 @@ impl Place {
         self.view.as_ref().map(View::folder)
     }
 
-    /// The files that the program finds in place of those of the project.
+    /// The files that replace files of the project for the program.
     pub(super) fn layer(&self) -> &Layer {
         &self.layer
     }
@@ -194,7 +194,7 @@ fn root(working: &Path, job: &Job) -> PathBuf {
     project.filter(|project| working.starts_with(project)).unwrap_or_else(|| working.to_owned())
 }
 
-/// The files that a job's program finds in place of those of its project.
+/// The files that replace files of its project for a job's program.
 fn layer(command: &Command, job: &Job, project: &Path) -> Result<Layer, Failure> {
     let variant = || command.code.as_ref().and_then(Value::as_text).map(Path::new);
     let Some(folder) = job.layer.as_deref().or_else(variant) else { return Ok(Layer::default()) };

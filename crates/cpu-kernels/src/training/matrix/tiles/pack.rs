@@ -165,7 +165,7 @@ fn pairs_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] 
     let numbers = |column: usize| {
         if column < matrix.columns && height > 0 {
             let start = column * matrix.column_stride + line;
-            // The same offset in the next block.
+            // Prefetches the same rows of the next block of `2 * BLOCK` columns.
             prefetch(matrix.data, start + 2 * BLOCK * matrix.column_stride);
             load(&matrix.data[start..start + height])
         } else {

@@ -23,7 +23,7 @@ struct State {
     count: u64,
     /// True if a line had a step: lines without a step then have final values.
     steps: bool,
-    /// True if the first step is no integer: then lines are counted.
+    /// True if the first step is not an integer: lines are then counted.
     counts: bool,
     /// The text of a file whose first line is only the beginning of an object or a list.
     document: Option<Vec<u8>>,
