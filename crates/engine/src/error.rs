@@ -44,7 +44,7 @@ pub enum Exit {
     JobFailed,
     /// `--strict`: a claim is refuted.
     Refuted,
-    /// A job in an allocation did not find what it needs.
+    /// A job in an allocation did not find the records that it needs.
     Blocked,
     /// A signal ended it.
     Interrupted(i32),

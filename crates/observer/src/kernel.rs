@@ -252,7 +252,7 @@ pub(crate) fn memory(process: u32, address: u64, buffer: &mut [u8]) -> io::Resul
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads a path from a process's memory; `None` for none, or one that is too long for the kernel.
+/// Reads a path from a process's memory; `None` for a null pointer, or for a path that is too long for the kernel.
 pub(crate) fn path(process: u32, address: u64) -> io::Result<Option<Vec<u8>>> {
     if address == 0 {
         return Ok(None);

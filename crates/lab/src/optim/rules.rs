@@ -329,7 +329,7 @@ impl MeanRule {
     }
 }
 
-/// A matrix near the orthogonal one that is nearest to `matrix`: its singular values come to lie around 1.
+/// An approximation of the orthogonal matrix that is nearest to `matrix`; its singular values are about 1.
 fn orthogonal<B: Backend>(matrix: Tensor<B, 2>) -> Tensor<B, 2> {
     let [rows, columns] = matrix.dims();
     let is_tall = rows > columns;

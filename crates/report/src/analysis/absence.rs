@@ -73,7 +73,7 @@ pub enum Absence {
     Incomplete,
 }
 
-/// Maximum number of metrics that are listed instead of one that is missing.
+/// Maximum number of existing metrics that a message about a missing metric lists.
 const MAX_NAMES: usize = 5;
 /// Number of runs that are searched, the latest first. Jobs in none of them count as not run.
 const MAX_RUNS: usize = 20;

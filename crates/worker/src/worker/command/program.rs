@@ -78,7 +78,7 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for killed processes to end, and for outputs to close after that.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of threads of a worker without a job, besides idle threads: the main one, and the one that follows the
+/// Number of threads of a worker without a job, besides idle threads: the main thread, and the thread that follows the
 /// engine.
 const THREADS: usize = 2;
 

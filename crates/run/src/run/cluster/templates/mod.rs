@@ -58,7 +58,7 @@ struct Known {
     live: Vec<String>,
 }
 
-/// The regular expressions of the templates; `None` for each one that the recipe does not set.
+/// The regular expressions of the templates; `None` for expressions that the recipe does not set.
 #[derive(Debug)]
 struct Patterns {
     id: Option<Regex>,
