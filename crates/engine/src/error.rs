@@ -34,7 +34,7 @@ pub enum Exit {
     Done,
     /// A bug, or the disk or a driver failed.
     Failure,
-    /// The command line makes no sense. (clap ends the program with the same code.)
+    /// The command line is invalid. (clap ends the program with the same code.)
     Usage,
     /// A recipe is invalid.
     Recipe,
@@ -56,7 +56,7 @@ pub enum Error {
     /// The program adds tasks that cannot be added.
     #[error(transparent)]
     Tasks(#[from] TasksError),
-    /// The filter of the log makes no sense.
+    /// The filter of the log is invalid.
     #[error(transparent)]
     Log(#[from] FilterError),
     /// The recipe cannot be read.
@@ -97,7 +97,7 @@ pub enum Error {
         /// The mistake.
         reason: String,
     },
-    /// The recipes mean other jobs than when the plan was made.
+    /// The recipes describe other jobs than when the plan was saved.
     #[error("the plan {} is stale: {total}: {changes}; look at the recipes again with `sweep plan`", .path.display())]
     StalePlan {
         /// The file.
@@ -130,7 +130,7 @@ pub enum Error {
     /// Records did not travel.
     #[error(transparent)]
     Transfer(#[from] TransferError),
-    /// A bundle was not made or not read.
+    /// A bundle was not written or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// A record is part of an open question.

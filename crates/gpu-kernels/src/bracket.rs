@@ -115,7 +115,7 @@ pub fn bracket<R: Runtime>(
                 passes: result.passes + 1,
                 readings: result.readings + 1,
                 candidates: inside.min(room),
-                // The masks are made once more.
+                // The masks are computed again.
                 extra: result.extra + extra + weights * size_of::<f32>(),
                 ..result
             });

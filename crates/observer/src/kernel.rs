@@ -40,7 +40,7 @@ impl Line {
         if status < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made both, and nothing else owns them.
+        // SAFETY: the kernel has just created both, and nothing else owns them.
         let [here, there] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         Ok(Self { here, there })
     }
@@ -206,7 +206,7 @@ pub(crate) fn receive(line: &OwnedFd) -> Arrival {
     }
 }
 
-/// Asks for the wake-up on the same processor, which makes a report several times cheaper. Older kernels do without.
+/// Requests the wake-up on the same processor, with which a report is several times cheaper. Older kernels lack this option.
 pub(crate) fn wake_up_here(listener: &OwnedFd) {
     // SAFETY: the argument is a number.
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };

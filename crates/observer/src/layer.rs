@@ -41,8 +41,7 @@ enum Change {
 impl Layer {
     /// The layer in `folder`, over the folder `project`; both are absolute and without links.
     ///
-    /// # Errors
-    /// The folder was not made by [`Layer::write`], or cannot be read.
+    /// # Errors The folder was not written by [`Layer::write`], or cannot be read.
     pub fn open(project: &Path, folder: &Path) -> io::Result<Self> {
         let mut changes = BTreeMap::new();
         let list = fs::read(folder.join(GONE))?;

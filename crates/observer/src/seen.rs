@@ -64,7 +64,7 @@ pub struct Seen {
     pub files: BTreeMap<PathBuf, File>,
     /// Properties of other paths.
     pub facts: BTreeMap<PathBuf, Fact>,
-    /// Folders that were listed: the names in them that the program had not made.
+    /// Folders that were listed: the names in them that the program had not created.
     pub listed: BTreeMap<PathBuf, Listed>,
     /// Paths that were created, changed, replaced or removed.
     pub written: BTreeSet<PathBuf>,
@@ -80,8 +80,8 @@ pub struct Seen {
     pub modules: BTreeSet<(PathBuf, OsString)>,
     /// Files of which no digest could be taken before the program changed them.
     pub lost: BTreeSet<PathBuf>,
-    /// Programs that were started and shared libraries that were opened outside of the project, or in an environment inside of
-    /// it. Files that something has made or changed since the observation began are not here.
+    /// Programs that were started and shared libraries that were opened outside of the project, or in an environment inside of it. Files
+    /// that were created or changed after the observation began are not here.
     pub outside: BTreeMap<PathBuf, Outside>,
     /// True if programs used more paths than are remembered.
     pub is_cut: bool,
@@ -375,7 +375,7 @@ impl Collector {
         }
         let stamp = Stamp::of(metadata);
         let count = self.seen.outside.len();
-        // A file that a compiler has just made belongs to the job, not to the machine.
+        // A file that a compiler has just written belongs to the job, not to the machine.
         if stamp.ctime >= self.begun || (count >= MAX_OUTSIDE && !self.seen.outside.contains_key(path)) {
             return;
         }

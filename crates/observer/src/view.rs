@@ -61,7 +61,7 @@ pub struct View {
 }
 
 impl View {
-    /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is made.
+    /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is created.
     ///
     /// Programs start in the folder `working`. The paths `shared` below `folder` are not covered: writes to the writable ones reach them,
     /// and the kernel refuses writes to the others, except below a writable one that follows. The files of `layer` replace files of
@@ -69,7 +69,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If `place` cannot be made, if a file of the layer cannot be copied, or if a path has a NUL character.
+    /// If `place` cannot be created, if a file of the layer cannot be copied, or if a path has a NUL character.
     pub fn new(folder: &Path, working: &Path, shared: &[Shared<'_>], place: &Path, layer: &Layer) -> io::Result<Self> {
         let (upper, work) = (place.join("upper"), place.join("work"));
         let mut builder = DirBuilder::new();

@@ -173,7 +173,7 @@ pub fn is_ignored(ignore: &Ignore, project: &Path, path: &Path) -> bool {
 }
 
 /// Returns the present value of the property `fact` of `path`, seen through `layer`. `is_made` returns true for paths
-/// that jobs have made.
+/// that jobs have created.
 pub fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
     let state = |path: &Path| state(&layer.at(path));
     if is_names(fact) {

@@ -63,13 +63,13 @@ impl Identity {
         let mut params = task.identity(values);
         params.retain(|name, _| !inputs.contains_key(name.as_str()));
         for param in task.params().filter(|param| param.kind == Kind::Folder) {
-            // Where the folder is makes no difference.
+            // The location of the folder is not part of the key.
             if let Some(folder) = params.get_mut(param.name).filter(|value| **value != Value::Null) {
                 *folder = Value::Bool(true);
             }
         }
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
-            // A program finds the inputs of a list by name, and where they come from makes no difference to it.
+            // A program finds the inputs of a list by name, and their origin is not part of the key.
             if let Some(Value::List(paths)) = params.get_mut(param.name) {
                 let input_paths = paths.iter_mut().filter(|path| !path.as_text().is_some_and(deferred::is_open));
                 for path in input_paths {

@@ -28,7 +28,7 @@ pub struct Record {
     pub format: u32,
     /// The job's key.
     pub key: Key,
-    /// Identity, from which the key is made.
+    /// Identity, from which the key is computed.
     pub identity: Identity,
     /// Name when it ran: a step and a point.
     pub label: String,

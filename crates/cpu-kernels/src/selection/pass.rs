@@ -279,7 +279,7 @@ fn compare_group<L: Lanes, M: Mask>(
 ///
 /// # Panics
 ///
-/// If `mask` was made for another number of weights than a slice of `numbers` has.
+/// If `mask` was created for another number of weights than a slice of `numbers` has.
 pub fn apply<M: Mask>(mask: &[M], numbers: &mut [&mut [f32]]) {
     for numbers in numbers {
         assert_eq!(mask.len(), M::words(numbers.len()), "a mask for as many weights");

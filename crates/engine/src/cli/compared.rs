@@ -31,7 +31,7 @@ pub(super) struct Reruns {
     jobs: Vec<RerunJob>,
     /// Selected jobs that cannot run again here.
     left_out: Vec<LeftOut>,
-    /// Parts of the environments of jobs that are not as in their records; only of environments that were made anew.
+    /// Parts of the environments of jobs that are not as in their records; only of rebuilt environments.
     #[serde(skip_serializing_if = "Option::is_none")]
     environment: Option<Vec<OtherPart>>,
     /// The signal that stopped the jobs.
@@ -140,7 +140,7 @@ impl Reruns {
         Ok(())
     }
 
-    /// The lines about environments that were made anew.
+    /// The lines about rebuilt environments.
     fn environment_lines(&self) -> Vec<String> {
         const MAX_LINES: usize = 8;
         let Some(parts) = self.environment.as_deref().filter(|_| !self.jobs.is_empty()) else { return Vec::new() };

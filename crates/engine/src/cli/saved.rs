@@ -107,7 +107,7 @@ impl SavedPlan {
         Ok(plan)
     }
 
-    /// Refuses if the recipes mean other jobs than they did when the plan was made.
+    /// Fails if the recipes describe other jobs than when the plan was saved.
     pub(super) fn holds(
         &self,
         path: &Path,

@@ -1,5 +1,5 @@
 //! Records as a data set with metadata in the format Croissant 1.0 (<https://docs.mlcommons.org/croissant/docs/croissant-spec.html>):
-//! `records.csv` with a row for each record, `curves.csv` with a row for each point, files that jobs have made, and `croissant.json`.
+//! `records.csv` with a row for each record, `curves.csv` with a row for each point, files that jobs have created, and `croissant.json`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` makes records of them.
+//! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` converts them to records.
 //!
 //! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file (`csv.rs`, `mlflow.rs`, `wandb.rs`, `optuna.rs`,
 //! `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `folders.rs`, `neptune.rs`); `files.rs` reads files of runs. `sqlite/` reads databases,

@@ -192,7 +192,7 @@ pub enum ProposeError {
         /// Jobs that began.
         jobs: usize,
     },
-    /// A record of a sealed job that no attempt at it has made.
+    /// A record of a sealed job that no attempt has written.
     #[error(
         "question {question} is open, and the record {short} of its confirmation was made by no attempt at it, but elsewhere or before; `sweep cache rm {short}` removes it, and the same command goes on", short = .record.short()
     )]
@@ -300,8 +300,7 @@ impl Answer {
 /// Judges a proposal; with `dry`, only returns known results, the expected cost and the power. Waits while another process judges a
 /// proposal.
 ///
-/// # Errors
-/// The proposal makes no sense, or cannot go on. The same call goes on where it ended, with the same level and seeds.
+/// # Errors The proposal is invalid, or cannot continue. The same call continues where it ended, with the same level and seeds.
 pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, ProposeError> {
     if !(proposal.least.is_finite() && proposal.least > 0.0) {
         return Err(ProposeError::Least);

@@ -100,7 +100,7 @@ impl Stages {
         self.level
     }
 
-    /// The level of a look at this number of pairs; 0 if none is made there.
+    /// The level of a look at this number of pairs; 0 if there is no look.
     pub fn level_of_look(&self, pairs: usize) -> f64 {
         let is_look = self.sizes.contains(&pairs) && (pairs >= MIN_PAIRS || self.sizes.len() == 1);
         if is_look { self.bound } else { 0.0 }

@@ -31,7 +31,7 @@ impl Secret {
         let temporary_folder = store.beside()?;
         fs::create_dir_all(&folder)?;
         let bytes = draw()?;
-        // Only its owner may read it, as temporary files are made.
+        // Temporary files are created so that only their owner may read them.
         let mut temporary = tempfile::NamedTempFile::new_in(temporary_folder)?;
         failpoints::write_all(&mut temporary, &bytes, "secret: file made", "secret: in the file")?;
         temporary.flush()?;

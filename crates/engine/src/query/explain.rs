@@ -418,7 +418,7 @@ pub(super) fn file_of(values: &Values, name: &str) -> Option<String> {
     Some(relative_path.unwrap_or(path))
 }
 
-/// A label without the recipe's name in front: which recipes are planned together makes no difference to a job.
+/// A label without the recipe's name in front: a job does not depend on the recipes that are planned with it.
 fn unprefixed(label: &str) -> &str {
     let step = label.split('/').next().unwrap_or(label);
     step.find(':').map_or(label, |index| &label[index + 1..])

@@ -163,7 +163,7 @@ pub(crate) fn run<E: From<SessionError>>(
     }
 }
 
-/// Runs the jobs of a plan; `None` if records from other machines change keys, so that the plan has to be made again.
+/// Runs the jobs of a plan; `None` if records from other machines change keys, so that the plan has to be computed again.
 fn round(
     request: &Request,
     prepared: &Prepared,

@@ -23,7 +23,7 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// True if the record of a job was made with other code than it has now.
+    /// True if the record of a job was computed with other code than the current one.
     pub(super) fn has_other_code(&self, plan: &Plan, store: &Store) -> bool {
         if !self.has_remote {
             return false;

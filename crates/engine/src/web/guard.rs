@@ -101,7 +101,7 @@ impl Names {
         Self { loopback: host.is_loopback(), machine }
     }
 
-    /// True if a `Host` header names this server. The port makes no difference: it may be forwarded.
+    /// True if a `Host` header names this server. The port is ignored, because it may be forwarded.
     pub(crate) fn answers(&self, host: &str) -> bool {
         let (name, port) = match host.rfind(':') {
             Some(colon) if !host[colon..].contains(']') => (&host[..colon], &host[colon + 1..]),

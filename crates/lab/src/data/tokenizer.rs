@@ -1,4 +1,4 @@
-//! Tokenizers in Hugging Face's format, and folders of tokens made by them.
+//! Tokenizers in Hugging Face's format, and folders of their tokens.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Attention masks: the visible positions of every query of a sequence, and the angles of RoPE, as constants, made once for
-//! a network's longest sequence.
+//! Attention masks: the visible positions of every query of a sequence, and the angles of RoPE, as constants, computed once for a network's
+//! longest sequence.
 
 use burn::{
     module::Module,

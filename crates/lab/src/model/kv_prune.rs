@@ -100,8 +100,8 @@ fn kept(spec: &KvPruneSpec, visible: usize) -> usize {
     count.max(spec.recency)
 }
 
-/// `weights` `[batch * heads * length, seen]` of the kept keys, made to sum to 1 again. Keys are chosen without gradient;
-/// where importances are equal, more are kept.
+/// `weights` `[batch * heads * length, seen]` of the kept keys, normalized to a sum of 1. Keys are chosen without gradient; where
+/// importances are equal, more are kept.
 pub(crate) fn prune<B: Backend>(
     weights: Tensor<B, 2>,
     rows: &PruneRows<B>,

@@ -19,7 +19,7 @@ const BINS: usize = 1024;
 /// A histogram is fine enough when its threshold prunes at most the part `1 / SLACK` of the scores too many.
 const SLACK: usize = 1000;
 
-/// Thresholds found by the host. Scores, or a sample of them, are read; masks are made on the device.
+/// Thresholds found by the host. Scores, or a sample of them, are read; masks are computed on the device.
 #[derive(Debug, Clone)]
 pub struct HostSelect {
     method: ThresholdMethod,

@@ -16,7 +16,7 @@ use crate::model::quantize::Grid;
 const BLOCK: usize = 128;
 /// Part of the mean of the Hessian's diagonal that is added to it.
 const DAMPING: f64 = 0.01;
-/// Greatest number of times that the damping is made ten times as large, until the Hessian is positive definite.
+/// Maximum number of times that the damping is multiplied by ten until the Hessian is positive definite.
 const ATTEMPTS: i32 = 6;
 
 /// The weights that become 0.

@@ -145,7 +145,7 @@ struct Trainer<'a, B: Compute> {
     products: Option<DType>,
     /// The factor of the loss, where the format needs one.
     scale: Option<LossScale>,
-    /// Steps that were made, not skipped.
+    /// Number of steps that were not skipped.
     steps: u64,
     /// Zeros in the gradients of the last step.
     zeros: Option<Zeros<B>>,
@@ -384,7 +384,7 @@ impl<B: Compute> Trainer<'_, B> {
         }
     }
 
-    /// Adds the updated nodes of the steps that were made, the cost of their selection, and the skipped steps.
+    /// Adds the updated nodes of the steps that were not skipped, the cost of their selection, and the skipped steps.
     fn describe_nodes(&mut self, outcome: &mut Outcome) -> Result<(), LabError> {
         let [shared, node] = self.dims.numbers();
         let steps = self.steps as f64;

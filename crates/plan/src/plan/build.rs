@@ -138,7 +138,7 @@ impl Builder<'_> {
                 continue;
             };
             if self.steps[index].is_empty() {
-                // The scripts of a bundle are on the machine that made it.
+                // The scripts of a bundle are on the machine that wrote it.
                 if !self.jobs.digests.is_locked() {
                     lint::scripts(self.recipe, step, &point, &values, self.problems);
                 }

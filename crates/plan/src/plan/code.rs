@@ -3,7 +3,7 @@
 //!
 //! A record is valid if the files and packages of its manifest are unchanged. Otherwise the key contains the present digests of *all* files
 //! that any earlier run of the job read, not only the latest run: otherwise a file that only some versions of the code read would be
-//! missing, and the key could match a record that was made with another content of this file.
+//! missing, and the key could match a record that was computed with another content of this file.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -42,7 +42,7 @@ pub struct Manifests {
     listed: HashSet<(Key, String)>,
     /// States in which jobs left paths that they had looked at.
     left: HashMap<String, HashSet<String>>,
-    /// Paths that jobs made in folders that they had listed.
+    /// Paths that jobs created in folders that they had listed.
     made: HashSet<String>,
     /// The code of jobs on the machine that had the files, by their base keys.
     locked: BTreeMap<Key, String>,
@@ -120,7 +120,7 @@ impl Manifests {
         self.left.contains_key(path)
     }
 
-    /// True if a job has made the file at a path of a project, even if other jobs have changed it since.
+    /// True if a job has created the file at a path of a project, even if other jobs have changed it since.
     pub fn is_made(&self, project: &Path, path: &Path, digests: &mut Digests) -> bool {
         let place = path_text(path.strip_prefix(project).unwrap_or(path));
         self.made.contains(&place) && self.is_left(&place, &state_now(digests, path))
@@ -445,8 +445,8 @@ impl Manifests {
         own.left.get(path).is_some_and(|left| left == now || self.is_left(path, now))
     }
 
-    /// True if a path with a different property is in the state in which the job left it. A path that was absent then
-    /// may have been made by any job.
+    /// True if a path with a different property is in the state in which the job left it. A path that was absent then may have been created
+    /// by any job.
     fn is_own_fact(&self, own: &Own, real: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
         if fact::is_names(now) {
             return self.is_own(own, path, now);

@@ -182,7 +182,7 @@ impl Digests {
         self.manifests.is_rewritten(path)
     }
 
-    /// True if a job has made the file at a path of a project.
+    /// True if a job has created the file at a path of a project.
     pub fn is_made_in(&mut self, project: &Path, path: &Path) -> bool {
         let manifests = std::mem::take(&mut self.manifests);
         let is_made = manifests.is_made(project, path, self);
@@ -382,7 +382,7 @@ impl Digests {
         Ok((!walk.ignore.is_ignored(&text, metadata.is_dir())).then_some(metadata))
     }
 
-    /// True if jobs made a file, or a folder that has nothing else.
+    /// True if jobs created a file, or a folder with no other files.
     fn is_made(&self, walk: &mut Walk, path: &Path, inner_path: &Path, digest: &str) -> bool {
         if !self.made.has_name(path) {
             return false;

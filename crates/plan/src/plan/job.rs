@@ -16,7 +16,7 @@ use crate::{
 pub struct Job {
     /// The job's name in the store.
     pub key: Key,
-    /// Identity, from which the key is made.
+    /// Identity, from which the key is computed.
     pub identity: Identity,
     /// The task.
     pub task: &'static TaskInfo,

@@ -22,7 +22,7 @@ pub struct SerializedJob {
     pub key: Key,
     /// Name for people.
     pub label: Label,
-    /// Identity, from which the key is made, as [`Plan::serialize_job`] gives it without the keys in `lists`.
+    /// Identity, from which the key is computed, as [`Plan::serialize_job`] gives it without the keys in `lists`.
     pub identity: Identity,
     /// Every parameter; references to other jobs have their keys.
     pub values: Values,

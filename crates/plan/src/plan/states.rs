@@ -23,7 +23,7 @@ pub struct Shared {
     pub of: Vec<JobId>,
 }
 
-/// The steps that a job makes, with the states of the plan.
+/// The steps that a job computes, with the states of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// The job.

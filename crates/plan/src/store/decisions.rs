@@ -40,7 +40,7 @@ pub struct Member {
     pub value: Option<f64>,
 }
 
-/// The part of a decision that its key is made of.
+/// The part of a decision from which its key is computed.
 #[derive(Serialize)]
 struct Grounds<'a> {
     kind: &'a str,

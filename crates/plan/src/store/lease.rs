@@ -127,7 +127,7 @@ impl Presence {
         Ok(presence)
     }
 
-    /// True if the process that has made this file is alive; `None` if there is no such file.
+    /// True if the process that has created this file is alive; `None` if there is no such file.
     pub fn is_alive(path: &Path) -> Option<bool> {
         // Asked often and only a hint, so by this machine's clock.
         match look(path) {
@@ -137,7 +137,7 @@ impl Presence {
         }
     }
 
-    /// True if the process that has made another file in the store is alive, by the clock of the file server.
+    /// True if the process that has created another file in the store is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         let now = now(self)?;
         Ok(look(path)?.is_some_and(|other| other.is_alive(&Owner::new(&self.path), now)))
@@ -257,7 +257,7 @@ impl Lease {
         fs::metadata(&self.path).map_or(0, |metadata| metadata.ino()) != self.own.inode()
     }
 
-    /// True if the process that has made a file in the store is alive, by the clock of the file server.
+    /// True if the process that has created a file in the store is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         self.own.sees_alive(path)
     }

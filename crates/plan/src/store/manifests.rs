@@ -163,7 +163,7 @@ impl Store {
     }
 
     fn wait_for_lock(&self) -> io::Result<super::Held> {
-        // A dead holder's lease lasts for minutes, and each request makes files on the server.
+        // A dead holder's lease lasts for minutes, and each request creates files on the server.
         const LONGEST: Duration = Duration::from_secs(1);
         let mut interval = Duration::from_millis(20);
         loop {

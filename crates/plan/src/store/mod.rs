@@ -160,12 +160,12 @@ impl Store {
         Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default(), settled: Arc::default() }
     }
 
-    /// Like [`Store::new`], but fails if a later version of this program has made the store.
+    /// Like [`Store::new`], but fails if a later version of this program has created the store.
     pub fn open(results: &Path) -> Result<Self, StoreError> {
         let store = Self::new(results);
         match fs::read_to_string(store.root.join("format")) {
             Ok(text) if text.trim().parse::<u32>().is_ok_and(|format| format <= STORE_FORMAT) => Ok(store),
-            // Torn by a crash while the store was being made: there is nothing of a later version in it.
+            // Torn by a crash during the creation of the store, which therefore has no files of a later version.
             Ok(text) if text.trim().is_empty() => Ok(store),
             Ok(text) => {
                 let found = text.trim().chars().take(20).collect();
@@ -321,7 +321,7 @@ impl Store {
         Lock::is_held(&self.locks(), &key.to_string(), self.is_shared())
     }
 
-    /// Unique identifier of this store: made at the first request.
+    /// Unique identifier of this store, which is created at the first request.
     pub fn id(&self) -> io::Result<String> {
         self.create()?;
         let path = self.root.join("id");

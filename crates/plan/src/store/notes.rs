@@ -206,7 +206,7 @@ impl Store {
         fs::metadata(self.notes_folder()).ok()?.modified().ok()
     }
 
-    /// Changes the notes on a record, and returns them. Of several changes all are made or none.
+    /// Changes the notes on a record, and returns them. Either all changes are applied or none.
     ///
     /// # Errors
     /// A change is not possible, or the file cannot be read or written.

@@ -64,7 +64,7 @@ impl fmt::Display for Origin {
 }
 
 impl Store {
-    /// Source of a record; `None` for a record that was made here. An unreadable origin does not prove that.
+    /// Source of a record; `None` for a record that this machine wrote. An unreadable origin does not prove that.
     pub fn origin(&self, key: Key) -> Option<Origin> {
         let folder = self.folder(key);
         Origin::read(&folder).unwrap_or_else(|_| {

@@ -96,7 +96,7 @@ impl Pending {
         self.tracking().join(SHARED_FILES)
     }
 
-    /// Marks the record as made elsewhere.
+    /// Marks the record as written elsewhere.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
     }

@@ -1,7 +1,7 @@
 //! The store's folder, and names in it that a power failure does not remove.
 //!
-//! A file that was synced can still lose its name: the name is the data of its folder. The process that has made a folder may
-//! be killed before it syncs that, so every process does it once for the names that its own records need.
+//! A file that was synced can still lose its name: the name is the data of its folder. The process that has created a folder may be killed
+//! before it syncs that, so every process does it once for the names that its own records need.
 
 use std::{
     collections::HashSet,
@@ -25,7 +25,7 @@ impl Settled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets all names: the store is made anew.
+    /// Forgets all names, because the store is created anew.
     pub(super) fn clear(&self) {
         self.names().clear();
     }

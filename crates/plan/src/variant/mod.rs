@@ -253,7 +253,7 @@ fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
     }
 }
 
-/// The variants of a plan, each of which is made once.
+/// The variants of a plan, each of which is created once.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
     layers: HashMap<(PathBuf, PathBuf, String), Layer>,
@@ -322,7 +322,7 @@ fn draft(variant: &Variant, project: &Path, folder: &Path) -> Result<Draft, Vari
             None => draft.remove(&place),
         }
     }
-    // A patch that Git has made has paths from the folder of the repository.
+    // A patch from Git has paths relative to the folder of the repository.
     let repository = project.ancestors().find(|folder| folder.join(".git").exists());
     let prefix =
         repository.and_then(|repository| project.strip_prefix(repository).ok()).unwrap_or(Path::new("")).to_owned();

@@ -96,7 +96,7 @@ pub struct Design {
     pub wanted_power: f64,
     /// Every decision about each of the metrics, in the order of the differences and of the recipes.
     pub decisions: Vec<Outlook>,
-    /// The command that makes the measurements that a standard deviation still needs.
+    /// The command that runs the measurements that a standard deviation still needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pilot: Option<String>,
     /// The choice of seeds within a budget of time.

@@ -1,4 +1,4 @@
-//! A footnote about records that were made in different environments.
+//! A footnote about records from different environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -277,7 +277,7 @@ pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io:
     Ok(twins)
 }
 
-/// A record to be made from another one.
+/// A record to be computed from another one.
 struct Adoption<'a> {
     job: &'a Job,
     from: Entry,
@@ -458,7 +458,7 @@ impl Adoption<'_> {
     }
 }
 
-/// The log of the job of a record that was made here.
+/// The log of the job of a record that this machine wrote.
 pub fn log_of(store: &Store, record: &Record) -> Option<PathBuf> {
     let run = record.provenance.conditions.as_ref()?.run.name.as_deref()?;
     let mut parts = Path::new(run).components();

@@ -46,7 +46,7 @@ use crate::{
     store::Store,
 };
 
-/// The tables and figures of a recipe and the verdicts on its claims, made from the records in the store.
+/// The tables and figures of a recipe and the verdicts on its claims, computed from the records in the store.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// Its folder, below the folder of all reports.

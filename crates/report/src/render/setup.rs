@@ -1,4 +1,4 @@
-//! Experimental setup of a study: a paragraph of plain sentences and a checklist, made from the plan, the records and the journals. It
+//! Experimental setup of a study: a paragraph of plain sentences and a checklist, written from the plan, the records and the journals. It
 //! names properties that cannot be determined.
 
 mod byline;

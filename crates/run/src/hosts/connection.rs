@@ -29,7 +29,7 @@ const LARGE: u64 = 8 << 20;
 pub enum HostEvent {
     /// The host is connected.
     Connected(Box<Probe>),
-    /// The connection was lost, or could not be made; it is tried again.
+    /// The connection was lost, or could not be opened; it is tried again.
     Lost(HostError),
     /// A line of the journal of a job, without its end. Its paths are paths of the host.
     Said {

@@ -66,7 +66,7 @@ pub enum Trusting {
 /// Error of a remote that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// The address makes no sense.
+    /// The address is invalid.
     #[error(
         "`{0}` is not a remote: {1}; write for example s3://bucket/folder, gs://bucket, az://container or file:///shared/folder"
     )]

@@ -31,7 +31,7 @@ pub struct Pushed {
     pub pushed: usize,
     /// Number of records that were not pushed.
     pub left: usize,
-    /// Error that made the remote unusable.
+    /// Error after which the remote is not used.
     pub broken: Option<RemoteError>,
 }
 

@@ -46,7 +46,7 @@ pub struct Manifest {
     pub format: u32,
     /// The recipe's name.
     pub recipe: String,
-    /// Time at which the plan was made.
+    /// Time of the plan.
     pub at: Timestamp,
     /// The engine's process, on its machine.
     pub pid: u32,

@@ -406,7 +406,7 @@ fn own(
     own
 }
 
-/// Remembers the files that a job made in the copy of its project on a host.
+/// Stores the files that a job created in the copy of its project on a host.
 fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
     let mut entries = Vec::new();
     let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());

@@ -174,7 +174,7 @@ impl Timed {
         }
     }
 
-    /// Seconds in the steps between two of them, if the job made all of these.
+    /// Seconds in the steps between two of them, if the job computed all of these.
     fn between(&self, from: u64, to: u64) -> Option<f64> {
         (self.from() <= from && to <= self.end()).then(|| self.at(to) - self.at(from))
     }

@@ -1,6 +1,6 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 //!
-//! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` makes the files that it is
+//! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` writes the files that it is
 //! given, `tracking.rs` observes its reads, `report/` and `reads/` follow its outputs (each source is a `Follower` that feeds a `Series`),
 //! `trial.rs` compares the first steps with an earlier run, `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics`
 //! have changed, and `params_file.rs` observes whether it opens the file with its parameters.

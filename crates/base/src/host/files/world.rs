@@ -21,7 +21,7 @@ pub enum Operation<'a> {
         path: &'a Path,
         /// The handle that the open file gets.
         handle: u64,
-        /// True if a missing file is made.
+        /// True if a missing file is created.
         creates: bool,
         /// True if the content is removed.
         truncates: bool,
@@ -62,7 +62,7 @@ pub enum Operation<'a> {
     },
     /// A file's name is removed.
     Remove(&'a Path),
-    /// A folder is made.
+    /// A folder is created.
     MakeFolder(&'a Path),
     /// An empty folder is removed.
     RemoveFolder(&'a Path),

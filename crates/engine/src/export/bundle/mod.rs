@@ -1,9 +1,9 @@
 //! A study as one archive that others can check: the recipe as it was read, the files that its jobs read, the keys of its jobs, their
 //! records, where they ran, and the report.
 //!
-//! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
-//! is computed from its identity, and every table, figure and verdict from the records. `statement.rs` signs an archive, and `rebuild.rs` makes
-//! the environments that its records name.
+//! [`write()`] writes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key is computed from
+//! its identity, and every table, figure and verdict from the records. `statement.rs` signs an archive, and `rebuild.rs` makes the
+//! environments that its records name.
 
 mod latex;
 mod limits;
@@ -50,7 +50,7 @@ use crate::{
     store::{Origin, Store, StoreError},
 };
 
-/// Version of the form. 1: first; 2: a scale; 3: the files that jobs read, without paths of the machine that made it.
+/// Version of the form. 1: first; 2: a scale; 3: the files that jobs read, without paths of the machine that wrote it.
 const FORMAT: u32 = 3;
 /// The first version in which paths are relative to the recipe.
 const RELATIVE: u32 = 3;
@@ -147,7 +147,7 @@ pub struct BundledJob {
     pub key: Key,
     /// True if there is a record.
     pub done: bool,
-    /// Origin of the record, if it was not made where the bundle was.
+    /// Origin of the record, if another machine than the bundle's wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }

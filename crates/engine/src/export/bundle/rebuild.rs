@@ -1,6 +1,6 @@
-//! The Python environments that the records of a bundle name, made anew from the registries that this machine is configured for.
+//! Rebuilds the Python environments that the records of a bundle name, from the registries for which this machine is configured.
 //!
-//! `uv` makes them if it is on the `PATH`, else `python -m venv` and `pip`. Packages that a program imported get the versions of its
+//! `uv` creates them if it is on the `PATH`, else `python -m venv` and `pip`. Packages that a program imported get the versions of its
 //! record; the installer chooses the versions of further packages that they need. System libraries, programs and containers are not
 //! rebuilt: a rerun records its own environment, and the differences are shown.
 
@@ -49,7 +49,7 @@ pub enum Wanted {
     Unknown(String),
 }
 
-/// An environment that was made.
+/// A rebuilt environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
     /// Its folder.
@@ -220,8 +220,8 @@ fn run(command: &mut Command) -> Result<String, String> {
 }
 
 impl Rerun {
-    /// Lets jobs run in environments that were made, by their jobs. Jobs with a reason instead of an environment do not run, and neither do
-    /// the jobs that need them.
+    /// Lets jobs run in rebuilt environments, by their jobs. Jobs with a reason instead of an environment do not run, and neither do the
+    /// jobs that need them.
     #[must_use]
     pub fn in_environments(self, environments: &BTreeMap<JobId, Result<PathBuf, String>>) -> Self {
         let Self { plan, sample, mut left } = self;

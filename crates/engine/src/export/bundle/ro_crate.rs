@@ -79,7 +79,7 @@ pub(super) fn span(done: &[Done]) -> Option<[Timestamp; 2]> {
     Some([done.iter().map(|done| done.started).min()?, done.iter().map(|done| done.ended).max()?])
 }
 
-/// The contents of a bundle that its description is made of.
+/// The contents of a bundle from which its description is written.
 pub(super) struct Described<'a> {
     pub(super) plan: &'a Plan,
     /// The recipes' names in the bundle, the requested one first.

@@ -106,7 +106,7 @@ impl Opened {
         Ok(())
     }
 
-    /// The digests of the input files as they were when the bundle was made.
+    /// The digests of the input files as they were when the bundle was written.
     fn digests(&self) -> Digests {
         let Contents { inputs, root, code, variants, absolute, read, .. } = &self.contents;
         let digests = if self.is_relative() {
@@ -129,8 +129,8 @@ impl Opened {
         self.contents.format >= super::RELATIVE
     }
 
-    /// The path at which an input file of the recipe is read now. An earlier form of bundles has no input files: there it is the
-    /// one on the machine that made it.
+    /// The path at which an input file of the recipe is read now. An earlier form of bundles has no input files: there it is the one on the
+    /// machine that wrote it.
     pub(super) fn present(&self, path: &Path) -> PathBuf {
         let Contents { root, absolute, .. } = &self.contents;
         match path.strip_prefix(self.root()) {

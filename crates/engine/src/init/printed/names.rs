@@ -127,7 +127,7 @@ pub(super) fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
     params.contains(name) || STEPS.contains(&name) || name.contains("seed")
 }
 
-/// The name of a metric that is made of words.
+/// The name of a metric, composed of words.
 pub(super) fn joined(words: &[&str]) -> String {
     words.join("_").replace(['@', '/', '-'], "_").replace('^', "").to_ascii_lowercase()
 }

@@ -42,7 +42,7 @@ struct State<B: Compute> {
     pruned: usize,
 }
 
-/// A round that was made with another tolerance.
+/// A round with another tolerance.
 struct Attempt<B: Compute> {
     tolerance: f64,
     quality: f64,

@@ -80,7 +80,7 @@ impl Format {
     }
 }
 
-/// Numbers in a format, with a factor for all that makes the largest of them the format's largest.
+/// Numbers in a format, with a common factor that maps the largest number to the format's largest.
 #[derive(Debug, Clone)]
 struct Coded {
     codes: Vec<u8>,

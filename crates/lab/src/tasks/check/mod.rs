@@ -102,7 +102,7 @@ pub struct Expected {
     pub pruning: Option<StepPruning>,
 }
 
-/// An assertion that was made.
+/// An assertion and its result.
 #[derive(Debug, Clone)]
 pub struct Assertion {
     /// Its name.

@@ -12,7 +12,7 @@ use header::Header;
 
 use crate::analysis::{Column, Table, Verdict};
 
-/// Characters that fit into a line of a page, upright and turned. Wider tables are made smaller, turned, and at last split.
+/// Characters that fit into a line of a page, upright and turned. Wider tables are scaled down, turned, and at last split.
 const UPRIGHT: usize = 66;
 const SHRUNK: usize = 100;
 const TURNED: usize = 180;
@@ -107,7 +107,7 @@ enum Setting {
     Plain,
     /// Made as small as the line, if it is wider.
     Shrunk,
-    /// On its side, and made as small as the page is high.
+    /// Turned, and scaled down to the height of the page.
     Turned,
 }
 

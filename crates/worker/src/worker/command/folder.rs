@@ -202,7 +202,7 @@ const OWN_FILE: u32 = 0o200;
 
 /// Removes the entries of a folder that are neither kept nor contain kept entries.
 fn tidy(folder: &Path, kept_paths: &[PathBuf]) -> io::Result<()> {
-    // A program may have made the folder read-only, and then nothing could be removed from it.
+    // The files of a read-only folder cannot be removed, and a program may have changed its permissions.
     let mode = fs::symlink_metadata(folder)?.permissions().mode();
     if mode & OWN != OWN {
         fs::set_permissions(folder, Permissions::from_mode(mode | OWN))?;

@@ -112,7 +112,7 @@ impl Series {
         };
     }
 
-    /// Notices that can only be made at the end of the attempt.
+    /// Notices that are only known at the end of the attempt.
     pub(in super::super) fn end(&mut self, source: &str) {
         let (new_count, old_count) = self.points;
         if new_count < old_count {
