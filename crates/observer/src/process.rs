@@ -37,7 +37,7 @@ const TELLING: [&str; 16] = [
 ];
 /// Maximum number of words of a command that are examined.
 const MAX_WORDS: usize = 16;
-/// Bytes of the first line of a script in which the kernel looks for its interpreter.
+/// Number of bytes of a script's first line in which the kernel searches for the interpreter.
 const FIRST_LINE: u64 = 256;
 
 /// Returns true if a Git command with these words only reports the state of the project.

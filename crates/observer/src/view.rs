@@ -286,7 +286,7 @@ fn mount(
 ) -> io::Result<()> {
     let kind = kind.map_or(ptr::null(), CStr::as_ptr);
     let options = options.map_or(ptr::null(), |options| options.as_ptr().cast());
-    // SAFETY: all texts end with NUL and live as long as the call; a null pointer stands for none.
+    // SAFETY: all texts end with NUL and live as long as the call; a null pointer stands for an absent text.
     done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, options) })
 }
 

@@ -85,7 +85,7 @@ pub fn run_jobs(
         None
     };
     let request = Request { jobs: jobs_at_once()?, is_quiet: true, ..Request::new(store.results()) };
-    // Before the slow look at the project, so that a signal meanwhile ends the run.
+    // Before the slow scan of the project, so that a signal during the scan ends the run.
     let signals = Signals::catch().map_err(SessionError::io("cannot catch signals"))?;
     // A signal at the very end of a run would be lost, and the next stage would begin.
     let interrupts = Interrupts::listen();

@@ -12,7 +12,7 @@ use crate::{
     store::Store,
 };
 
-/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
+/// Records may have been removed after the store was read and before it was locked: such jobs run again.
 pub(super) fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
     for ((_, job), state) in plan.jobs().zip(states) {
         if *state == Disposition::Cached && !store.contains(job.key) {

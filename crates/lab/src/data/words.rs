@@ -9,7 +9,7 @@ use sweep_job::tasks::{K1Data, Words};
 use super::{DataError, Dataset, source::HELD_OUT};
 use crate::rng;
 
-/// The tokens that `data` asks for, with ids below `vocab_size`.
+/// The tokens that `data` describes, with ids below `vocab_size`.
 pub fn words(data: &K1Data, vocab_size: usize) -> Result<Dataset, DataError> {
     Ok(match &data.data {
         Words::Zipf => Dataset::of_ids("zipf".into(), generated(data, vocab_size), vocab_size),

@@ -1,9 +1,9 @@
 //! The column sweep of optimal brain surgery: pruning by SparseGPT (Frantar and Alistarh 2023) and rounding by GPTQ (Frantar et al.
 //! 2022), on the host in double precision.
 //!
-//! The inputs of a layer are gone through in their order. Weights of an input become 0 or a multiple of their scale, and the weights of
-//! the later inputs take over the error, so that the outputs of the calibration tokens change as little as possible. By how much they
-//! change follows from the Cholesky factor of the inverse of the Hessian `x^T x`, with a damping.
+//! The inputs of a layer are gone through in their order. Weights of an input become 0 or a multiple of their scale, and the weights of the
+//! later inputs compensate the error, so that the outputs of the calibration tokens change as little as possible. By how much they change
+//! follows from the Cholesky factor of the inverse of the Hessian `x^T x`, with a damping.
 
 use std::ops::Range;
 

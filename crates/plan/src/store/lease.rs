@@ -291,7 +291,7 @@ impl Drop for Lease {
 /// Name of the link that gives the right to change the lock's name while `holder` has it.
 fn heir_of(path: &Path, holder: &Found) -> PathBuf {
     let own = holder.owner.as_ref().and_then(|owner| own_file(path, owner));
-    // A torn lease does not say its holder's file.
+    // A torn lease does not contain the name of its holder's file.
     with_suffix(&own.unwrap_or_else(|| with_suffix(path, &format!(".{}", holder.inode))), HEIR)
 }
 

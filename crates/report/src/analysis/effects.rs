@@ -115,7 +115,7 @@ struct Experiment<'a> {
     unit_of: Vec<usize>,
     /// Number of independent measurements.
     units: usize,
-    /// Reason why the jobs say nothing about chance.
+    /// Reason why the jobs do not show the random variation.
     unrepeated: Option<NoInterval>,
 }
 

@@ -173,7 +173,7 @@ impl Connection {
     /// Starts a job with whose [`Shipment`] the host was prepared, and follows it. A repeated start has no effect.
     pub fn start(&self, job: &StartJob) -> Result<Started, HostError> {
         let text = serde_json::to_vec(job).map_err(|error| HostError::Here(error.to_string()))?;
-        // Followed from the beginning, before it can say anything.
+        // Registered before the request, so that no output of the job is missed.
         lock(&self.shared.follows).insert(job.key, 0);
         let response = self.request(&Ask::Start, text.as_slice()).and_then(|response| response.value());
         if let Err(error) = &response {

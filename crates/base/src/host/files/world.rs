@@ -118,7 +118,7 @@ pub enum Planted {
     DoubleCommit,
     /// Whoever sees a dead lease removes the lock's name, whatever it is by then.
     LeaseWithoutHeir,
-    /// A holder removes the lock's name without a look at whose it is.
+    /// A holder removes the lock's name without a check of its owner.
     LeaseOfAnother,
     /// The age of a lease is measured by this machine's clock.
     OwnClock,

@@ -21,7 +21,7 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A mark of `srun --label` and of some launchers, which may also be the number of an iteration.
 static BARE: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:\[(?<bracketed>\d{1,4})\]:|(?<start>\d{1,4}):)\s"));
-/// The mark of Ray, which does not say the rank.
+/// The mark of Ray, which does not contain the rank.
 static PID: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^\s*\((?<name>[A-Za-z_][A-Za-z0-9_.]*)(?:\([^)]*\))? pid=(?<pid>\d+)[^)]*\)"));
 

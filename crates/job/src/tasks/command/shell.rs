@@ -3,7 +3,7 @@
 use super::Command;
 use crate::Conflict;
 
-/// Shells that can say that any part of a pipeline has failed.
+/// Shells that can report the failure of any part of a pipeline.
 const WITH_PIPEFAIL: [&str; 4] = ["bash", "zsh", "ksh", "mksh"];
 /// Shells that cannot, or not in every version.
 const WITHOUT: [&str; 2] = ["sh", "dash"];

@@ -52,8 +52,8 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `other_work`
-    /// is the work that another job has left, if this one starts with it.
+    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `other_work` is the work of
+    /// another job from whose state this one starts.
     pub(super) fn begin(scratch: &Path, from: usize, other_work: Option<Done>) -> Self {
         let path = scratch.join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();

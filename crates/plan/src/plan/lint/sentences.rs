@@ -58,7 +58,7 @@ const KINDS: &[&str] = &["precision", "pass", "passes", "descent"];
 struct Mentioned {
     /// The words.
     text: String,
-    /// The bounds that they may stand for.
+    /// The bounds that they may mean.
     means: Vec<f64>,
     /// The unit of the numbers; `None` for factors and shares.
     unit: Option<Unit>,
@@ -136,12 +136,12 @@ fn factors(recipe: &Recipe, claim: &Claim) -> Vec<f64> {
     found
 }
 
-/// The bounds that a factor may stand for.
+/// The bounds that a factor may mean.
 fn factor(value: f64) -> Vec<f64> {
     vec![value, value.recip()]
 }
 
-/// The bounds that a share may stand for: the share, 1 minus the share, 1 plus the share, and their reciprocals.
+/// The bounds that a share may mean: the share, 1 minus the share, 1 plus the share, and their reciprocals.
 fn share(value: f64) -> Vec<f64> {
     [value, 1.0 - value, 1.0 + value].into_iter().flat_map(factor).collect()
 }

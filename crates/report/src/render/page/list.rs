@@ -69,7 +69,7 @@ pub struct Line(
     pub String,
     /// Duration, in seconds.
     pub Option<f64>,
-    /// Its metrics in the units of their columns, as many as there are columns or fewer.
+    /// Its metrics in the units of their columns; there may be fewer metrics than columns.
     pub Vec<Option<f64>>,
     /// Reason why it has no result, or its progress.
     pub String,

@@ -247,7 +247,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.state.tell(&RunEvent::Stopping { ending: self.ending, running, deadline });
     }
 
-    /// Waits until the next look at the queue is due, or for a signal.
+    /// Waits until the next query of the queue is due, or for a signal.
     pub(super) fn wait(&mut self, running: usize) {
         let until = self.deadline.map_or(self.next_poll, |deadline| deadline.min(self.next_poll));
         match self.state.receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {

@@ -44,7 +44,7 @@ fn times_to_a_target_are_those_of_lifelines() {
     assert_eq!((median_time(&late[1..2]), restricted_mean(&[], 5.0), pseudo_times(&[], 5.0)), (None, 5.0, Vec::new()));
 }
 
-/// The statistic of `logrank_test`; the probability is that of all 924 assignments, enumerated with `itertools`.
+/// The statistic of `logrank_test`; the probability follows from all 924 assignments, enumerated with `itertools`.
 #[test]
 fn two_groups_have_the_log_rank_statistic_of_lifelines() {
     let [a, b] = two();

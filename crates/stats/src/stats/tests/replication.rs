@@ -28,7 +28,7 @@ fn crossed_factors_have_the_error_of_their_components() {
         table(&[&[0.2, 1.9, 2.2], &[1.0, 3.7, 2.6]]),
     ];
     near(crossed(&rows), 0.388_491_860_823_268_5, 2.370_789_030_873_393_4);
-    // Two rows are one row of differences, whose variance is twice that of a row.
+    // Two rows are one row of differences, whose variance is twice the variance of a row.
     let differences: Vec<Leveled> =
         rows[0].iter().zip(&rows[1]).map(|((levels, a), (_, b))| (levels.clone(), a - b)).collect();
     let (two, one) = (crossed(&rows[..2]).unwrap(), crossed(&[differences]).unwrap());

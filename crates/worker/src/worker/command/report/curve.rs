@@ -1,9 +1,9 @@
 //! One series of a program: its curve, of bounded size, and the values that can become its metric.
 //!
-//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. With at most `MAX_POINTS - 2` steps it has
-//! every step, with the step's newest value. With more, steps are divided into ranges of equal width, a power of two.
-//! The curve keeps the smallest and the largest value of each range, and its own first and last point. Metrics are
-//! computed from all points, also from those that the curve does not keep.
+//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. With at most `MAX_POINTS - 2` steps it has every step, with the
+//! step's newest value. With more, steps are divided into ranges of equal width, a power of two. The curve keeps the smallest and the
+//! largest value of each range, and its own first and last point. Metrics are computed from all points, including the points that the curve
+//! does not keep.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
@@ -29,7 +29,7 @@ struct Range {
     /// The newest value at the largest step of the range. A state of an earlier version has none.
     #[serde(default)]
     newest: Option<Point>,
-    /// Sum of the values of all points, also of those that are not kept.
+    /// Sum of the values of all points, including the points that are not kept.
     sum: f64,
     count: u64,
 }
