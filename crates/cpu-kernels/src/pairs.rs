@@ -62,7 +62,7 @@ pub fn naive(a: &[f32], b: &[f32], size: usize) -> Vec<f32> {
     c
 }
 
-/// The same in tiles, on all cores.
+/// The product in tiles, on all cores.
 pub fn tiled(a: &[f32], b: &[f32], size: usize) -> Vec<f32> {
     let mut c = vec![0.0; size * size];
     c.par_chunks_mut(ROWS * size).enumerate().for_each(|(block, c)| {

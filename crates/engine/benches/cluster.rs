@@ -26,8 +26,8 @@ fn main() {
     with("ray-test.sh", |folder, _, inside| ray(jobs.div_ceil(10), folder, inside));
 }
 
-/// Starts a cluster with a script, and measures in a folder; the last argument of `measure` is what the script says when it is
-/// ready. The end of its input takes the cluster down.
+/// Starts a cluster with a script, and measures in a folder; the last argument of `measure` is the script's output when the cluster is
+/// ready. The script stops the cluster at the end of its input.
 fn with(script: &str, measure: impl FnOnce(&Path, &Path, &str)) {
     let folder = tempfile::Builder::new().prefix("bench").tempdir_in("/tmp").unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(script);

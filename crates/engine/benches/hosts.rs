@@ -101,7 +101,7 @@ fn measure(jobs: usize, folder: &Path, configuration: &Path) {
     println!("  engine for one job, here      {}", summary(&mut local));
 }
 
-/// Time of one job in an engine of its own on this machine.
+/// Time of one job in a separate engine on this machine.
 fn here(folder: &Path, recipe: &Path, job: &SerializedJob) -> Duration {
     let results = folder.join("here");
     let begun = Instant::now();

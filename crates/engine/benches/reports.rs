@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// Seconds of processor time of the worker's threads, and of the one that follows.
+/// Seconds of processor time of the worker's threads, and of the thread that follows.
 fn measured(rate: u32, seconds: f64, variable: &str) -> (f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();

@@ -76,7 +76,7 @@ fn outcome(index: usize) -> Outcome {
     outcome
 }
 
-/// The shortest time of several runs; the first one, which makes what is derived, is not among them.
+/// The shortest time of several runs, without the first run, which writes the derived files.
 fn best(command: &mut Command) -> Duration {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().unwrap().success());

@@ -34,7 +34,7 @@ pub enum Exit {
     Done,
     /// A bug, or the disk or a driver failed.
     Failure,
-    /// The command line makes no sense. (clap ends the program with the same code.)
+    /// The command line is invalid. (clap ends the program with the same code.)
     Usage,
     /// A recipe is invalid.
     Recipe,
@@ -44,7 +44,7 @@ pub enum Exit {
     JobFailed,
     /// `--strict`: a claim is refuted.
     Refuted,
-    /// A job in an allocation did not find what it needs.
+    /// A job in an allocation did not find the records that it needs.
     Blocked,
     /// A signal ended it.
     Interrupted(i32),
@@ -56,7 +56,7 @@ pub enum Error {
     /// The program adds tasks that cannot be added.
     #[error(transparent)]
     Tasks(#[from] TasksError),
-    /// The filter of the log makes no sense.
+    /// The filter of the log is invalid.
     #[error(transparent)]
     Log(#[from] FilterError),
     /// The recipe cannot be read.
@@ -72,7 +72,7 @@ pub enum Error {
     NoRecipe {
         /// The file.
         path: PathBuf,
-        /// Near names, or those that exist.
+        /// Similar names, or the existing names.
         help: String,
     },
     /// A script stands where a recipe is needed, and no study of it has run.
@@ -97,7 +97,7 @@ pub enum Error {
         /// The mistake.
         reason: String,
     },
-    /// The recipes mean other jobs than when the plan was made.
+    /// The recipes describe other jobs than when the plan was saved.
     #[error("the plan {} is stale: {total}: {changes}; look at the recipes again with `sweep plan`", .path.display())]
     StalePlan {
         /// The file.
@@ -110,7 +110,7 @@ pub enum Error {
     /// Nothing has a name that the user gave.
     #[error("{message}; {help}")]
     NotFound {
-        /// What does not exist.
+        /// The name that does not exist.
         message: String,
         /// The nearest name, and the names that exist.
         help: String,
@@ -118,7 +118,7 @@ pub enum Error {
     /// A request that cannot be met.
     #[error("{0}")]
     Unknown(String),
-    /// The records do not have what was asked for.
+    /// The records lack the requested columns or values.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The seeds of a difference cannot be computed.
@@ -130,7 +130,7 @@ pub enum Error {
     /// Records did not travel.
     #[error(transparent)]
     Transfer(#[from] TransferError),
-    /// A bundle was not made or not read.
+    /// A bundle was not written or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// A record is part of an open question.
@@ -237,7 +237,7 @@ pub enum Error {
         /// The executors.
         known: String,
     },
-    /// A name cannot be that of a host.
+    /// A name is not a valid name of a host.
     #[error(
         "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
     )]
@@ -398,7 +398,7 @@ impl Error {
         }
     }
 
-    /// The failure, and the remedy if it has one of its own.
+    /// The failure, and its remedy if it has a separate one.
     pub fn parts(&self) -> (String, Option<&str>) {
         match self {
             Self::NotFound { message, help } => (message.clone(), Some(help)),

@@ -74,8 +74,8 @@ pub fn recipes() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILES.iter().filter(move |(path, _)| is_recipe(path)).filter_map(|(path, _)| Some((*path, text(path)?)))
 }
 
-/// Copies all shipped files to a folder, with the schemas that the recipes name, and returns their number. Files that are
-/// there already must be the same.
+/// Copies all shipped files to a folder, with the schemas that the recipes name, and returns their number. Existing files must have the
+/// same content.
 pub fn copy(folder: &Path) -> Result<usize, CopyError> {
     let schemas = [
         ("docs/recipe.schema.json", schema::text(schema::recipe()).into_bytes()),

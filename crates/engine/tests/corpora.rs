@@ -24,7 +24,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 enum Change {
     /// A byte becomes another one.
     Byte(Index, u8),
-    /// Something is put in: what parsers stumble over.
+    /// A text that is difficult for parsers is inserted.
     Insert(Index, &'static [u8]),
     /// A part is taken out.
     Remove(Index, usize),

@@ -94,7 +94,7 @@ fn recipes_in_the_documentation_fit() {
     assert!(seen > 30, "{seen}");
 }
 
-/// Each key and each form at least once, and what looks wrong but is not.
+/// Recipes with each key and each form at least once, and valid recipes that look wrong.
 const GOOD: &[&str] = &[
     "steps: { a: { uses: mock } }",
     "name: _n-1\nabout: yes\nparams: { a: ~, b: on, c: [1, [x, 2.5]], d: 1e3, e: 50 % of $5 }\nsteps: { a: { uses: mock } }",
@@ -150,7 +150,7 @@ figures:
   m: { from: a, kind: heat, x: seed, y: seed, value: loss }
 claims:
   f: { order: { metric: loss, step: a, axis: seed, ascending: [0, 1], where: { seed: [0, 1] } } }",
-    // What needed jobs leave.
+    // Outputs of needed jobs.
     "steps:
   a: { uses: command, with: { run: x, outputs: [out/a.b.txt] } }
   b: { uses: mock, needs: a, with: { input: '${{ needs.a.artifacts.out/a.b.txt }}', value: '${{ needs.a.metrics.time.run }}' } }
@@ -245,7 +245,7 @@ fn bad_keys() -> Vec<(String, &'static str)> {
 
 fn bad_shapes() -> Vec<(String, &'static str)> {
     vec![
-        // What must be there.
+        // Required keys.
         (recipe("name: x"), ""),
         (recipe("steps: {}"), "/steps"),
         (recipe("steps: { a: { with: { value: 1 } } }"), "/steps/a"),

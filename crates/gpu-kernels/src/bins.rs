@@ -100,7 +100,7 @@ pub(crate) fn start(counts: &SharedMemory<Atomic<u32>>) {
     }
 }
 
-/// Counts `rank` by the `bits` from `shift` on, if the bits before are those of `prefix`.
+/// Counts `rank` by the `bits` from `shift` on, if the preceding bits equal `prefix`.
 #[cube]
 pub(crate) fn note(counts: &SharedMemory<Atomic<u32>>, rank: u32, prefix: u32, shift: u32, bits: u32) {
     // Twice, because no shift is as wide as a number.
@@ -110,7 +110,7 @@ pub(crate) fn note(counts: &SharedMemory<Atomic<u32>>, rank: u32, prefix: u32, s
     }
 }
 
-/// Adds the bins of a cube to those of `search`.
+/// Adds the bins of a cube to the bins of `search`.
 #[cube]
 pub(crate) fn merge(counts: &SharedMemory<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, search: u32) {
     let mut bin = UNIT_POS as usize;
@@ -168,7 +168,7 @@ fn count(
 /// Finds the bin with the rank that this cube's search needs, adds it to the search's state, and clears the bins.
 #[cube(launch)]
 fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u32) {
-    // The counts of all bins, and behind them sums of what each unit has counted.
+    // The counts of all bins, followed by the sums of the counts of each unit.
     let mut counts = SharedMemory::<u32>::new(comptime!(BINS + UNITS as usize));
     let search = CUBE_POS_X as usize;
     let all_prefix = state[PREFIX + search];

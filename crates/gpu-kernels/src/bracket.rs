@@ -115,7 +115,7 @@ pub fn bracket<R: Runtime>(
                 passes: result.passes + 1,
                 readings: result.readings + 1,
                 candidates: inside.min(room),
-                // The masks are made once more.
+                // The masks are computed again.
                 extra: result.extra + extra + weights * size_of::<f32>(),
                 ..result
             });
@@ -358,7 +358,7 @@ fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
     result.store(status);
 }
 
-/// Prunes those of a layer's candidates that are up to the threshold, and counts them.
+/// Prunes a layer's candidates up to the threshold, and counts them.
 #[cube(launch)]
 fn mend(candidates: &Array<u32>, mask: &mut Array<f32>, state: &mut Array<Atomic<u32>>, layer: u32, room: u32) {
     let sum = SharedMemory::<Atomic<u32>>::new(1usize);

@@ -7,7 +7,7 @@ use sweep_job::tasks::ScoreKind;
 
 use crate::{Formula, Goal, Layer, SelectError, formula::score, order};
 
-/// Units of a cube: what every device can run.
+/// Units of a cube, a number that every device supports.
 pub(crate) const UNITS: u32 = 256;
 
 // Words of the state, which stays on the device until all is done.
@@ -41,7 +41,7 @@ pub(crate) const AT_THE_LOW_END: u32 = 0;
 pub(crate) const IN_BETWEEN: u32 = 1;
 /// The threshold is outside the bracket.
 pub(crate) const MISSED: u32 = 2;
-/// There is no room for all candidates.
+/// The candidates exceed their buffer.
 pub(crate) const OVERFLOWED: u32 = 3;
 
 /// Memory for `words` numbers of 32 bits, at least one.

@@ -5,10 +5,9 @@
 //! from weights and moments, in the pass that needs them, and never stored. Decisions are made on the device: the host
 //! launches the kernels in sequence and reads once, at the end.
 //!
-//! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies. One pass counts what is below,
-//!   writes the masks, and notes the few scores in between, among which the threshold is found; then their masks are mended.
-//!   If the counts say that the bracket missed, or that more scores are in between than there is room for, radix selection
-//!   takes over: that is a second reading.
+//! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies. One pass counts the scores below, writes the
+//! masks, and stores the few scores in between, which contain the threshold; then their masks are corrected. If the counts show that the
+//! bracket missed the threshold, or that its scores exceed the buffer, radix selection reads the scores again.
 //! - [`radix`]: three passes count scores by 11, 11 and 10 of their bits; a fourth writes the masks.
 //!
 //! [`adamw_step`] changes weights and moments in place, in one pass, with the gradient's factor and the mask.

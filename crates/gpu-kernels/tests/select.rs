@@ -71,7 +71,7 @@ fn device_scores(client: &Client, goal: &Goal<'_>) -> Vec<Vec<f32>> {
     goal.layers.iter().map(layer).collect()
 }
 
-/// Asserts that `found` is what sorting the scores finds.
+/// Asserts that `found` equals the result of sorting the scores.
 fn assert_right(client: &Client, goal: &Goal<'_>, scores: &[Vec<f32>], found: &Found, way: &str) {
     let mut sorted = scores.concat();
     sorted.sort_by(f32::total_cmp);
@@ -88,11 +88,11 @@ fn assert_right(client: &Client, goal: &Goal<'_>, scores: &[Vec<f32>], found: &F
     assert!(found.pruned.iter().sum::<usize>() >= goal.k);
 }
 
-/// Asserts that every way finds what sorting finds.
+/// Asserts that every algorithm finds the result of sorting.
 fn agree(client: &Client, goal: &Goal<'_>, seed: u64) {
     let scores = device_scores(client, goal);
     assert_right(client, goal, &scores, &radix(client, goal).unwrap(), "radix");
-    // The usual one, one that often misses, one with everything in between, and one without room.
+    // The usual bracket, a bracket that often misses, a bracket of all scores, and a bracket without enough room.
     for (deviations, room) in [(3.3, 4.0), (0.0, 4.0), (1e9, 1e9), (1.0, 0.1)] {
         let reach = Reach { few: 1, deviations, room };
         let found = bracket(client, goal, &reach, seed).unwrap();

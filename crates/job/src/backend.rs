@@ -37,7 +37,7 @@ pub struct Device {
     pub driver: String,
     /// True for a software implementation of a GPU (such as llvmpipe), which `auto` does not choose.
     pub software: bool,
-    /// Its memory in bytes; for the CPU, that of the machine.
+    /// Its memory in bytes; for the CPU, the memory of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// The reason why it was chosen, as a phrase; absent before that.

@@ -22,7 +22,7 @@ pub struct Beginning {
     pub complete: BTreeMap<String, u64>,
 }
 
-/// A request to compare the first steps of a program with those of an earlier run.
+/// A request to compare the first steps of a program with the first steps of an earlier run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The last step that must be equal.

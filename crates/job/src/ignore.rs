@@ -1,5 +1,5 @@
-//! Files in input folders that are no content: those of version control, of editors and of caches, and those that a recipe
-//! names, with patterns as in `.gitignore`.
+//! Ignored files in input folders: files of version control, editors and caches, and files that a recipe names, with patterns as in
+//! `.gitignore`.
 
 use std::{
     collections::HashMap,
@@ -49,7 +49,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// Number of compiled lists of patterns that are kept for the next job with the same list.
 const MAX_COMPILED: usize = 64;
 
-/// Patterns of files that are no content, the later of which count more.
+/// Patterns of ignored files. Later patterns take precedence.
 #[derive(Debug, Clone, Default)]
 pub struct Ignore(Arc<[Rule]>);
 

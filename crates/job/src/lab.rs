@@ -7,7 +7,7 @@ use crate::{Backend, Failure, Job, Outcome, Probe, Report, Task};
 
 /// A lab that computes tasks on the backends of this machine. Its methods are called in worker processes.
 pub trait Lab: Sync {
-    /// Runs `task`, which is that of `job`, on the job's backend, and reports its progress.
+    /// Runs `task`, the task of `job`, on the job's backend, and reports its progress.
     fn run(&self, task: &Task, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure>;
 
     /// Returns the devices of this machine for a backend, best first, or the reason why no device was found.

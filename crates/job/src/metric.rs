@@ -36,8 +36,8 @@ impl Precision {
         }
     }
 
-    /// The precision of values that are this many times as large; the precision of a difference is √2 times that of a
-    /// measurement.
+    /// The precision of values that are multiplied by `factor`; the precision of a difference is √2 times the precision
+    /// of a measurement.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         match self {
@@ -46,8 +46,8 @@ impl Precision {
         }
     }
 
-    /// The standard deviation of a measurement of which `sd` was observed: at least that of rounding to the resolution,
-    /// resolution / √12. `None` if it is zero and nothing explains that, or if it is not finite.
+    /// The standard deviation of a measurement with the observed value `sd`: at least the standard deviation of
+    /// rounding to the resolution, resolution / √12. `None` if it is zero for an unknown reason, or not finite.
     pub fn spread(self, sd: f64) -> Option<f64> {
         let spread = match self {
             Self::Resolution(resolution) => sd.hypot(resolution / 12.0_f64.sqrt()),

@@ -30,7 +30,7 @@ pub fn same_metric(one: &str, other: &str) -> bool {
     current_name(one) == current_name(other)
 }
 
-/// Metrics by name; those that were renamed are found under their earlier names, too.
+/// Metrics by name. Renamed metrics are also found under their earlier names.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Metrics(BTreeMap<String, Metric>);

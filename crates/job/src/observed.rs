@@ -64,7 +64,7 @@ pub enum Tool {
 pub struct ObservedFile {
     /// State of the file when it was read.
     pub stamp: FileStamp,
-    /// Digest of what was read, if the program itself has changed the file since.
+    /// Digest of the content that was read, if the program itself has changed the file since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// File that imported it, in the same form as its own path.

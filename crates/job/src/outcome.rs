@@ -71,7 +71,7 @@ impl Outcome {
         }
     }
 
-    /// Notes that a metric has no value because its newest one is not finite; `since` is the first step of those that are not.
+    /// Records that a metric has no value because its newest value is not finite; `since` is the first step of the non-finite values.
     pub fn set_diverged(&mut self, name: &str, since: Option<u64>) {
         let since = since.map_or_else(String::new, |step| format!("{SINCE}{step}"));
         self.facts.insert(Self::absent(name), format!("{DIVERGED}: its newest value is not finite{since}"));
@@ -113,8 +113,8 @@ impl Metric {
         self.unit.is_like(unit).then(|| self.unit.convert(self.value, unit))
     }
 
-    /// The same for a unit that a recipe declares: the unit also applies to a number without a unit, and to a number whose
-    /// unit is only implied by `name`.
+    /// The value in a unit that a recipe declares. The unit also applies to a number without a unit, and to a number whose unit is only
+    /// implied by `name`.
     pub fn value_as(self, name: &str, declared: Unit) -> Option<f64> {
         let open = self.unit == Unit::One || Some(self.unit) == Unit::implied(name);
         self.value_in(declared).or(open.then_some(self.value))

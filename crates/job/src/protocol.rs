@@ -34,7 +34,7 @@ pub struct Job {
     /// Folder of the project, below which the files that a program reads are observed; `None` to observe nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Folder of the layer of files that a program finds in place of those of its project, where it is not that of a variant of the code.
+    /// Folder of the layer of files that replace files of the project for a program, if it is not the layer of a variant of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<PathBuf>,
     /// Number of nodes over which the processes of a program are spread.
@@ -47,7 +47,7 @@ pub struct Job {
     /// Names of metrics and curves that recipes use: a task that cannot keep all keeps these.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub used: BTreeSet<String>,
-    /// Request to compare its first steps with those of an earlier run.
+    /// Request to compare its first steps with an earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Box<Trial>>,
 }
@@ -68,7 +68,7 @@ pub enum Message {
     Alive,
     /// Files that the job has read, before the end.
     Observed(Observed),
-    /// The first steps agree with those of an earlier run, whose result holds; the end follows, with an empty result.
+    /// The first steps agree with an earlier run, whose result is valid; the end follows, with an empty result.
     Agreed(Agreement),
     /// The end, with a result.
     Done(Outcome),
@@ -169,8 +169,8 @@ pub enum FailureKind {
 }
 
 impl Failure {
-    /// The same failure, with kind [`FailureKind::Memory`] if its message is that of an allocator: drivers and
-    /// libraries report it only as text.
+    /// Returns this failure, with kind [`FailureKind::Memory`] if its message comes from an allocator: drivers and libraries report it only
+    /// as text.
     #[must_use]
     pub fn recognized(mut self) -> Self {
         const WORDS: &[&str] = &[

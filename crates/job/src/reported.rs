@@ -12,7 +12,7 @@ pub struct Reported {
     /// The sources, those first that take precedence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ReportedSource>,
-    /// Numbers of lines `name=value`; `None` for one that was not finite. They count without a metrics file.
+    /// Numbers of lines `name=value`; `None` for a non-finite number. They count without a metrics file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<String, Option<Metric>>,
     /// True if no process opened the file with the program's parameters.
@@ -28,7 +28,7 @@ pub struct ReportedSource {
     /// Values of each series that can become its metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Aggregates>,
-    /// Final values, which count more than a series; `None` for one that was not finite.
+    /// Final values, which take precedence over a series; `None` for a non-finite value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub finals: BTreeMap<String, Option<Metric>>,
 }
@@ -38,7 +38,7 @@ pub struct ReportedSource {
 pub struct Aggregates {
     /// Unit of the values.
     pub unit: Unit,
-    /// True if the newest value was not finite. The others are those of the finite values.
+    /// True if the newest value was not finite. The other fields describe the finite values.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub diverged: bool,
     /// The first step of the newest values that are not finite. Records of earlier versions have none.
@@ -79,8 +79,8 @@ impl ReportedSource {
         self.series.contains_key(name) || self.finals.contains_key(name)
     }
 
-    /// The series and final values whose newest value is not finite, without those that have a value nevertheless. Each has the step
-    /// from which on it is not finite, where that is known.
+    /// The series and final values whose newest value is not finite, except series whose metric has a value nevertheless. Each has the
+    /// first non-finite step, if it is known.
     pub fn diverged(&self, collect: &BTreeMap<String, Collect>) -> impl Iterator<Item = (&String, Option<u64>)> {
         let has_value = |name: &String| collect.get(name).is_some_and(|how| how.ignores_divergence());
         let series = self.series.iter().filter(move |(name, series)| series.diverged && !has_value(name));
@@ -89,8 +89,8 @@ impl ReportedSource {
         series.map(|(name, series)| (name, series.since)).chain(finals.map(|(name, _)| (name, None)))
     }
 
-    /// Adds the metrics: final values, and of every other series the value that `collect` names, the newest without.
-    /// They replace those of sources that were added before.
+    /// Adds the metrics: final values, and for every other series the value that `collect` names, by default the newest. They replace
+    /// metrics of sources that were added before.
     pub fn metrics(&self, collect: &BTreeMap<String, Collect>, to: &mut BTreeMap<String, Metric>) {
         for (name, series) in &self.series {
             let how = collect.get(name).copied().unwrap_or(Collect::Last);

@@ -1,4 +1,4 @@
-//! The tasks: what a recipe's `uses` may name.
+//! The tasks, which a recipe's `uses` names.
 
 mod added;
 
@@ -175,12 +175,12 @@ impl Task {
     /// The tasks of this crate, in the order in which documentation lists them.
     pub const BUILT_IN: &'static [TaskInfo] = &joined::<{ count(LISTS) }>(LISTS);
 
-    /// Every task: those of this crate, and those that the program [adds](Self::add).
+    /// Every task: the tasks of this crate, and the tasks that the program [adds](Self::add).
     pub fn all() -> &'static [TaskInfo] {
         added::all()
     }
 
-    /// Adds tasks to those of this crate, for the whole process. It is called once, before any other function of this crate.
+    /// Adds tasks to the tasks of this crate, for the whole process. It is called once, before any other function of this crate.
     pub fn add(tasks: &[TaskInfo]) -> Result<(), TasksError> {
         added::add(tasks)
     }
@@ -334,8 +334,8 @@ impl TaskInfo {
         }
     }
 
-    /// The parameters that belong to the key: those that differ from their default and are not cosmetic. A parameter
-    /// added later therefore leaves earlier keys as they were.
+    /// The parameters that belong to the key: parameters that differ from their defaults and are not cosmetic. A parameter that is added
+    /// later therefore does not change earlier keys.
     pub fn identity(&self, values: &Values) -> Values {
         let redundant = (self.redundant)(values);
         self.params()

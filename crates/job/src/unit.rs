@@ -111,7 +111,7 @@ const SYMBOLS: &[(&str, Unit)] = &[
     ("1", Unit::One),
 ];
 
-/// Other symbols of units; none is that of a pure number.
+/// Other symbols of units; pure numbers have none.
 const ALIASES: &[(&str, Unit)] = &[
     ("µs", Unit::Microseconds),
     ("μs", Unit::Microseconds),
@@ -219,7 +219,7 @@ impl Unit {
         self.base() == other.base()
     }
 
-    /// A value of this unit in another one of its kind. A value that needs no conversion is left as it is.
+    /// A value of this unit in another one of its kind. A value that needs no conversion is returned unchanged.
     pub fn convert(self, value: f64, to: Self) -> f64 {
         if self == to || !self.is_like(to) {
             return value;
@@ -244,13 +244,13 @@ impl Unit {
         )
     }
 
-    /// True for times and rates, which depend on what else the machine does.
+    /// True for times and rates, which depend on other work of the machine.
     pub const fn is_timing(self) -> bool {
         matches!(self.base(), Self::Seconds) || self.is_rate()
     }
 
-    /// True if numbers of a metric of this name are shown in the multiple of the unit that fits their size. That holds
-    /// for metrics that a task declares; those of programs are shown in the unit in which they are reported.
+    /// True if numbers of a metric of this name are shown in the multiple of the unit that fits their size. This
+    /// applies to metrics that a task declares; metrics of programs are shown in the unit in which they are reported.
     pub fn is_fitted(self, name: &str) -> bool {
         let is_curve = |task: &TaskInfo| Self::implied(name).is_none() && task.curves.contains(&name);
         self == self.base() && Task::all().iter().any(|task| task.metric(name).is_some() || is_curve(task))

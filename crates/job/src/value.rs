@@ -9,9 +9,9 @@ use serde::{
 
 /// A parameter's or an axis's value.
 ///
-/// Two values are equal when they mean the same: `1` and `1.0` are, `1` and `"1"` are not. Maps are sorted, so that the
-/// serialized form is canonical. Equal numbers have the same text: whole ones that fit into 64 bits have all their
-/// digits, others the shortest form.
+/// Two values are equal if they represent the same value: `1` and `1.0` are equal, `1` and `"1"` are not. Maps are
+/// sorted, so that the serialized form is canonical. Equal numbers have the same text: whole ones that fit into 64 bits
+/// have all their digits, others the shortest form.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// `null` or `~`.

@@ -9,12 +9,12 @@ use serde::{
 
 use crate::Value;
 
-/// A name; one of up to 24 bytes needs no memory of its own.
+/// A name. Up to 24 bytes need no allocation.
 pub type Name = compact_str::CompactString;
 
 /// Parameters by name, sorted by name: a list, because the smallest node of a tree has room for eleven, and many jobs have a few.
 ///
-/// Defaults of a task are not copied: they are looked up where a parameter has no value of its own.
+/// Defaults of a task are not copied: they are looked up for parameters without a value.
 #[derive(Clone, Default)]
 pub struct Values {
     /// Sorted by name.
@@ -29,7 +29,7 @@ impl Values {
         Self { own: Vec::new(), defaults: &[] }
     }
 
-    /// These, and for parameters without a value those of `defaults`.
+    /// These values, with the values of `defaults` for parameters without a value.
     pub(crate) fn or(mut self, defaults: &'static Self) -> Self {
         self.copy_defaults();
         self.own.shrink_to_fit();
@@ -121,7 +121,7 @@ impl Values {
         self.own.iter_mut().map(|(_, value)| value)
     }
 
-    /// Makes the defaults values of its own.
+    /// Copies the defaults into the values.
     fn copy_defaults(&mut self) {
         if !self.defaults.is_empty() {
             self.own = self.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -39,13 +39,13 @@ struct Row {
     /// Median and least milliseconds.
     median: f64,
     least: f64,
-    /// Mean milliseconds of processor time, on all cores together: what company changes least.
+    /// Mean milliseconds of processor time, on all cores together, which other programs affect least.
     cpu: f64,
     /// By how many MB the first call raised resident memory.
     raised: f64,
 }
 
-/// Ours and the peers', each in a process of its own, one after the other.
+/// Measures our selection and the peers' selections, each in a separate process, one after the other.
 fn compare(width: usize) {
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/thresholds.py");
     let python = env::var("TORCH_PYTHON").unwrap_or_else(|_| "python3".into());

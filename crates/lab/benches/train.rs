@@ -71,8 +71,8 @@ impl Shape {
         self.dims.block == sweep_job::tasks::BlockSpec::GPT2
     }
 
-    /// Floating-point operations of a step of GPT-2: 6 for each token and weight of a product, and what attention adds
-    /// where a token looks at those before it alone.
+    /// Floating-point operations of a step of GPT-2: 6 for each token and weight of a product, and the operations of
+    /// causal attention.
     fn operations(&self) -> f64 {
         let GptDims { n_layer, d_model, block_size, vocab_size, .. } = self.dims;
         let weights = 12 * n_layer * d_model * d_model + vocab_size * d_model;
@@ -143,7 +143,7 @@ fn mixed() -> bool {
     env::var("SWEEP_BENCH_PRECISION").is_ok_and(|precision| precision == "mixed")
 }
 
-/// Runs all processes, those of one shape in turn, and prints what they found.
+/// Runs all processes, the processes of one shape in turn, and prints their results.
 fn compare(only: Option<&str>) {
     let python = env::var("TORCH_PYTHON").unwrap_or_else(|_| "python3".into());
     let torch = Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|output| output.status.success());

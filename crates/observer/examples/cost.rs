@@ -1,4 +1,4 @@
-//! Measures what observation costs: runs a program in turns with and without it, and prints both medians.
+//! Measures the cost of observation: runs a program in turns with and without it, and prints both medians.
 //!
 //! `cargo run --release -p sweep-observer --example cost -- PAIRS FOLDER PROGRAM [ARGUMENT...]`
 

@@ -1,4 +1,4 @@
-//! The filter: which system calls the kernel reports, as a classic BPF program.
+//! The filter of the system calls that the kernel reports, as a classic BPF program.
 
 use libc::{c_long, sock_filter};
 
@@ -23,7 +23,7 @@ pub(crate) enum Call {
     Blind(Blind),
 }
 
-/// The property that a call asks for.
+/// The property that a call queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     /// Size and times.
@@ -84,7 +84,7 @@ const ARCHITECTURE: u32 = 0xC000_00B7;
 const FOREIGN: [u32; 2] = [5, 295];
 #[cfg(target_arch = "aarch64")]
 const FOREIGN: [u32; 2] = [5, 322];
-/// From this number on, calls of x86-64 are those of the x32 interface.
+/// Calls of x86-64 from this number on belong to the x32 interface.
 const X32: u32 = 0x4000_0000;
 
 /// Returned for calls that need no report.
@@ -202,7 +202,6 @@ fn number_of(call: c_long) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-/// The program.
 pub(crate) fn program() -> Vec<sock_filter> {
     let empty_path = u32::try_from(libc::AT_EMPTY_PATH).unwrap_or(0);
     let mounts = u32::try_from(libc::CLONE_NEWNS).unwrap_or(0);
@@ -216,7 +215,7 @@ pub(crate) fn program() -> Vec<sock_filter> {
     }
     parts.extend([answer(ALLOW), load(std::mem::offset_of!(libc::seccomp_data, nr))]);
     parts.extend([part(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, X32, 0, 1), answer(REPORT)]);
-    // Of a file that is open, its opening is known.
+    // The opening of an open file has been reported already.
     parts.extend(by_bits(libc::SYS_newfstatat, 3, empty_path, true));
     parts.extend(by_bits(libc::SYS_statx, 2, empty_path, true));
     parts.extend(by_bits(libc::SYS_unshare, 0, mounts, false));

@@ -40,7 +40,7 @@ impl Line {
         if status < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made both, and nothing else owns them.
+        // SAFETY: the kernel has just created both, and nothing else owns them.
         let [here, there] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         Ok(Self { here, there })
     }
@@ -57,7 +57,7 @@ pub(crate) fn is_supported() -> bool {
     let operation: c_uint = libc::SECCOMP_GET_NOTIF_SIZES;
     // SAFETY: the kernel writes the structure that the pointer leads to.
     let has_sizes = unsafe { libc::syscall(libc::SYS_seccomp, operation, 0 as c_uint, &raw mut sizes) == 0 };
-    // A kernel with longer reports would write behind the end of those of this program.
+    // A kernel with longer reports would write beyond the end of this program's structures.
     let fits = usize::from(sizes.seccomp_notif) <= size_of::<libc::seccomp_notif>()
         && usize::from(sizes.seccomp_notif_resp) <= size_of::<libc::seccomp_notif_resp>();
     has_action && has_sizes && fits
@@ -206,7 +206,7 @@ pub(crate) fn receive(line: &OwnedFd) -> Arrival {
     }
 }
 
-/// Asks for the wake-up on the same processor, which makes a report several times cheaper. Older kernels do without.
+/// Requests the wake-up on the same processor, with which a report is several times cheaper. Older kernels lack this option.
 pub(crate) fn wake_up_here(listener: &OwnedFd) {
     // SAFETY: the argument is a number.
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
@@ -252,7 +252,7 @@ pub(crate) fn memory(process: u32, address: u64, buffer: &mut [u8]) -> io::Resul
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads a path from a process's memory; `None` for none, or one that is too long for the kernel.
+/// Reads a path from a process's memory; `None` for a null pointer, or for a path that is too long for the kernel.
 pub(crate) fn path(process: u32, address: u64) -> io::Result<Option<Vec<u8>>> {
     if address == 0 {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Files in place of those of a project, for the programs that run in a view of it.
+//! Files that replace files of a project, for programs that run in a view of it.
 
 use std::{
     borrow::Cow,
@@ -16,8 +16,8 @@ const FILES: &str = "files";
 /// The list of the paths of the project that do not exist under the layer, each followed by a NUL character.
 const GONE: &str = "gone";
 
-/// Changes to a project's files that programs see in their view of it: files and links that it has, and paths that it has not.
-/// The default changes nothing.
+/// Changes to a project's files that programs see in their view of it: added files and links, and removed paths. The default changes
+/// nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Layer(Option<Arc<Inner>>);
 
@@ -41,8 +41,7 @@ enum Change {
 impl Layer {
     /// The layer in `folder`, over the folder `project`; both are absolute and without links.
     ///
-    /// # Errors
-    /// The folder was not made by [`Layer::write`], or cannot be read.
+    /// # Errors The folder was not written by [`Layer::write`], or cannot be read.
     pub fn open(project: &Path, folder: &Path) -> io::Result<Self> {
         let mut changes = BTreeMap::new();
         let list = fs::read(folder.join(GONE))?;
@@ -111,7 +110,7 @@ impl Layer {
         Cow::Borrowed(path)
     }
 
-    /// The names that programs find in a folder, each with whether it is that of a folder.
+    /// The names that programs find in a folder, each with true for a folder.
     ///
     /// # Errors
     /// The folder cannot be listed.

@@ -1,10 +1,9 @@
 //! Observes which files of a project, and which data outside of it, a program and all its children read, look for, list and write,
 //! and which programs and shared libraries outside of it they use.
 //!
-//! The kernel reports their system calls (seccomp user notification, Linux 5.0) to a thread of the worker, which looks at
-//! the paths before it lets each call go on. So any program in any language is observed, and the state of a file is known
-//! from before the program changes it. A program whose worker ends cannot open files any more; the worker ends its tree
-//! with it.
+//! The kernel reports their system calls (seccomp user notification, Linux 5.0) to a thread of the worker, which examines the paths before
+//! it lets each call continue. Any program in any language is observed, and the state of a file before the program changes it is known. A
+//! program whose worker ends cannot open files any more; the worker ends its tree with it.
 //!
 //! The crate also gives programs private views of folders, so that their files stay separate.
 
@@ -50,7 +49,7 @@ pub struct Hook {
 }
 
 /// True if this process can observe programs that it starts. A first call tries it with a child that ends at once: the kernel may be too
-/// old, a container may forbid filters, another observer may have the calls of this process, and memory may be hidden.
+/// old, a container may forbid filters, another observer may receive the calls of this process, or the memory of processes may be hidden.
 pub fn is_supported() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| kernel::is_supported() && kernel::can_observe(&filter::program()))
@@ -62,9 +61,8 @@ pub fn observe(options: Options) -> io::Result<(Hook, Supervisor)> {
     Ok((Hook { line: Arc::new(there), is_required: false }, Supervisor::new(here, options)))
 }
 
-/// Prepares the observation of a process that a process under `listener` forks: of that one, and of all that it starts. What the
-/// process does until it opens the path `started` of `options` does not count. The observation ends with its hook, so all its processes
-/// must have ended before.
+/// Prepares the observation of a process that a process under `listener` forks, and of all its children. Calls of the process before it
+/// opens the path `started` of `options` do not count. The observation ends with its hook, so all its processes must have ended before.
 pub fn observe_fork(listener: &Listener, options: Options) -> io::Result<(Hook, Supervisor)> {
     let kernel::Line { here, there } = kernel::Line::open()?;
     let hook = Hook { line: Arc::new(there), is_required: false };
@@ -72,7 +70,7 @@ pub fn observe_fork(listener: &Listener, options: Options) -> io::Result<(Hook, 
 }
 
 impl Hook {
-    /// The same, for programs that must not start without observation.
+    /// Returns this hook for a program that must not start without observation.
     #[must_use]
     pub fn required(self) -> Self {
         Self { is_required: true, ..self }
@@ -84,7 +82,7 @@ impl Hook {
         let (line, program) = (Arc::clone(&self.line), filter::program());
         let is_required = self.is_required;
         let install = move || kernel::install(line.as_raw_fd(), &program, is_required);
-        // SAFETY: the closure makes system calls only; it allocates nothing and touches nothing that another thread may hold.
+        // SAFETY: the closure makes system calls only; it neither allocates nor takes a lock that another thread may hold.
         unsafe {
             command.pre_exec(install);
         }

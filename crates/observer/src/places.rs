@@ -10,7 +10,7 @@ use std::{
 
 use super::seen::PASSED_OVER;
 
-/// Folders with data in those of the system: disks that a desktop mounts, and the inputs of `SageMaker`.
+/// Folders with data below folders of the system: disks that a desktop mounts, and the inputs of `SageMaker`.
 const OPEN: [&str; 2] = ["/run/media", "/opt/ml"];
 /// Folders of the system and of installed software.
 const SYSTEM: [&str; 22] = [
@@ -37,7 +37,7 @@ const SYSTEM: [&str; 22] = [
     "/var/run",
     "/var/spool",
 ];
-/// Folders of temporary files, in addition to those of `TMPDIR`, `SLURM_TMPDIR` and the like.
+/// Folders of temporary files, in addition to the values of `TMPDIR`, `SLURM_TMPDIR` and the like.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Folders with installed packages of Python, in a path.
 pub(crate) const SITES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
@@ -58,7 +58,7 @@ const HOMES: [&str; 9] = [
     "XDG_STATE_HOME",
 ];
 
-/// Tells data outside of a project from everything else there.
+/// Distinguishes data outside of a project from other files there.
 #[derive(Debug)]
 pub(crate) struct Places {
     project: PathBuf,
@@ -80,7 +80,7 @@ impl Places {
         Self { project: project.to_owned(), closed: SYSTEM.map(PathBuf::from).into(), scratch: scratch.collect() }
     }
 
-    /// True if a path without links, which is not in the project, is that of data.
+    /// True if a path without links, which is not in the project, leads to data.
     pub(crate) fn are_data(&self, path: &Path) -> bool {
         let is_open = |folder: &PathBuf| {
             let Ok(inner) = path.strip_prefix(folder) else { return true };
@@ -124,7 +124,7 @@ impl Places {
     }
 }
 
-/// True if `path` is that of a temporary file that is not hidden.
+/// True if `path` leads to a temporary file that is not hidden.
 pub(crate) fn is_temporary(path: &Path) -> bool {
     let inner = TEMPORARY.iter().find_map(|folder| path.strip_prefix(folder).ok());
     inner.is_some_and(|inner| !inner.iter().any(|name| name.as_encoded_bytes().starts_with(b".")))

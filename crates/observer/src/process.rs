@@ -16,7 +16,7 @@ use super::{
     walk::{self, State},
 };
 
-/// Commands of Git that tell the state of the project, which a program logs and does not compute with.
+/// Commands of Git that report the state of the project, which a program logs and does not use in computations.
 const TELLING: [&str; 16] = [
     "branch",
     "cat-file",
@@ -37,10 +37,10 @@ const TELLING: [&str; 16] = [
 ];
 /// Maximum number of words of a command that are examined.
 const MAX_WORDS: usize = 16;
-/// Bytes of the first line of a script in which the kernel looks for its interpreter.
+/// Number of bytes of a script's first line in which the kernel searches for the interpreter.
 const FIRST_LINE: u64 = 256;
 
-/// Returns true if the words of a Git command are those of a command that only reports the state of the project.
+/// Returns true if a Git command with these words only reports the state of the project.
 pub(crate) fn tells(process: u32, words: u64) -> bool {
     let mut is_value = false;
     for index in 1..MAX_WORDS {
@@ -137,7 +137,7 @@ pub(crate) fn interpreter(process: u32, script: &Path) -> Option<PathBuf> {
     if path.is_absolute() { Some(path) } else { Some(fs::read_link(format!("/proc/{process}/cwd")).ok()?.join(path)) }
 }
 
-/// The path at which this process finds what another one has at a path.
+/// The path by which this process finds the file that another process has at `path`.
 fn inside(process: u32, path: &Path) -> PathBuf {
     Path::new(&format!("/proc/{process}/root")).join(path.strip_prefix("/").unwrap_or(path))
 }

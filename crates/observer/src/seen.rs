@@ -43,10 +43,10 @@ pub struct Options {
     pub skipped: Vec<PathBuf>,
     /// Folders in which writes do not count either.
     pub own: Vec<PathBuf>,
-    /// Files that the programs see in place of those of the project.
+    /// Files that the programs see in place of the project's files.
     pub layer: Layer,
-    /// A path that an interpreter opens once it has started: folders that its process listed since it was executed are no
-    /// reads of the program.
+    /// A path that an interpreter opens once it has started: folders that its process has listed by then do not count as reads of the
+    /// program.
     pub started: Option<PathBuf>,
     /// The file to which the observer reports, while the programs run, their changes and reads of files that other programs may
     /// change, too: files outside of `private`, `own` and `skipped` that are not installed, cached or hidden. Without it, it reports none.
@@ -64,7 +64,7 @@ pub struct Seen {
     pub files: BTreeMap<PathBuf, File>,
     /// Properties of other paths.
     pub facts: BTreeMap<PathBuf, Fact>,
-    /// Folders that were listed: the names in them that the program had not made.
+    /// Folders that were listed: the names in them that the program had not created.
     pub listed: BTreeMap<PathBuf, Listed>,
     /// Paths that were created, changed, replaced or removed.
     pub written: BTreeSet<PathBuf>,
@@ -80,12 +80,12 @@ pub struct Seen {
     pub modules: BTreeSet<(PathBuf, OsString)>,
     /// Files of which no digest could be taken before the program changed them.
     pub lost: BTreeSet<PathBuf>,
-    /// Programs that were started and shared libraries that were opened outside of the project, or in an environment inside of
-    /// it. Files that something has made or changed since the observation began are not here.
+    /// Programs that were started and shared libraries that were opened outside of the project, or in an environment inside of it. Files
+    /// that were created or changed after the observation began are not here.
     pub outside: BTreeMap<PathBuf, Outside>,
-    /// True if more paths were looked at than are remembered.
+    /// True if programs used more paths than are remembered.
     pub is_cut: bool,
-    /// True if the report on shared files lacks some.
+    /// True if the report on shared files is incomplete.
     pub lacks_shared: bool,
 }
 
@@ -122,8 +122,8 @@ impl Seen {
         self.is_cut |= earlier.is_cut;
     }
 
-    /// True if a program under `layer` finds everything that was read, looked for and listed as it was then. The paths `skipped`
-    /// do not count.
+    /// True if all paths that the programs have read, looked for and listed are unchanged for a program under `layer`. The paths
+    /// `skipped` do not count.
     pub fn holds(&self, skipped: &[PathBuf], layer: &Layer) -> bool {
         let is_fact = |path: &Path, fact: &Fact| match (fact, super::walk::look(&layer.at(path))) {
             (Fact::Absent, State::Absent | State::Incomplete(_))
@@ -187,7 +187,7 @@ pub enum Fact {
 /// A folder that was listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Times that it was opened as a folder.
+    /// Number of times that it was opened as a folder.
     pub opens: usize,
     /// The names in it, once it was listed.
     pub names: Option<BTreeSet<OsString>>,
@@ -200,13 +200,13 @@ pub struct Stamp {
     pub size: u64,
     /// Time of the last change of the content, in nanoseconds since 1970.
     pub mtime: i64,
-    /// Time of the last change of anything.
+    /// Time of the last change of the content or the metadata.
     pub ctime: i64,
     /// Inode.
     pub inode: u64,
 }
 
-/// The part that a place has.
+/// The relevance of a path for the observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
     All,
@@ -294,7 +294,7 @@ impl Collector {
         &self.options.layer
     }
 
-    /// The part that a path without links has.
+    /// The relevance of a path without links.
     pub(crate) fn interest(&mut self, path: &Path) -> Interest {
         let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
         if is_below(&self.options.own) {
@@ -330,7 +330,7 @@ impl Collector {
         !self.is_inside(path) && self.places.are_installed(path)
     }
 
-    /// True if a link counts that leads to a path with this interest. The way to the project itself does not matter.
+    /// True if a link to a path with this interest counts. Links on the way to the project itself do not count.
     pub(crate) fn has_link(&mut self, link: &Path, (end, interest): (&Path, Interest)) -> bool {
         if self.interest(link) != Interest::All {
             return false;
@@ -338,7 +338,7 @@ impl Collector {
         let is_own = |folders: &[PathBuf]| folders.iter().any(|folder| end.starts_with(folder));
         let Options { skipped, own, .. } = &self.options;
         let leads_away = !(self.is_inside(end) || is_own(skipped) || is_own(own));
-        // A folder of the root may be a link on each way.
+        // A link in the root folder may be on the way to any path.
         let is_at_root = link.parent().is_none_or(|folder| folder.parent().is_none());
         self.is_inside(link) || leads_away && (interest == Interest::All || !is_at_root)
     }
@@ -360,7 +360,7 @@ impl Collector {
         false
     }
 
-    /// A program is started, or a shared library is opened, that may be outside of the project.
+    /// Records the start of a program or the opening of a shared library, which may be outside of the project.
     pub(crate) fn used(&mut self, path: &Path, metadata: &Metadata, is_started: bool) {
         let Options { project, skipped, own, inputs, .. } = &self.options;
         let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
@@ -372,7 +372,7 @@ impl Collector {
         }
         let stamp = Stamp::of(metadata);
         let count = self.seen.outside.len();
-        // A file that a compiler has just made belongs to the job, not to the machine.
+        // A file that a compiler has just written belongs to the job, not to the machine.
         if stamp.ctime >= self.begun || (count >= MAX_OUTSIDE && !self.seen.outside.contains_key(path)) {
             return;
         }
@@ -380,7 +380,7 @@ impl Collector {
         entry.is_started |= is_started;
     }
 
-    /// True if there is no room for another path. Half of the room is that of paths in the project.
+    /// True if there is no room for another path. Half of the room is reserved for paths in the project.
     fn is_full(&mut self, path: &Path) -> bool {
         let count = self.seen.files.len() + self.seen.facts.len() + self.before.len();
         let is_full = count >= if self.is_inside(path) { MAX_PATHS } else { MAX_PATHS / 2 };
@@ -397,7 +397,7 @@ impl Collector {
         self.before.contains_key(path) || folders.any(|folder| self.before.get(folder) == Some(&Before::Absent))
     }
 
-    /// Notes that a file is opened to be read, or that its size and times are queried.
+    /// Records that a file is opened for reading, or that its size and times are queried.
     pub(crate) fn read(&mut self, path: &Path, metadata: &Metadata, is_opened: bool) {
         let stamp = Stamp::of(metadata);
         let earlier_state = self.before.get(path);
@@ -429,12 +429,12 @@ impl Collector {
         folders.filter(|folder| self.before.get(*folder) == Some(&Before::Absent)).last().map(Path::to_owned)
     }
 
-    /// Notes that a property of a path is queried.
+    /// Records a query of a property of a path.
     pub(crate) fn fact(&mut self, path: &Path, fact: Fact) {
         if !self.is_own(path) {
             self.keep_fact(path, fact);
         } else if fact == Fact::Absent && !self.before.contains_key(path) {
-            // Nothing was there before the program made the folder, either.
+            // Before the program created the folder, nothing existed below it, either.
             if let Some(folder) = self.made_folder(path) {
                 let count = self.sought.entry(folder.clone()).or_default();
                 *count += 1;
@@ -455,7 +455,7 @@ impl Collector {
         }
     }
 
-    /// A path is looked for below a folder that does not exist. The folder may appear without it.
+    /// Records the search for a path below a folder that does not exist. The folder may appear later without this path.
     pub(crate) fn sought(&mut self, folder: &Path, path: &Path) {
         let count = self.sought.entry(folder.to_owned()).or_default();
         *count += usize::from(!self.seen.facts.contains_key(path));
@@ -465,7 +465,7 @@ impl Collector {
         }
     }
 
-    /// A process is about to execute another program.
+    /// Records that a process is about to execute another program.
     pub(crate) fn executed(&mut self, process: u32) {
         self.starting.insert(process, Vec::new());
     }
@@ -475,7 +475,7 @@ impl Collector {
         self.options.started.as_deref() == Some(path)
     }
 
-    /// Notes that a process opens a path: the path that shows that its interpreter has started, or any other one.
+    /// Records that a process opens a path, which may be the path that shows the start of its interpreter.
     pub(crate) fn told(&mut self, process: u32, path: &Path) {
         if !self.is_start(path) {
             return;
@@ -490,21 +490,21 @@ impl Collector {
         }
     }
 
-    /// A process opens a folder.
+    /// Records that a process opens a folder.
     pub(crate) fn opened(&mut self, process: u32, folder: &Path) {
         if self.is_own(folder) {
             return;
         }
         self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
-        // A process that lists this number of folders is not an interpreter at its start.
+        // An interpreter lists fewer folders at its start.
         if let Some(folders) = self.starting.get_mut(&process).filter(|folders| folders.len() < MAX_PATHS) {
             folders.push(folder.to_owned());
         }
     }
 
-    /// A folder is listed.
+    /// Records the listing of a folder.
     pub(crate) fn listed(&mut self, folder: &Path) {
-        // The entries of a folder that the program has made are its own, as long as there is no such folder before.
+        // If the program has created the folder, all its entries come from the program.
         if self.before.get(folder) == Some(&Before::Absent) {
             self.keep_fact(folder, Fact::Absent);
         }
@@ -521,7 +521,7 @@ impl Collector {
         self.seen.listed.entry(folder.to_owned()).or_default().names = Some(names);
     }
 
-    /// A path is about to be created, changed or removed.
+    /// Records the state of a path that is about to be created, changed or removed.
     pub(crate) fn write(&mut self, path: &Path) {
         if self.before.contains_key(path) || self.is_full(path) {
             return;
@@ -546,7 +546,7 @@ impl Collector {
         }
     }
 
-    /// Everything, once the program has ended.
+    /// The whole observation, once the program has ended.
     pub(crate) fn finish(mut self) -> Seen {
         self.seen.lacks_shared = self.shared.lacks_some();
         // A call may have failed, and a temporary file is gone.

@@ -1,5 +1,5 @@
-//! Reports, while programs run, on files that other programs may change meanwhile: those that the programs replace, and those
-//! that they read back.
+//! Reports, while programs run, on files that other programs may change meanwhile: files that the programs replace, and files that they
+//! read back.
 
 use std::{
     collections::HashMap,
@@ -60,21 +60,21 @@ impl SharedFiles {
         !self.own.is_empty() && path.ancestors().any(|path| self.own.contains_key(path))
     }
 
-    /// Notes that the program creates a folder.
+    /// Records that the program creates a folder.
     pub(crate) fn creates_folder(&mut self, path: &Path) {
         if self.file.is_some() && self.has_room() {
             self.own.entry(path.to_owned()).or_insert_with(|| Own { since: now(), read: None });
         }
     }
 
-    /// Notes that the program opens a file, of which `earlier` is the state, to append to it. Several programs may keep such a file
-    /// together: it does not count as their own.
+    /// Records that the program opens a file with the state `earlier` to append to it. Several programs may write to such a file, so it
+    /// does not count as the program's own.
     pub(crate) fn appends(&mut self, path: &Path, earlier: Option<&Metadata>) {
         self.changes(path, earlier);
     }
 
-    /// Notes that the program is about to truncate or replace a file, or to create it where there must be none, of which `earlier` is the state. If `reads`, it reads
-    /// the new file with the same descriptor, at times that no call reports.
+    /// Records that the program is about to truncate or replace a file with the state `earlier`, or to create it exclusively. With `reads`,
+    /// the program may read the new file through the same descriptor, which no call reports.
     pub(crate) fn replaces(&mut self, path: &Path, earlier: Option<&Metadata>, reads: bool) {
         let Some(now) = self.changes(path, earlier) else { return };
         self.own.insert(path.to_owned(), Own { since: now, read: None });
@@ -85,7 +85,7 @@ impl SharedFiles {
         }
     }
 
-    /// Notes that the program opens a file to read it.
+    /// Records that the program opens a file for reading.
     pub(crate) fn reads(&mut self, path: &Path, metadata: &Metadata) {
         if self.file.is_none() || self.own.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The loop that receives system calls, notes them, and lets them continue.
+//! The loop that receives system calls, records them, and lets them continue.
 
 use std::{
     collections::HashSet,
@@ -27,7 +27,7 @@ use super::{
 const SHARED: &[u8] = b".so";
 /// Time for processes that cannot be killed, once all others have ended.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which the loop looks at the time, in milliseconds.
+/// Interval at which the loop checks the time, in milliseconds.
 const INTERVAL: i32 = 500;
 /// `openat2` resolves the path as if the folder were the root.
 const RESOLVE_IN_ROOT: u64 = 0x10;
@@ -36,18 +36,17 @@ const MAX_INTERPRETERS: usize = 5;
 /// Bits of a program's mode that change its user or group.
 const PRIVILEGES: u32 = 0o6000;
 
-/// Observes the processes that a worker starts. Its loop runs in a thread of its own.
+/// Observes the processes that a worker starts. Its loop runs in a separate thread.
 #[derive(Debug)]
 pub struct Supervisor {
     line: OwnedFd,
     collector: Collector,
     walker: Walker,
-    /// Paths at which there is nothing to note until something is created there.
+    /// Paths that need no record until something is created there.
     passed: HashSet<Passed>,
-    /// Processes that look at the project's state only to tell it: `git status` and the like.
+    /// Processes that only report the state of the project, such as `git status`.
     tellers: HashSet<u32>,
-    /// Places at which the program has mounted something, which its own processes may serve: looking there could wait for
-    /// them.
+    /// Places at which the program has mounted something, which its own processes may serve: examining them could wait for these processes.
     mounts: Vec<PathBuf>,
     listeners: Vec<OwnedFd>,
     /// True if the listeners outlast the observation, which then ends with the line.
@@ -62,7 +61,7 @@ pub struct Supervisor {
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// The same listener.
+    /// A second handle of this listener.
     ///
     /// # Errors
     ///
@@ -76,7 +75,7 @@ impl Listener {
 /// is noted.
 type Passed = (PathBuf, bool, bool);
 
-/// The access that a call asks for.
+/// The access that a call requests.
 #[expect(clippy::struct_excessive_bools, reason = "the kernel's flags")]
 #[derive(Debug, Clone, Copy)]
 struct Access {
@@ -213,7 +212,7 @@ impl Supervisor {
         path.flatten().is_some_and(|path| self.collector.is_start(&path))
     }
 
-    /// Notes a call before it continues; returns `None` if the memory of its process cannot be read.
+    /// Records a call before it continues; returns `None` if the memory of its process cannot be read.
     fn note(&mut self, report: &seccomp_notif, listener: &OwnedFd) -> Option<()> {
         let arguments = &report.data.args;
         let path = |folder: Option<usize>, path: usize| {
@@ -305,7 +304,7 @@ impl Supervisor {
         group.is_some_and(|group: u32| self.tellers.contains(&group))
     }
 
-    /// The end of a path, unless there is nothing to note there. Notes the links on the way.
+    /// Resolves a path, unless it needs no record. Records the links on the way.
     fn place(&mut self, process: u32, path: &Path, follows: bool) -> Option<(Place, Interest)> {
         if self.mounts.iter().any(|mount| path.starts_with(mount)) {
             return None;
@@ -377,7 +376,7 @@ impl Supervisor {
                     self.collector.opened(process, &real_path);
                 }
             }
-            // A file that is only to be written, or is made where there must be none, does not matter.
+            // The absence of a file that is only written or created exclusively does not matter.
             State::Absent if is_read && access.reads && !access.truncates && !access.exclusive => {
                 self.collector.fact(&real_path, Fact::Absent);
             }
@@ -394,7 +393,7 @@ impl Supervisor {
         }
     }
 
-    /// A file is opened that other programs may change.
+    /// Reports the opening of a file that other programs may change.
     fn share(&mut self, path: &Path, state: &State, access: Access) {
         let metadata = match state {
             State::File(metadata) => Some(metadata),
@@ -413,7 +412,7 @@ impl Supervisor {
         }
     }
 
-    /// A program is started. The kernel itself opens the interpreter of a script, and reports no call.
+    /// Records the start of a program. The kernel itself opens the interpreter of a script, and reports no call.
     fn exec(&mut self, process: u32, path: &Path, follows: bool) {
         let mut program = Some(path.to_owned());
         for _ in 0..=MAX_INTERPRETERS {
@@ -469,7 +468,7 @@ impl Supervisor {
         }
     }
 
-    /// The content of a path becomes that of another one.
+    /// Records that another path gets the content of `path`.
     fn take(&mut self, process: u32, path: &Path, moves: bool) {
         let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, path, false) else { return };
         if interest == Interest::All
@@ -486,7 +485,7 @@ impl Supervisor {
         }
     }
 
-    /// A path gets the content of another one.
+    /// Records that a path gets the content of another path.
     fn replace(&mut self, process: u32, path: &Path) {
         let Some((Place { path: real_path, state, .. }, interest)) = self.place(process, path, false) else { return };
         if self.collector.is_shared(&real_path, interest) {
@@ -495,7 +494,7 @@ impl Supervisor {
         }
     }
 
-    /// A path is created, changed or removed.
+    /// Records that a path is created, changed or removed.
     fn write(&mut self, process: u32, path: &Path, effect: Effect) {
         let Some((Place { path: real_path, state, .. }, interest)) =
             self.place(process, path, effect == Effect::Changes)
@@ -524,7 +523,7 @@ impl Supervisor {
         }
     }
 
-    /// Notes the installed package that an open file belongs to; true if it is in a folder of packages.
+    /// Records the installed package of an open file; true if the file is in a folder of packages.
     fn package(&mut self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let position = SITES.iter().find_map(|site| {
@@ -563,8 +562,8 @@ fn has(flags: Option<u64>, flag: i32) -> bool {
     flags.is_some_and(|flags| flags & u64::from(flag.cast_unsigned()) != 0)
 }
 
-/// True for the name of a shared library: `libc.so.6`. For an extension module of an installed package the package's version
-/// stands; the libraries that a package brings along, such as those of CUDA, may belong to several packages.
+/// True for the name of a shared library: `libc.so.6`. False for an extension module of an installed package, because the package's version
+/// identifies it. Libraries that a package contains, such as CUDA's, may belong to several packages.
 fn is_library(path: &Path, is_of_package: bool) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     let is_version = |version: &[u8]| matches!(version, [] | [b'.', b'0'..=b'9', ..]);

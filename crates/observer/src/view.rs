@@ -1,7 +1,7 @@
 //! A private view of a folder: a program sees the folder where it is, and its writes go to another place.
 //!
-//! The program's process gets a mount namespace of its own, in which an overlay covers the folder. Without the right to mount,
-//! it gets a user namespace, too, with the same user and group. All of it ends with the last process that is in it.
+//! The program's process gets its own mount namespace, in which an overlay covers the folder. Without the right to mount, it gets a user
+//! namespace, too, with the same user and group. All of it ends with the last process that is in it.
 
 use std::{
     ffi::{CStr, CString, OsStr, OsString},
@@ -54,22 +54,22 @@ pub struct View {
     working: CString,
     upper: PathBuf,
     options: CString,
-    /// The same for a mount in a user namespace.
+    /// Options for a mount in a user namespace.
     user_options: CString,
     user_map: Vec<u8>,
     group_map: Vec<u8>,
 }
 
 impl View {
-    /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is made.
+    /// A view of `folder`, an absolute path without links. Writes go to the folder `upper` in `place`, which is created.
     ///
-    /// Programs start in the folder `working`. The paths `shared` below `folder` are not covered: writes to the writable ones
-    /// reach them, and the kernel refuses writes to the others, except below a writable one that follows. The files of `layer`
-    /// stand in place of those of `folder`.
+    /// Programs start in the folder `working`. The paths `shared` below `folder` are not covered: writes to the writable ones reach them,
+    /// and the kernel refuses writes to the others, except below a writable one that follows. The files of `layer` replace files of
+    /// `folder`.
     ///
     /// # Errors
     ///
-    /// If `place` cannot be made, if a file of the layer cannot be copied, or if a path has a NUL character.
+    /// If `place` cannot be created, if a file of the layer cannot be copied, or if a path has a NUL character.
     pub fn new(folder: &Path, working: &Path, shared: &[Shared<'_>], place: &Path, layer: &Layer) -> io::Result<Self> {
         let (upper, work) = (place.join("upper"), place.join("work"));
         let mut builder = DirBuilder::new();
@@ -90,7 +90,7 @@ impl View {
         if shared.len() > MAX_SHARED {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: these take nothing and cannot fail.
+        // SAFETY: the calls take no arguments and cannot fail.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         Ok(Self {
             folder: text(folder)?,
@@ -109,12 +109,12 @@ impl View {
         Path::new(OsStr::from_bytes(self.folder.as_bytes()))
     }
 
-    /// The folder that has what programs have written below the folder of the view, by the same relative paths.
+    /// The folder with the files that programs have written below the folder of the view, at the same relative paths.
     pub fn written(&self) -> &Path {
         &self.upper
     }
 
-    /// Removes the files of the layer that no program has changed from what was written.
+    /// Removes copies of the layer's files that no program has changed from the written files.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// The reason why it does not.
+    /// The reason why this machine does not allow it.
     pub fn check(place: &Path) -> io::Result<()> {
         let folder = place.join("folder");
         DirBuilder::new().recursive(true).create(folder.join("shared"))?;
@@ -159,7 +159,7 @@ impl View {
         Self::new(&folder, &folder, &shared, place, &Layer::default())?.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let refusal = |error: io::Error| match error.raw_os_error() {
-            // The limit of user namespaces is an exhausted space to the kernel.
+            // The kernel reports an exceeded limit of user namespaces as a full disk.
             Some(libc::ENOSPC | libc::EPERM | libc::EUSERS) => io::Error::other("user namespaces are not allowed"),
             _ => error,
         };
@@ -200,8 +200,8 @@ impl View {
     }
 }
 
-/// Copies the files of a layer to the folder for writes, where they cover those of the project: an overlay accepts no folder
-/// inside another of its folders as a layer, and results are often inside the project.
+/// Copies the files of a layer to the folder for writes, where they cover the project's files: an overlay accepts no folder inside another
+/// of its folders as a layer, and results are often inside the project.
 fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
     for (path, file) in layer.files() {
         let copy = upper.join(path);
@@ -219,7 +219,7 @@ fn lay(layer: &Layer, upper: &Path) -> io::Result<()> {
             Some(file) => {
                 fs::copy(&file, &copy)?;
                 let times = FileTimes::new().set_modified(fs::metadata(&file)?.modified()?);
-                // Of a copy that its owner may not write, too.
+                // This also works for a copy that its owner may not write.
                 File::open(&copy)?.set_times(times)?;
             }
         }
@@ -286,7 +286,7 @@ fn mount(
 ) -> io::Result<()> {
     let kind = kind.map_or(ptr::null(), CStr::as_ptr);
     let options = options.map_or(ptr::null(), |options| options.as_ptr().cast());
-    // SAFETY: all texts end with NUL and live as long as the call; a null pointer stands for none.
+    // SAFETY: all texts end with NUL and live as long as the call; a null pointer stands for an absent text.
     done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, options) })
 }
 

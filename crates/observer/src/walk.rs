@@ -10,7 +10,7 @@ use std::{
 
 /// Maximum number of links in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// The folder of processes, with links to what each has open.
+/// The folder of processes, with links to the open files of each.
 const PROCESSES: &str = "/proc";
 
 /// The end of a way.
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// True if the same path may lead elsewhere although no file was changed.
+    /// True if the path may lead elsewhere later although no file is changed.
     pub(crate) fn is_fleeting(&self) -> bool {
         self.links.iter().any(|(link, _)| link.starts_with(PROCESSES))
     }

@@ -1,8 +1,8 @@
 //! A model of the leases of a store that several machines use (`src/store/lease.rs`) and of the commit under one: every
 //! interleaving of three engines, one of which may be killed, one stopped for so long that it counts as dead, and one fail in its job.
 //!
-//! An action is one operation of the file server. The search is exhaustive, so what it does not find does not exist in the model;
-//! `simulate` runs the real code, but not all of its interleavings.
+//! An action is one operation of the file server. The search is exhaustive, so that a fault that it does not find does not exist in the
+//! model; `simulate` runs the real code, but not all of its interleavings.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -26,7 +26,7 @@ enum Protocol {
     DoubleCommit,
 }
 
-/// What an engine does next.
+/// The next operation of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Next {
     LookForRecord,

@@ -1,4 +1,5 @@
-//! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab's tasks.
+//! The worker process: reads jobs from standard input, one after the other, and writes messages to standard output. Only this file calls
+//! the lab.
 
 mod batch_size;
 mod command;
@@ -28,7 +29,7 @@ use crate::host::{lab, settings::Settings};
 
 pub use self::command::{logs, measure_again, without_codes};
 
-/// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
+/// Runs the jobs on standard input. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {
     die_with(engine);
     let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
@@ -49,8 +50,8 @@ pub fn main(engine: u32) -> ExitCode {
             Ok(outcome) => Message::Done(outcome),
             Err(failure) => Message::Failed(failure.recognized()),
         });
-        // After a failure, or with something left of the job, the engine starts a fresh one. So it does if the job has changed
-        // settings of this process, which programs inherit.
+        // This process ends after a failure, with remains of the job, or if the job has changed settings of the process, which programs
+        // inherit. The engine then starts a new worker.
         if !(stays && done && command::is_over() && Settings::now() == settings) {
             return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
@@ -62,8 +63,7 @@ pub fn main(engine: u32) -> ExitCode {
     }
 }
 
-/// Prints what this machine has for one backend to compute on, as JSON. A process of its own, because a broken driver may
-/// take its process with it.
+/// Prints the devices of this machine for one backend, as JSON. Runs in a separate process, because a broken driver may crash it.
 pub fn probe(engine: u32, backend: Backend) -> ExitCode {
     die_with(engine);
     let Ok(channel) = Channel::open() else { return ExitCode::FAILURE };
@@ -79,7 +79,7 @@ pub fn rank(engine: u32) -> ExitCode {
     lab::installed().map_or(ExitCode::FAILURE, Lab::rank)
 }
 
-/// Does nothing until it is ended: has the outputs and the view of a process that is forked.
+/// Does nothing until it is killed: this process holds the outputs and the view for a forked process.
 pub fn hold() -> ! {
     loop {
         std::thread::park();
@@ -132,7 +132,7 @@ fn read_job() -> Result<Job, Failure> {
         .map_err(|error| Failure { kind: FailureKind::Crash, message: format!("the engine sent no job: {error}") })
 }
 
-/// The next job of a worker that stays, whose output goes to its own log; `None` if the engine wants no more.
+/// The next job of a worker that stays, whose output goes to its own log; `None` if the engine has no further job.
 fn next_job() -> Option<Result<Job, Failure>> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line).is_ok_and(|count| count == 0) {
@@ -151,7 +151,7 @@ fn next_job() -> Option<Result<Job, Failure>> {
     Some(job.map_err(failure))
 }
 
-/// Asks the kernel to end this process when the engine ends, however it ends. If it has ended already, so does this.
+/// Asks the kernel to kill this process when the engine ends for any reason. If the engine has ended already, this process ends, too.
 fn die_with(engine: u32) {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().cast_unsigned()) != Some(engine) {
@@ -159,8 +159,8 @@ fn die_with(engine: u32) {
     }
 }
 
-/// The way to the engine: what was standard output. Standard output itself leads to the log from now on, so that a
-/// library that prints does not break the protocol.
+/// The channel to the engine: the original standard output. Standard output itself leads to the log from now on, so that a library that
+/// prints does not break the protocol.
 #[derive(Clone)]
 struct Channel(Arc<Mutex<Line>>);
 
@@ -180,7 +180,7 @@ impl Channel {
     fn say(&self, message: &Message) {
         let Ok(mut line) = serde_json::to_vec(message) else { return };
         line.push(b'\n');
-        // An engine that does not listen any more is gone, and this process is about to be.
+        // A write fails only if the engine has ended, and then this process is about to end.
         let _ = self.write(&line);
     }
 

@@ -47,7 +47,7 @@ pub fn masked(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     words
 }
 
-/// True if a name looks like that of a secret: it contains one of the words, whole.
+/// True if a name looks like the name of a secret: it contains one of the words as a whole word.
 pub fn is_secret(name: &str) -> bool {
     let name = format!("_{}_", name.to_uppercase().replace('-', "_"));
     SECRETS.iter().any(|word| name.contains(&format!("_{word}_")))

@@ -1,7 +1,7 @@
 //! Text for people: numbers with units, counts, and text that is safe to print.
 //!
-//! `damaged.rs` has readers that may panic, `delimited.rs` the fields of CSV, `event_file.rs` the event files of TensorBoard, `quantity.rs` numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts
-//! and text that is safe to print.
+//! `damaged.rs` contains panics of readers, `delimited.rs` the fields of CSV, `event_file.rs` the event files of TensorBoard, `quantity.rs`
+//! numbers with units, `progress.rs` the progress of a job, `shell.rs` words for a shell, `text.rs` counts and text that is safe to print.
 
 mod arguments;
 mod damaged;

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(text("peak_mib", 2048.0, Unit::Mebibytes), "2048 MiB");
         assert_eq!(text("acc", 0.5, Unit::Fraction), "0.500 fraction");
         assert_eq!(text("tokens_per_s", 11_234.0, Unit::TokensPerSecond), "11234 tokens/s");
-        // A task declares it.
+        // A task declares the metric.
         assert_eq!(text("memory.peak", 2048.0, Unit::Bytes), "2.00 KiB");
     }
 

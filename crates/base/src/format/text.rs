@@ -11,8 +11,8 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A text from a recipe, a worker or a file with what could drive the terminal made visible: control characters, and
-/// the marks that turn the direction of writing.
+/// Makes characters visible with which a recipe, a worker or a file could drive the terminal: control characters, and marks that change the
+/// direction of writing.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_hostile) {
         let escape = |char: char| if is_hostile(char) { char.escape_default().to_string() } else { char.to_string() };
@@ -37,8 +37,8 @@ pub fn clean_lines(text: &str) -> String {
     clean_text
 }
 
-/// What a terminal shows of the output of a program, cleaned like [`clean_lines`]: without the sequences that set colors, hide the
-/// cursor or erase a line, and of a line that was overwritten the last text.
+/// Returns the output of a program as a terminal shows it, cleaned like [`clean_lines`]: without the sequences that set colors, hide the
+/// cursor or erase a line, and with only the last text of an overwritten line.
 pub fn printed_lines(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -100,7 +100,7 @@ pub fn readable(name: &str) -> String {
     let text = parts.join(": ").replace('_', " ");
     let text = text.strip_suffix(" per s").unwrap_or(&text);
     let mut chars = text.chars();
-    // Names with capitals of their own, `mAP`, are written as they are.
+    // Names that contain capitals, such as `mAP`, are not changed.
     match chars.next() {
         Some(first) if !text.chars().any(char::is_uppercase) => first.to_uppercase().chain(chars).collect(),
         _ => text.to_owned(),

@@ -9,7 +9,7 @@ use std::{
 
 use tar::{Archive, Entry, EntryType};
 
-/// No path is longer, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH_LENGTH: u64 = 16 << 10;
 
 /// A file, a folder or a link in an archive.
@@ -66,7 +66,7 @@ pub fn each<R: Read, E: From<Unreadable>>(
     Ok(())
 }
 
-/// A name in an entry of its own.
+/// Reads a name that is too long for a header from its own entry (GNU).
 fn long(entry: &mut impl Read) -> Result<PathBuf, Unreadable> {
     let mut name = Vec::new();
     entry.take(MAX_PATH_LENGTH + 1).read_to_end(&mut name)?;

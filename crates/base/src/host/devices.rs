@@ -18,9 +18,9 @@ use crate::{
     },
 };
 
-/// Largest time for an answer from drivers.
+/// Time limit of a probe of the drivers.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of the longest answer.
+/// Maximum length of a probe's output, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Error of a missing device.
@@ -63,13 +63,13 @@ pub fn probe() -> Result<Probe, DeviceError> {
     Ok(result)
 }
 
-/// Reason for a missing answer of a probe.
+/// Reason why a probe has no result.
 enum Silence {
     /// The probe could not be started or read.
     Broken(io::Error),
     /// The probe exceeded the time limit.
     Patience,
-    /// The probe ended without an answer.
+    /// The probe ended without a result.
     Ended(ExitStatus),
 }
 
@@ -104,8 +104,8 @@ pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
     format!("{} · {}{facts}{reasons}", device.backend, device.name)
 }
 
-/// A warning if `device` is a software implementation of a GPU, with its cost. The numbers are those of `gpt2-nano` with
-/// llvmpipe and two cores (docs/computing.md).
+/// A warning if `device` is a software implementation of a GPU, with its cost. The numbers were measured with `gpt2-nano`, llvmpipe and two
+/// cores (docs/computing.md).
 pub fn warning(device: &Device) -> Option<String> {
     device.software.then(|| {
         let Device { backend, name, .. } = device;

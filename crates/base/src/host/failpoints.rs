@@ -1,9 +1,9 @@
 //! Fail points: places before each write at which tests can kill the engine or report that the disk is full. In a
 //! release build only the writes remain.
 //!
-//! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point, `full@7` makes that write and every later one fail
-//! like a full disk, `kill=2@ledger: ` kills the process at the second point whose name begins so, `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of this
-//! name, `panic@NAME` panics there. `SWEEP_CLOCK=-3600` sets the clock back an hour.
+//! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point, `full@7` makes that write and every later one fail like a full disk,
+//! `kill=2@ledger: ` kills the process at the second point whose name begins with `ledger: `, `trace=FILE` appends the points' names to a
+//! file, `slow=3@NAME` waits 3 s at the point of this name, `panic@NAME` panics there. `SWEEP_CLOCK=-3600` sets the clock back an hour.
 
 use std::io::{self, Write};
 

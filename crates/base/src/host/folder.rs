@@ -105,7 +105,7 @@ fn locks(file: &tempfile::NamedTempFile) -> Finding {
     }
 }
 
-/// Compares this machine's clock with that of the file server, whose timestamps decide when leases expire.
+/// Compares this machine's clock with the file server's clock, whose timestamps decide when leases expire.
 fn skew(file: &tempfile::NamedTempFile) -> Option<Finding> {
     let mtime = file.as_file().metadata().ok()?.modified().ok()?;
     let now = SystemTime::now();

@@ -2,8 +2,8 @@
 
 use std::{path::Path, process::Command};
 
-/// Variables that tie Git to another repository than that of its folder, or change the meaning of its arguments. A process that a
-/// hook of a repository has started has some of them: those of `git rev-parse --local-env-vars`, without those for settings.
+/// Variables that make Git use another repository than its folder's, or change the meaning of its arguments. A process that a repository's
+/// hook has started has some of them. The list is `git rev-parse --local-env-vars` without the variables for settings.
 const TIED: [&str; 22] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_ATTR_SOURCE",

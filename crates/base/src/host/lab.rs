@@ -16,7 +16,7 @@ pub fn installed() -> Option<&'static dyn Lab> {
     LAB.get().copied()
 }
 
-/// Tells whether this program has a lab.
+/// True if this program has a lab.
 pub fn is_installed() -> bool {
     installed().is_some()
 }

@@ -93,8 +93,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// The folders of this process's control groups that count memory: version 2, then version 1, as it sees them itself and as
-/// the machine does (in a container one of them is not there).
+/// The folders of this process's control groups that count memory: version 2, then version 1. A container sees the folder of its group at
+/// the root; outside of containers, the group's path leads to it.
 fn groups() -> Vec<PathBuf> {
     let Some(text) = counters::text("/proc/self/cgroup") else { return Vec::new() };
     let mut folders = Vec::new();
@@ -112,15 +112,15 @@ fn groups() -> Vec<PathBuf> {
     folders
 }
 
-/// The most main memory that a process and its children have had at once so far, in bytes: the sum of each one's own peak.
-/// `None` once it has ended.
+/// Upper bound of the peak main memory of a process and its children so far, in bytes: the sum of their own peaks. `None` if the process
+/// has ended.
 pub fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let own_bytes = field(&status, "VmHWM:")? << 10;
     Some(own_bytes + children(pid).into_iter().filter_map(peak_memory).sum::<u64>())
 }
 
-/// Seconds of processor time that the children of a process have used so far, and theirs.
+/// Processor time that all descendants of a process have used so far, in seconds.
 pub fn children_cpu_seconds(pid: u32) -> f64 {
     children(pid).into_iter().map(|child| own_cpu_seconds(child).unwrap_or(0.0) + children_cpu_seconds(child)).sum()
 }
@@ -137,7 +137,7 @@ pub fn begun(pid: u32) -> Option<u64> {
     fields.nth(18).filter(|_| !matches!(state, "Z" | "X"))?.parse().ok()
 }
 
-/// Identifier of this start of the machine; empty if the system does not say.
+/// Identifier of this boot of the machine; empty if the system does not expose it.
 pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
@@ -148,7 +148,7 @@ pub fn own_cpu_seconds(pid: u32) -> Option<f64> {
     Some(times(pid)?.iter().sum())
 }
 
-/// Seconds of processor time of the children that a process has waited for, and of theirs.
+/// Processor time of the children that a process has waited for, and of their descendants, in seconds.
 pub fn waited_cpu_seconds(pid: u32) -> Option<f64> {
     Some(times(pid)?[2..].iter().sum())
 }

@@ -5,8 +5,8 @@
 //! separate processes (`devices.rs`), the operating system, the processor, the load and the container (`system.rs`),
 //! the kernel's counters (`counters.rs`), and the lock that all sweeps on a machine share (`sharing.rs`).
 //!
-//! Programs and files: answers of programs within limits (`ask.rs`), Git (`git.rs`), the program that a job starts
-//! (`started.rs`), its observation (`observation.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`),
+//! Programs and files: short programs with limits of time and output (`ask.rs`), Git (`git.rs`), the program that a job
+//! starts (`started.rs`), its observation (`observation.rs`), build IDs (`elf.rs`), packages of Python (`packages.rs`),
 //! folders of projects (`project.rs`), the store's file operations, which tests can simulate (`files/`), files that are
 //! replaced at once (`replaced.rs`), external archives (`archive.rs`), and the checks of a folder for results
 //! (`folder.rs`, `quotas.rs`) with their findings (`finding.rs`).

@@ -7,8 +7,8 @@ pub fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
-/// Returns the BLAKE3 digest of this program's file. A file that cannot be read has a digest that no other process has, so that
-/// nothing is taken for a result of this program.
+/// Returns the BLAKE3 digest of this program's file. A file that cannot be read has a digest that no other process has, so that no earlier
+/// result counts as a result of this program.
 pub fn program_digest() -> &'static str {
     static DIGEST: LazyLock<String> = LazyLock::new(|| {
         let digest = || -> io::Result<String> {

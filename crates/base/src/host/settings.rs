@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use super::counters::text;
 
-/// Settings in files of the kernel, each with its name for people. Settings of threads are those of the thread that starts
-/// processes.
+/// Settings in files of the kernel, each with its name for people. Settings of a thread are read in the thread that starts processes.
 const FILES: [(&str, &str); 6] = [
     ("the resource limits", "/proc/self/limits"),
     ("`oom_score_adj`", "/proc/self/oom_score_adj"),
@@ -67,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_change_of_each_kind_is_found() {
-        // Settings of threads are those of this one.
+        // Settings of a thread are read in the calling thread.
         let thread = std::thread::spawn(|| {
             let old_settings = Settings::now();
             assert_eq!(Settings::now().differences(&old_settings), Vec::<&str>::new());

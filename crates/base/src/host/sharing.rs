@@ -105,7 +105,7 @@ impl Sharing {
             self.withdraw();
             return Ok(true);
         }
-        // Two engines may have passed the gate at the same time; one of them becomes the next.
+        // Two engines may have passed the gate at the same time; one of them is the next to get the lock.
         self.next = is_alone || self.next || take(&mut self.gate, gate, true)?;
         if !self.next {
             release(self.gate.as_ref());

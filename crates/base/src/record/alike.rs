@@ -53,7 +53,8 @@ impl Needs for ByKeys {
 }
 
 impl Identity {
-    /// Digest of what a program's job computes, which is the same however its metrics are read; `None` for other tasks.
+    /// Digest of the computation of a program's job, which does not depend on the patterns that read its metrics;
+    /// `None` for other tasks.
     pub fn program_run(&self) -> Option<Key> {
         if self.task == Command::NAME { self.computation(true, &ByKeys).ok() } else { None }
     }
@@ -61,7 +62,7 @@ impl Identity {
     /// Digest of the job's computation: of two jobs with equal digests, only one has to run. With `reads_params`, the
     /// program reads the file with its parameters, so that each of them counts. The digest does not cover the code.
     pub fn computation(&self, reads_params: bool, needs: &dyn Needs) -> Result<Key, serde_json::Error> {
-        // In the form of a record, which keeps no spelling of numbers.
+        // A record does not keep the spelling of numbers, so these parameters take the same way through JSON.
         let mut params: Values = serde_json::from_str(&serde_json::to_string(&self.params)?)?;
         let mut arguments = None;
         if self.task == Command::NAME {
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
     use crate::record::{Needed, Product};
 
-    /// No record was made of another one; a result has this text.
+    /// A store without adopted records, in which every result has this text.
     struct Results(&'static str);
 
     impl Needs for Results {

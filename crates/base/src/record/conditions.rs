@@ -175,7 +175,7 @@ pub struct RunConditions {
 pub struct GitState {
     /// The commit that is checked out.
     pub commit: String,
-    /// Digest of the differences from the commit. Absent if there are none.
+    /// Digest of the differences from the commit. Absent without differences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// True if files differ from the commit or are not tracked. Absent if Git failed or timed out.

@@ -82,7 +82,7 @@ const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
 impl Deferred {
-    /// The text that stands for it.
+    /// The text that stands for the result in parameters.
     pub fn placeholder(&self) -> String {
         let product = match self.product {
             Product::Metric => "metrics",
@@ -106,7 +106,7 @@ impl Deferred {
     /// The result that a text as a whole stands for.
     fn whole(text: &str) -> Option<Self> {
         let content = text.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
-        // Two of them in one text also begin and end like one.
+        // A text with two placeholders also begins and ends like a single one.
         (!content.contains(OPEN)).then(|| Self::parse(content))?
     }
 }

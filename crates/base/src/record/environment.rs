@@ -42,7 +42,7 @@ pub struct Environment {
     /// Image of the container, if the container engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// True for the environment of a host to which the job was sent: its paths are not those of this machine.
+    /// True for the environment of a host to which the job was sent: its paths are paths of the host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_elsewhere: bool,
 }
@@ -57,7 +57,7 @@ pub struct Part {
     pub version: Option<String>,
 }
 
-/// A value that an environment has for a thing, such as a library.
+/// A program, library, package or container of an environment, as it is compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Value {
     /// Equal for equal content, on any machine.
@@ -243,7 +243,7 @@ impl Environment {
         parts.join(", ")
     }
 
-    /// All of it, one thing a line.
+    /// The whole environment, with one program, library or package in each line.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         lines.extend(self.command.iter().map(|path| format!("command {path}")));

@@ -40,7 +40,7 @@ const AT: &str = "place:";
 
 /// The path of the fact that has the patterns of names that were left out of listings. No file has such a path.
 pub const IGNORE: &str = "//ignore";
-/// Prefix of the patterns, each in a line of its own.
+/// Prefix of the patterns, with one pattern in each line.
 const PATTERNS: &str = "ignored:";
 
 /// Name of the file that Vim creates to test if it can write to a folder.
@@ -143,7 +143,7 @@ impl Found {
     }
 }
 
-/// The property of a folder in which Python looked for `modules`: those that a new entry would provide or take
+/// The property of a folder in which Python looked for `modules`: the modules that a new entry would provide or take
 /// precedence over.
 pub fn of_modules(folder: &Path, layer: &Layer, modules: BTreeSet<&str>) -> String {
     let entries = layer.entries(folder).unwrap_or_default();
@@ -173,7 +173,7 @@ pub fn is_ignored(ignore: &Ignore, project: &Path, path: &Path) -> bool {
 }
 
 /// Returns the present value of the property `fact` of `path`, seen through `layer`. `is_made` returns true for paths
-/// that jobs have made.
+/// that jobs have created.
 pub fn now(fact: &str, path: &Path, layer: &Layer, is_made: &mut dyn FnMut(&Path) -> bool) -> String {
     let state = |path: &Path| state(&layer.at(path));
     if is_names(fact) {

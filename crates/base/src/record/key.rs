@@ -17,12 +17,12 @@ pub struct Key([u8; 32]);
 /// Everything that decides a job's result. The JSON of an identity is canonical: fields in this order, maps sorted, defaults
 /// omitted.
 ///
-/// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the
-/// program's version. A task that computes something else from the same parameters raises its revision; that of a task that the
-/// program adds changes with the program.
+/// The identity excludes the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's version.
+/// A task that computes something else from the same parameters raises its revision; the revision of a task that the program adds changes
+/// with the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Version of this form; raised when the same job would give another JSON.
+    /// Version of this form; raised when the JSON of the same job changes.
     pub format: u32,
     /// The task's name.
     pub task: Name,
@@ -34,7 +34,7 @@ pub struct Identity {
     /// The parameters that differ from their defaults.
     #[serde(skip_serializing_if = "Values::is_empty", default)]
     pub params: Values,
-    /// The digests of the input files, by parameter; those of a list as `parameter.1`, `parameter.2`, …
+    /// The digests of the input files, by parameter; for a list, by `parameter.1`, `parameter.2`, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub inputs: BTreeMap<String, String>,
     /// Digest of the code that an earlier run of the job was observed to read, as it is now.
@@ -63,13 +63,13 @@ impl Identity {
         let mut params = task.identity(values);
         params.retain(|name, _| !inputs.contains_key(name.as_str()));
         for param in task.params().filter(|param| param.kind == Kind::Folder) {
-            // Where the folder is makes no difference.
+            // The location of the folder is not part of the key.
             if let Some(folder) = params.get_mut(param.name).filter(|value| **value != Value::Null) {
                 *folder = Value::Bool(true);
             }
         }
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
-            // A program finds the inputs of a list by name, and where they come from makes no difference to it.
+            // A program finds the inputs of a list by name, and their origin is not part of the key.
             if let Some(Value::List(paths)) = params.get_mut(param.name) {
                 let input_paths = paths.iter_mut().filter(|path| !path.as_text().is_some_and(deferred::is_open));
                 for path in input_paths {
@@ -107,7 +107,7 @@ impl Identity {
             return Key::of_json(self);
         }
         let mut hasher = blake3::Hasher::new();
-        // The same JSON, but the needed keys are in it already: n jobs may need the same n.
+        // Inserts the serialized keys of needed jobs, which many identities share: n jobs may need the same n jobs.
         let head = serde_json::to_vec(&Self { needs: Needed::default(), ..self.clone() })?;
         hasher.update(head.strip_suffix(b"}").unwrap_or(&head));
         hasher.update(br#","needs":"#);

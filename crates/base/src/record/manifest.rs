@@ -25,8 +25,8 @@ pub const ABSENT: &str = "absent";
 /// Placeholder for the digest of a file that a job has read in a state that can no longer be identified.
 pub const UNKNOWN: &str = "unknown";
 
-/// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
-/// those of this machine.
+/// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with versions
+/// on this machine.
 pub const ELSEWHERE: &str = "host:";
 
 /// Prefix of the path of a file outside of the project that a job read there. No other path has it, because backslashes in paths
@@ -194,7 +194,7 @@ impl ReadSet {
         Self { environment, ..self }
     }
 
-    /// The same with the files, packages and other paths of a later run of the job, which take precedence.
+    /// Returns this set with the files, packages and other paths of a later run of the job, which take precedence.
     #[must_use]
     pub fn joined(mut self, later: Self) -> Self {
         self.files.extend(later.files);
@@ -206,7 +206,7 @@ impl ReadSet {
         self
     }
 
-    /// Reads a set; `None` if the text is no set of this version with this identifier.
+    /// Reads a set; `None` if the text is not a set of this version with this identifier.
     pub fn parse(text: &[u8], id: &str) -> Option<Self> {
         let set: Self = serde_json::from_slice(text).ok()?;
         (set.format == SET_FORMAT && set.id() == id).then_some(set)

@@ -8,7 +8,7 @@ const MAX_MILESTONES: usize = 32;
 /// A number of steps, and the time at which they were done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Milestone {
-    /// Steps that were done, those of a state with which the job began included.
+    /// Number of completed steps, including the steps of the state from which the job continued.
     pub step: u64,
     /// Time since the start of the job's process, in seconds.
     pub seconds: f64,
@@ -72,7 +72,7 @@ mod tests {
                 (0, u64::from(step))
             );
         }
-        // A program that counts anew, and a clock that stands.
+        // The program restarts its count, and the clock stands still.
         milestones.reach(5, 2000.0);
         milestones.reach(2000, 3.0);
         milestones.reach(2000, f64::NAN);

@@ -6,7 +6,7 @@
 //!
 //! `record.rs` is the record with its digest, `files.rs` has the digests of its files, `remarks.rs` lists diverged
 //! values, `milestones.rs` has the times of steps, `conditions.rs` the conditions under which the job ran, and
-//! `adopted.rs` the mark of an adopted record. `sample.rs` makes a record for tests.
+//! `adopted.rs` the mark of an adopted record. `sample.rs` creates a record for tests.
 //!
 //! `manifest.rs` has the files that a program was observed to read, `fact.rs` properties of other paths, and
 //! `environment.rs` the programs and libraries that it used outside of its project.

@@ -14,7 +14,7 @@ use crate::record::Key;
 #[derive(Debug, Default)]
 pub struct KeyList {
     keys: Box<[Key]>,
-    /// The JSON of the keys, one behind the other. Thousands of identities may have the same list, and each is hashed.
+    /// The concatenated JSON of the keys. Thousands of identities may have the same list, and each is hashed.
     json: OnceLock<Box<[u8]>>,
 }
 

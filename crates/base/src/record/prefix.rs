@@ -57,8 +57,8 @@ impl Prefixes {
         step > 0 && self.reach.end.is_none_or(|end| step < end || (step == end && self.reach.may_only_evaluate))
     }
 
-    /// The key of the state after `step` steps, which all jobs share that do the same until then. `identity` is that of
-    /// the job.
+    /// The key of the state after `step` steps, which jobs share if they compute the same up to that step. `identity`
+    /// is the job's identity.
     pub fn key(&self, identity: &Identity, step: u64) -> Result<Key, serde_json::Error> {
         let is_late = |name: &str| self.acts_from.get(name).is_some_and(|from| *from >= step);
         let params = identity.params.iter().filter(|(name, _)| *name != UNTIL && !is_late(name));

@@ -28,7 +28,7 @@ pub struct Record {
     pub format: u32,
     /// The job's key.
     pub key: Key,
-    /// Identity, from which the key is made.
+    /// Identity, from which the key is computed.
     pub identity: Identity,
     /// Name when it ran: a step and a point.
     pub label: String,
@@ -82,7 +82,7 @@ pub struct Provenance {
     /// The record whose result was adopted after a change of the code; `None` if the job ran to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Box<Adopted>>,
-    /// Notices of the job, such as values that are no numbers.
+    /// Notices of the job, such as values that are not numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
@@ -200,7 +200,7 @@ impl Record {
         Ok([SEAL, digest.as_bytes(), SEALED, &body].concat())
     }
 
-    /// True if a record's text contains a digest; those of earlier versions do not.
+    /// True if a record's text contains a digest; records of earlier versions do not.
     pub fn has_digest(text: &[u8]) -> bool {
         text.starts_with(SEAL)
     }
@@ -264,7 +264,7 @@ impl Record {
     }
 }
 
-/// True if a text's digest is that of the rest of it.
+/// True if a text's digest matches the rest of the text.
 fn is_sealed(text: &[u8]) -> bool {
     let parts = text.strip_prefix(SEAL).and_then(|tail| tail.split_at_checked(DIGITS));
     let Some((digest, body)) = parts.and_then(|(digest, tail)| Some((digest, tail.strip_prefix(SEALED)?))) else {

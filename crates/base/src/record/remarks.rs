@@ -8,7 +8,7 @@ use sweep_job::{Outcome, Precision, Task, TaskInfo, Unit, tasks::Imported};
 /// Remarks on a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Remarks {
-    /// The metrics without a value because their newest one is not finite, each with the step from which on that is so.
+    /// The metrics without a value because their newest one is not finite, each with the step from which on its values are not finite.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub diverged: BTreeMap<String, Option<u64>>,
     /// The source of a record that was imported from another program, in words.

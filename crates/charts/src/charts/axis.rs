@@ -8,7 +8,7 @@ use crate::format::{clean, shortened};
 
 /// The fraction of a line that is free beyond its ends, for numbers.
 const MARGIN: f64 = 0.05;
-/// More numbers than this have round ticks instead of their own.
+/// Maximum number of values that are ticks themselves; more values have round ticks.
 const MAX_OWN: usize = 7;
 /// The longest word in characters.
 const MAX_WORD_LENGTH: usize = 14;
@@ -33,7 +33,7 @@ impl AxisScale {
         let mut distinct_values: Vec<Value> = Vec::new();
         let mut texts = BTreeSet::new();
         for value in values {
-            // Equal numbers read the same.
+            // An integer and an equal float have the same text.
             if texts.insert(value.to_string()) {
                 distinct_values.push((*value).clone());
             }
@@ -87,7 +87,7 @@ impl AxisScale {
                 let (low, high) = (scaled(all[0]), scaled(all[all.len() - 1]));
                 let number = low + (high - low) * (place - MARGIN) / (1.0 - 2.0 * MARGIN);
                 let number = if *log { number.exp() } else { number };
-                // The own number of a value, without the error of the way back.
+                // Snaps to a value of the axis, because the inverse of the scale has rounding errors.
                 let near = all.iter().copied().min_by(|a, b| (a - number).abs().total_cmp(&(b - number).abs()));
                 near.filter(|near| (near - number).abs() <= 1e-6 * number.abs().max(1e-300)).unwrap_or(number)
             }

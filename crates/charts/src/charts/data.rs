@@ -70,7 +70,7 @@ impl Serialize for Short {
 }
 
 impl Data {
-    /// With the names of jobs as lists of jobs have them: of dots that are points of this step.
+    /// Prefixes the names of points by `step`, as in lists of jobs: `train/lr=0.1`.
     pub fn of_step(mut self, step: &str) -> Self {
         for job in self.series.iter_mut().flat_map(|line| &mut line.jobs) {
             *job = if job.is_empty() { step.to_owned() } else { format!("{step}/{job}") };

@@ -87,7 +87,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     Ok(Ok(()))
 }
 
-/// The better direction of a metric: that in the recipe, else that of its unit, else the smaller values.
+/// The better direction of a metric: the direction in the recipe, else of its unit, else the smaller values.
 fn better(spec: &Spec, metric: &str, unit: Unit) -> Better {
     let direction = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
     direction.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)

@@ -56,8 +56,8 @@ fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<(usize, f64)>> {
     at
 }
 
-/// The iterations at which all `curves` curves have a value, because a mean would change where one of them ends; all iterations
-/// if there is none.
+/// The iterations at which all `curves` curves have a value, because a mean would change where one of them ends; all iterations if the
+/// curves have no common iteration.
 fn common<V>(at: BTreeMap<u64, Vec<V>>, curves: usize) -> BTreeMap<u64, Vec<V>> {
     if at.values().all(|values| values.len() < curves) {
         return at;
@@ -88,7 +88,6 @@ fn value_at(points: &[(u64, f64)], x: u64) -> Option<f64> {
     Some(low + (high - low) * part)
 }
 
-/// A job's curve.
 fn curve_of<'d>(dot: &'d Dot<'_>, name: &str) -> Option<&'d Curve> {
     dot.curves?.get(name)
 }

@@ -1,4 +1,5 @@
-//! Means of results with their intervals. What the independent units of results are, a chart does not know.
+//! Means of results with their intervals. The caller of a chart computes them, because charts do not know the
+//! independent units of results.
 
 use std::fmt;
 

@@ -2,9 +2,9 @@
 //! the views of a search: parallel coordinates, slices and importance. Each kind has a file with its declaration, from
 //! which the reader of recipes, the schema and the documentation are derived, and with its drawing code.
 //!
-//! The palette is that of Okabe and Ito, which color-blind people can distinguish. Lines also differ in dash pattern
-//! and dots in shape, so that a chart remains readable in grayscale. The background of the files is white. The dark
-//! theme of the page (`page.css`) replaces background, ink and grid, which it identifies by the colors here.
+//! The palette is Okabe and Ito's, which color-blind people can distinguish. Lines also differ in dash pattern and dots in shape, so that a
+//! chart remains readable in grayscale. The background of the files is white. The dark theme of the page (`page.css`) replaces background,
+//! ink and grid, which it identifies by the colors here.
 
 mod axis;
 mod bars;
@@ -190,7 +190,7 @@ pub struct Dot<'a> {
     pub started: Timestamp,
     /// The duration of the job.
     pub seconds: f64,
-    /// The reason why its curve ends before those of others.
+    /// The reason why its curve ends before the curves of other jobs.
     pub ended: Option<End>,
 }
 
@@ -268,7 +268,7 @@ impl Chart<'_> {
         self.spec.look.paper && self.spec.kind.declaration().narrow
     }
 
-    /// Width and height, in units of which 13 are the size of a letter.
+    /// Width and height, in units of 1/13 of the font size.
     fn size(&self) -> (u32, u32) {
         if self.is_narrow() { NARROW } else { SIZE }
     }
@@ -364,7 +364,7 @@ impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
 pub const ITERATION: &str = "iteration";
 
 const SIZE: (u32, u32) = (760, 460);
-/// The size of a chart in a column of a paper, so that letters of 13 units are those of 8 points.
+/// Width and height of a chart for a column of a paper, in units of 1/13 of the font size, which is 8 points there.
 const NARROW: (u32, u32) = (387, 270);
 /// The widths of a column and of the text of a paper, in points of 1/72 inch: 84 and 178 mm.
 const COLUMN: f32 = 238.0;
@@ -396,7 +396,7 @@ struct Ticks {
     y: Scale,
 }
 
-/// The range of some numbers with a margin, except at zero; `None` if there are none.
+/// The range of the finite numbers with a margin, except at zero; `None` without finite numbers, or if they are too large to draw.
 fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.filter(|value| value.is_finite()) {

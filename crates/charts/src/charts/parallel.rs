@@ -101,7 +101,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     for step in 0..64 {
         let place = |step: i32| f64::from(step) / 64.0;
-        // Overlapping, so that there is no seam.
+        // The areas overlap, so that no seam is visible.
         let corners = [(right, y_of(place(step + 1))), (right + WIDTH, (y_of(place(step)) + 1).min(bottom))];
         root.draw(&Rectangle::new(corners, color(place(step) + 1.0 / 128.0).filled()))?;
     }
@@ -126,8 +126,8 @@ fn y_of(place: f64) -> i32 {
     bottom - (f64::from(bottom - TOP) * place).round() as i32
 }
 
-/// The places of rows on an axis. Rows with the same value are side by side, the larger means above, so that all can be
-/// seen.
+/// The places of rows on an axis. Rows with the same value are spread, the larger means above, so that all of them are
+/// visible.
 fn spread(axis: usize, scale: &AxisScale, rows: &[&Row]) -> Vec<Option<f64>> {
     let mut places: Vec<Option<f64>> = rows.iter().map(|row| scale.place(&row.values[axis])).collect();
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();

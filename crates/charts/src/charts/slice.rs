@@ -70,7 +70,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     let middle = plot.backend_coord(&(0.5, bottom));
     root.draw(&Text::new(x_name, (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
-    // Dots at the same value are side by side, at distances that have no order (multiples of the golden ratio).
+    // Dots at the same value are side by side, at irregular distances (multiples of the golden ratio).
     let width = if span.has_words() { 0.5 / span.ticks(8).len() as f64 } else { 0.02 };
     let repeats = span.repeats(configurations.rows.len());
     let place = |row: &Row| {

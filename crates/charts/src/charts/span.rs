@@ -33,7 +33,7 @@ impl Span {
         let [least, most] = side.limits.map(|end| end.map(|end| if log { end.log10() } else { end }));
         let (low, high) = match (data_range, least, most) {
             (_, Some(least), Some(most)) => (least, most),
-            // Powers beyond these are no numbers.
+            // Limits the powers of ten to the range of finite numbers.
             (Some((low, high)), ..) if log => (least.unwrap_or(low.max(-307.0)), most.unwrap_or(high.min(308.0))),
             (Some((low, high)), ..) => (least.unwrap_or(low), most.unwrap_or(high)),
             (None, ..) if log => return Err(Empty::NotPositive),
@@ -72,7 +72,7 @@ impl Span {
     /// True if a number is between the ends.
     pub(super) fn holds(&self, value: f64) -> bool {
         let scaled = self.scaled(value);
-        // Ends that the data gave lie beyond them; those of an author are part of the plot.
+        // Ends from the data have a margin; ends from the recipe belong to the plot.
         self.low <= scaled && scaled <= self.high
     }
 

@@ -9,7 +9,7 @@ use super::{
 
 /// Bins between the smallest and the largest score.
 const COARSE: usize = 1000;
-/// Bins within one of those, if it holds more than a tenth of all scores.
+/// Bins within a bin that holds more than a tenth of all scores.
 const FINE: usize = 10_000;
 /// Bisections at most.
 const BISECTIONS: usize = 20;

@@ -20,7 +20,7 @@ const DEVIATIONS: f64 = 3.3;
 const TRIES: u32 = 3;
 /// Number of neighboring scores that are drawn together, because memory is read in whole cache lines.
 pub(super) const CLUSTER: usize = 4;
-/// Scores that are drawn by one task, from a stream of its own.
+/// Number of scores that one task draws, from a separate random stream.
 const DRAWN_TOGETHER: usize = 4096;
 
 /// Finds the `k`-th smallest score, and writes the masks. The sample, and so the duration, depends on `seed`; the result
@@ -131,8 +131,8 @@ fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
     Bracket { low, high }
 }
 
-/// Design effect of cluster sampling, since scores in a cluster may be alike: the variance of the clusters' counts
-/// below the quantile, relative to that of a sample of single scores. At least 1.
+/// Design effect of cluster sampling, since scores in a cluster may be alike: the variance of the clusters' counts below the quantile,
+/// relative to the variance for a sample of single scores. At least 1.
 fn effect(sample: &[u32], part: f64) -> f64 {
     /// Number of scores that is sufficient to estimate the quantile for this purpose.
     const SOME: usize = 1024;

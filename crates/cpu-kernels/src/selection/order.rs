@@ -20,7 +20,6 @@ pub(super) const BINS: usize = 4096;
 /// Number of ranks in every bin.
 pub(super) type Counts = Box<[u64]>;
 
-/// No counts.
 pub(super) fn no_counts() -> Counts {
     vec![0; BINS].into_boxed_slice()
 }

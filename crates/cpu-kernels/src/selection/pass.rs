@@ -9,7 +9,7 @@ use super::{
     order::rank,
 };
 
-/// Weights of a piece: what a task takes.
+/// Number of weights of a piece, which one task processes.
 pub(super) const PIECE: usize = 16 * 1024;
 /// Scores that are computed at a time, into a buffer in the first cache.
 const BLOCK: usize = 128;
@@ -31,7 +31,6 @@ impl<M> Piece<'_, M> {
         layer.part(self.start, layer.weights.len().min(self.start + PIECE))
     }
 
-    /// Its mask.
     pub(super) fn mask_mut(&mut self) -> &mut [M] {
         self.mask
     }
@@ -226,7 +225,7 @@ fn compare_piece<L: Lanes, M: Mask>(
         }
     }
     let ranks = &scratch.ranks[..counts.inside];
-    // Infinities and numbers have ranks between those of the infinities.
+    // Numbers have ranks from the rank of negative infinity to the rank of infinity; only NaN is outside.
     if ranks.iter().any(|value| *value < rank(f32::NEG_INFINITY) || *value > rank(f32::INFINITY)) {
         return None;
     }
@@ -276,11 +275,11 @@ fn compare_group<L: Lanes, M: Mask>(
     }
 }
 
-/// Sets what `mask` prunes to 0 in each of `numbers`: weights, moments.
+/// Sets the elements that `mask` prunes to 0 in each of `numbers`: weights, moments.
 ///
 /// # Panics
 ///
-/// If `mask` was made for another number of weights than a slice of `numbers` has.
+/// If `mask` was created for another number of weights than a slice of `numbers` has.
 pub fn apply<M: Mask>(mask: &[M], numbers: &mut [&mut [f32]]) {
     for numbers in numbers {
         assert_eq!(mask.len(), M::words(numbers.len()), "a mask for as many weights");

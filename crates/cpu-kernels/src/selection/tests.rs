@@ -87,7 +87,7 @@ fn masks<M: Mask>(goal: &Goal<'_>, fill: M, way: Way<'_, M>) -> (Found, Vec<Vec<
     (result, masks)
 }
 
-/// Asserts that every exact way finds what sorting finds, with every kind of mask.
+/// Asserts that every exact method gives the result of sorting, with every kind of mask.
 fn agree(goal: &Goal<'_>, scores: &[Vec<f32>], seed: u64) {
     let (threshold, expected) = by_sorting(scores, goal.k);
     let zeros = |mask: &Vec<u8>| mask.iter().map(|stays| usize::from(*stays == 0)).sum();

@@ -25,7 +25,7 @@ thread_local! {
 
 /// Calls `work` with `length` numbers of any value that this thread has for itself.
 fn with_scratch(length: usize, work: impl FnOnce(&mut [f32])) {
-    // Taken out meanwhile, so that a task that this thread steals inside gets memory of its own.
+    // Takes the memory, so that a task that this thread steals meanwhile allocates its own.
     let mut scratch = SCRATCH.take();
     if scratch.len() < length {
         scratch.resize(length, 0.0);
@@ -155,7 +155,7 @@ fn exponentials_body<const FMA: bool>(
     }
 }
 
-/// The gradient `[rows, 3 d_model]` with respect to `qkv`, from that of the output.
+/// The gradient `[rows, 3 d_model]` with respect to `qkv`, from the gradient with respect to the output.
 pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32], shape: Shape) -> Buffer {
     let Shape { batch, length, width, .. } = shape;
     let d_model = shape.d_model();
@@ -164,7 +164,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
     let shared = Shared::new(&mut d_qkv);
     shape.tasks().zip(normalizers.par_chunks(length)).for_each(|([row, column], normalizers)| {
         with_scratch(2 * BLOCK.min(length) * length, |scratch| {
-            // In reverse, because the last block sees all keys: it writes what the others add to.
+            // In reverse order, because the last block sees all keys: it writes the gradients to which the others add.
             for (first, queries) in shape.blocks().rev() {
                 let keys = first + queries;
                 let position = [row + first, column];

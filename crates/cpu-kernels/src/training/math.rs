@@ -76,7 +76,7 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// `exp(x)`, within 2 units in the last place where it is a normal number.
 ///
 /// Below -87.3 it is 0, above 88 it stays at `exp(88)`; NaN gives NaN. The reduction to `|r| <= ln 2 / 2` and the
-/// polynomial are those of Cephes' `expf`.
+/// polynomial come from Cephes' `expf`.
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     const MIN_EXPONENT: f32 = -87.3;

@@ -71,7 +71,7 @@ pub(super) struct Shared<'a> {
     borrowed: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: a pointer to borrowed numbers; the methods that use it ask for disjoint parts.
+// SAFETY: a pointer to borrowed numbers; the methods that use it access disjoint parts.
 #[expect(unsafe_code, reason = "threads write disjoint columns of the same rows, which slices cannot say")]
 unsafe impl Send for Shared<'_> {}
 // SAFETY: as above.

@@ -1,8 +1,8 @@
 //! Memory that is kept for the next tensor of the same size.
 //!
-//! A training step allocates tensors of the same sizes repeatedly. Returning their memory to the system in between
-//! would cost a page fault for every 4 KiB at the next step, so freed buffers are kept for reuse, up to a limit: a number, or
-//! what has been in use at once.
+//! A training step allocates tensors of the same sizes repeatedly. Returning their memory to the system in between would cost a page fault
+//! for every 4 KiB at the next step, so freed buffers are kept for reuse, up to a limit: a constant, or the maximum that was in use at
+//! once.
 
 use std::{
     collections::BTreeMap,
@@ -123,7 +123,7 @@ fn zero_lines(count: usize) -> Vec<Line> {
     lines
 }
 
-/// Asks for large pages for the capacity of a vector. Where there are none, only time is lost.
+/// Requests large pages for the capacity of a vector. Without large pages, the vector works, but more slowly.
 #[cfg(target_os = "linux")]
 fn large_pages(lines: &mut Vec<Line>) {
     const PAGE: usize = 4096;
@@ -131,7 +131,7 @@ fn large_pages(lines: &mut Vec<Line>) {
     let end = (start.addr() + lines.capacity() * size_of::<Line>()) / PAGE * PAGE;
     let start = start.map_addr(|start| start.next_multiple_of(PAGE));
     #[expect(unsafe_code, reason = "a system call")]
-    // SAFETY: pages that the vector has alone; the advice does not change what is in them.
+    // SAFETY: only the vector uses these pages, and the advice does not change their content.
     unsafe {
         libc::madvise(start.cast(), end - start.addr(), libc::MADV_HUGEPAGE);
     }

@@ -109,7 +109,7 @@ fn projections<const FMA: bool>(x: &[f32], gain: &[f32], gradient: &[f32], mean:
             *normal = fma::<FMA>(product, (x - mean) * inverse, *normal);
         }
     };
-    // Separate from the remainder, because a known length makes whole vectors.
+    // Separate from the remainder, because the compiler uses whole vectors for a known length.
     let (gradients, gradient) = gradient.as_chunks::<LANES>();
     let (gains, gain) = gain.as_chunks::<LANES>();
     let (xs, x) = x.as_chunks::<LANES>();

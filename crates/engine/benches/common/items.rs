@@ -14,7 +14,7 @@ pub(crate) fn over_items() -> Vec<Situation> {
     [clusters(), power(), few_clusters(), failures(), quantiles()].into_iter().flatten().collect()
 }
 
-/// A test set: clusters, items of each, and what is drawn for a method's score.
+/// A test set: its clusters and their items, and the distributions of a method's scores.
 #[derive(Clone, Copy)]
 struct TestSet {
     clusters: usize,
@@ -22,9 +22,9 @@ struct TestSet {
     runs: usize,
     /// Spread of the difficulty of items, which both methods share, in units of the noise of a run.
     difficulty: f64,
-    /// Spread of what a cluster does to a method.
+    /// Spread of a cluster's effect on a method.
     cluster: f64,
-    /// Spread of what a seed does to a method.
+    /// Spread of a seed's effect on a method.
     seed: f64,
 }
 

@@ -25,9 +25,9 @@ pub(crate) const SEARCH: [i64; 2] = [0, 1];
 /// A referee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Keeps what is lower with one seed.
+    /// Keeps a change whose metric is lower with one seed.
     Greedy,
-    /// Keeps what is lower by one standard deviation with one seed.
+    /// Keeps a change whose metric is lower by one standard deviation with one seed.
     Gate,
     /// The rule of `sweep propose` on printed metrics.
     Propose,
@@ -155,7 +155,7 @@ impl<'a, 'd> Referee<'a, 'd> {
         seeds.into_iter().collect()
     }
 
-    /// The verdict on a change; `None` for one that is known, refused or fails.
+    /// The verdict on a change; `None` if the change is known, refused or fails.
     fn judge(&mut self, old: &State, new: &State) -> Option<Verdict> {
         let question = [old.changes.clone(), new.changes.clone()];
         if old.changes == new.changes || !self.asked.insert(question) {

@@ -134,7 +134,7 @@ impl<'a> Mistake<'a> {
     }
 }
 
-/// Prints a failure. After the mistakes are corrected, the same command makes sense again.
+/// Prints a failure. The same command is suggested for the time after the correction.
 pub(super) fn failure(error: &Error) -> Result<(), Error> {
     let (message, help) = error.parts();
     let failure = FailedWith { message: clean(&message).into_owned(), help, exit_code: error.exit().code() };

@@ -31,7 +31,7 @@ pub(super) struct Reruns {
     jobs: Vec<RerunJob>,
     /// Selected jobs that cannot run again here.
     left_out: Vec<LeftOut>,
-    /// Parts of the environments of jobs that are not as in their records; only of environments that were made anew.
+    /// Parts of the environments of jobs that are not as in their records; only of rebuilt environments.
     #[serde(skip_serializing_if = "Option::is_none")]
     environment: Option<Vec<OtherPart>>,
     /// The signal that stopped the jobs.
@@ -85,13 +85,13 @@ pub(super) fn any_seed() -> u64 {
 }
 
 impl Reruns {
-    /// No job yet; `left` are those that cannot run again, each with the reason.
+    /// A comparison without jobs; `left` are the jobs that cannot run again, each with the reason.
     pub(super) fn new(seed: u64, left: Vec<(String, String)>) -> Self {
         let left_out = left.into_iter().map(|(job, reason)| LeftOut { job, reason }).collect();
         Self { seed, jobs: Vec::new(), left_out, environment: None, interrupted: None }
     }
 
-    /// Runs all jobs of a plan, and compares those of `sample` with their records.
+    /// Runs all jobs of a plan, and compares the jobs in `sample` with their records.
     pub(super) fn run(
         &mut self,
         plan: &Plan,
@@ -115,7 +115,7 @@ impl Reruns {
         Ok(())
     }
 
-    /// Compares the environments in which the jobs of a plan ran with those of a bundle's records.
+    /// Compares the environments in which the jobs of a plan ran with the environments of a bundle's records.
     pub(super) fn compare_environments(
         &mut self,
         bundle: &Opened,
@@ -140,7 +140,7 @@ impl Reruns {
         Ok(())
     }
 
-    /// The lines about environments that were made anew.
+    /// The lines about rebuilt environments.
     fn environment_lines(&self) -> Vec<String> {
         const MAX_LINES: usize = 8;
         let Some(parts) = self.environment.as_deref().filter(|_| !self.jobs.is_empty()) else { return Vec::new() };
@@ -275,7 +275,7 @@ impl Tally {
     }
 }
 
-/// The result for one job: its metrics that agree, those that are not compared, and those that differ.
+/// The result for one job: the metrics that agree, that are not compared, and that differ.
 fn compared_lines(label: &str, compared: &Compared) -> Vec<String> {
     let Compared { same, largest, left_out, other } = compared;
     let names = left_out.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -28,7 +28,7 @@ struct Found<'a> {
     rejected: &'a [Rejected],
 }
 
-/// A device, and the use that `auto` makes of it.
+/// A device, and its use by `auto`.
 #[derive(Serialize)]
 struct FoundDevice<'a> {
     #[serde(flatten)]

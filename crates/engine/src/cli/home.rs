@@ -1,4 +1,4 @@
-//! `sweep` without a command: where one is, and what to do next.
+//! `sweep` without a command: the recipes of the folder, the latest run, and the next commands.
 
 use std::path::{Path, PathBuf};
 

@@ -67,8 +67,8 @@ pub(super) fn ready(plan: &Plan, store: &Store, selected_jobs: &HashSet<JobId>) 
     selected_jobs.iter().copied().filter(is_ready).collect()
 }
 
-/// The cost of measuring jobs, before they run: their duration on this machine by that of earlier jobs of their steps, and the bytes of the
-/// files that needed jobs keep. `at_once` is the largest number of jobs at once.
+/// The cost of measuring jobs, before they run: their duration on this machine, estimated from earlier jobs of their steps, and the bytes
+/// of the files that needed jobs keep. `at_once` is the largest number of jobs at once.
 fn cost(plan: &Plan, store: &Store, jobs: &[JobId], at_once: Option<u16>) -> Result<String, Error> {
     let (limits, _) = run::allocation::share(None, at_once.map(usize::from));
     let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;

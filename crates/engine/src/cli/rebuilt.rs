@@ -1,4 +1,4 @@
-//! The environments that `sweep bundle verify --rebuild` makes.
+//! The environments that `sweep bundle verify --rebuild` creates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

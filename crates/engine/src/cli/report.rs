@@ -39,7 +39,7 @@ struct Reports {
     reports: Vec<ReportData>,
 }
 
-/// Reports that were made and written.
+/// Reports that were computed and written.
 #[derive(Default)]
 struct Made {
     /// For people.

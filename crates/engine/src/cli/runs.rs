@@ -72,8 +72,8 @@ fn planned_key(store: &Store, job: &str) -> Option<Key> {
     jobs.min_by_key(|(likeness, _)| *likeness).map(|(_, key)| key).filter(|key| store.contains(*key))
 }
 
-/// The latest run that started the job with this name, or with a key that begins so, and that job's key. If several keys have had
-/// the name, the one that the recipe plans now counts, else that of the latest run.
+/// The latest run that started the job with this name or key prefix, and that job's key. If several keys have had the name, returns the key
+/// that the recipe plans now, else the key of the latest run.
 pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(RunFolder, Key), Error> {
     let folders = match run {
         Some(run) => vec![find(results, Some(run))?],
@@ -137,8 +137,8 @@ pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Optio
     None
 }
 
-/// The record of a job with this name, or with a key that begins so. If several keys have had the name, the one that the recipe plans
-/// now counts, else that of the latest run, unless a record with this name was made since.
+/// The record of a job with this name or key prefix. If several keys have had the name, returns the record of the key that the recipe plans
+/// now, else of the latest run's key, unless a record with this name was written since.
 pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     let read_error = Error::io("cannot read the store");
     if is_key_prefix(job) {

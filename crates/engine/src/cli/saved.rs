@@ -29,12 +29,11 @@ pub(super) struct SavedPlan {
     format: u32,
     /// The names of the recipes.
     pub(super) recipes: Vec<String>,
-    /// The request.
     pub(super) request: SavedRequest,
     /// Valid but possibly unintended declarations.
     #[serde(default)]
     warnings: Vec<Warning>,
-    /// Every job, each after those that it needs.
+    /// Every job, each after the jobs that it needs.
     pub(super) jobs: Vec<SavedJob>,
     /// The keys of jobs that many jobs need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,7 +70,7 @@ pub(super) struct SavedJob {
     /// The job's place in the order of its step, if that step measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) turn: Option<Turn>,
-    /// The jobs that it needs, besides those of `lists`.
+    /// The jobs that it needs, in addition to the jobs in `lists`.
     pub(super) needs: Vec<Key>,
     /// The places of the plan's lists whose jobs it needs, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,7 +107,7 @@ impl SavedPlan {
         Ok(plan)
     }
 
-    /// Refuses if the recipes mean other jobs than they did when the plan was made.
+    /// Fails if the recipes describe other jobs than when the plan was saved.
     pub(super) fn holds(
         &self,
         path: &Path,
@@ -129,7 +128,7 @@ impl SavedPlan {
             match old_keys.get(label.as_str()) {
                 Some(old_key) if old_key == key => {}
                 Some(_) => changes.push(format!("{} is another job", clean(label))),
-                // Decisions add jobs to a search, and that is no change of the recipe.
+                // Jobs that decisions add to a search do not count as a change of the recipe.
                 None if new_labels.contains(label) => {}
                 None => changes.push(format!("{} is new", clean(label))),
             }

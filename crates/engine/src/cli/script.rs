@@ -182,8 +182,8 @@ impl Study {
         Ok(if self.is_claimed { studies::marked(text, self.subject.file().as_deref()) } else { text })
     }
 
-    /// Writes the recipe, and keeps it from other runs of the same script until the claim is dropped: a study with other values
-    /// that is at work gets another name.
+    /// Writes the recipe, and reserves it until the claim is dropped. If another run of the same script is using a recipe with other
+    /// values, this study gets another name.
     pub(super) fn claim(&mut self) -> Result<Option<Claim>, Error> {
         self.is_claimed = true;
         let writing = || Error::io("cannot write the recipe");
@@ -292,14 +292,14 @@ impl Study {
     }
 }
 
-/// The most frequent names, those with a better direction first.
+/// The `max` most frequent names; names with a better direction come first.
 fn chosen(counts: BTreeMap<String, usize>, max: usize) -> Vec<String> {
     let mut names: Vec<(String, usize)> = counts.into_iter().collect();
     names.sort_by_key(|(name, count)| (Better::of_name(name).is_none(), std::cmp::Reverse(*count)));
     names.into_iter().map(|(name, _)| name).take(max).collect()
 }
 
-/// The recipe that `path` names; for a script, that of the study that `sweep run` has made of it.
+/// The recipe that `path` names; for a script, the recipe that `sweep run` has written for it.
 pub(super) fn recipe_of(results: &Path, path: &Path) -> Result<PathBuf, Error> {
     if !is_script(path) {
         return unread(path).map_or_else(|| Ok(path.to_owned()), Err);

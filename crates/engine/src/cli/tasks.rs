@@ -138,7 +138,7 @@ struct ParamJson {
     min: Option<serde_json::Value>,
     max: Option<serde_json::Value>,
     unit: Option<&'static str>,
-    /// The words of a choice; of a path, the names of what is built in.
+    /// The words of a choice; for a path, the names of the built-in files.
     words: &'static [&'static str],
     /// Excluded from the key.
     cosmetic: bool,

@@ -67,13 +67,13 @@ const COMMANDS: &[(&[&str], &str)] = &[
 /// Commands that take changes of a recipe's values.
 const CHANGING: [&str; 5] = ["run", "plan", "explain", "report", "best"];
 
-/// Reads the command line. An error has a remedy if its word is that of another tool.
+/// Reads the command line. An error has a remedy if its word belongs to another tool.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     Cli::try_parse_from(&arguments).map_err(|mut error| {
         let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
         if let Some(remedy) = remedy(&error, &words) {
-            // The flag that clap takes for the one that is meant is in its usage, too.
+            // The flag that clap suggests is also in the usage of the error.
             if error.remove(ContextKind::SuggestedArg).is_some() {
                 error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(&words)));
             }

@@ -1,5 +1,5 @@
 //! Records as a data set with metadata in the format Croissant 1.0 (<https://docs.mlcommons.org/croissant/docs/croissant-spec.html>):
-//! `records.csv` with a row for each record, `curves.csv` with a row for each point, files that jobs have made, and `croissant.json`.
+//! `records.csv` with a row for each record, `curves.csv` with a row for each point, files that jobs have created, and `croissant.json`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +47,7 @@ pub struct Contents<'a> {
     pub with_files: &'a [Record],
     /// The names of the artifacts to copy.
     pub artifacts: &'a [String],
-    /// The start of the last job, whose day is that of the publication.
+    /// The start of the last job, whose day is the day of the publication.
     pub last: Timestamp,
     /// `CITATION.cff` of the project, if there is one.
     pub citation: Option<String>,
@@ -231,7 +231,7 @@ fn columns_of_list() -> Vec<Column> {
     ]
 }
 
-/// The columns of an answer.
+/// The columns of a result.
 fn columns(answer: &Answer) -> Vec<Column> {
     let describe = |(index, heading): (usize, &crate::query::Heading)| {
         let unit = if heading.unit == Unit::One { String::new() } else { format!(", in {}", heading.unit) };
@@ -256,7 +256,7 @@ fn kind(answer: &Answer, index: usize) -> &'static str {
     } else if all(|value| matches!(value, Value::Int(_))) {
         "sc:Integer"
     } else if all(|value| matches!(value, Value::Int(_) | Value::Float(_) | Value::Null)) {
-        // Readers take a column of whole numbers with gaps for one of floats.
+        // Readers treat a column of whole numbers with gaps as a column of floats.
         "sc:Float"
     } else {
         "sc:Text"
@@ -308,7 +308,7 @@ impl Table<'_> {
     }
 }
 
-/// The metadata. Statements that only the authors can make are those of `CITATION.cff`; notices name the ones that are missing.
+/// The metadata. Statements that only the authors can make come from `CITATION.cff`; notices name the missing ones.
 fn metadata(contents: &Contents<'_>, files: &[File], tables: &[Table<'_>], notices: &mut Vec<String>) -> Json {
     let citation: Json =
         contents.citation.as_deref().and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();

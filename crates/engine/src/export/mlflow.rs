@@ -65,7 +65,7 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     Ok(Exported { jobs: records.len(), notices: sentences })
 }
 
-/// The names of all records in the form that `MLflow` takes. The same name has the same form in every run.
+/// The names of all records in a form that `MLflow` accepts. The same name has the same form in every run.
 struct Forms {
     /// Metrics and curves.
     metrics: Names,
@@ -117,7 +117,7 @@ struct Experiment<'a> {
 
 impl<'a> Experiment<'a> {
     fn new(folder: &Path, name: &'a str) -> Self {
-        // A number of eighteen digits, as MLflow makes them; the same for the same name.
+        // A number of eighteen digits, as in MLflow, derived from the name.
         let hash = blake3::hash(name.as_bytes());
         let number = hash.as_bytes()[..8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
         let id = (100_000_000_000_000_000 + number % 900_000_000_000_000_000).to_string();
@@ -271,7 +271,7 @@ fn write(folder: &Path, form: &str, text: &str) -> io::Result<()> {
     io::Write::write_all(&mut file, text.as_bytes())
 }
 
-/// A text as YAML takes it, in whose double quotes JSON's escapes mean the same.
+/// A text in YAML, whose double quotes accept JSON's escapes.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -15,7 +15,7 @@ const MAX_NAME_BYTES: usize = 200;
 /// Bytes of the end of a shortened name: a line and a digest.
 const END: usize = 17;
 
-/// Names, and those that are written in their place.
+/// Names, and their replacements.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     changed: BTreeMap<String, String>,
@@ -138,12 +138,12 @@ pub(super) fn notices(names: &BTreeMap<String, String>, program: &str) -> Vec<St
     lines
 }
 
-/// Extends a map of names by those of a kind that have another form.
+/// Extends a map of names by the names of a kind that have another form.
 pub(super) fn add(map: &mut BTreeMap<String, String>, names: &Names) {
     map.extend(names.changed().map(|(name, form)| (name.to_owned(), form.to_owned())));
 }
 
-/// The name with a prefix if it would be taken for one of another kind, which has this or a further prefix.
+/// Adds `prefix` to a name that begins with one of `prefixes`, because it could be mistaken for a name of another kind.
 pub(super) fn apart<'n>(name: &'n str, prefix: &str, prefixes: [&str; 2]) -> Cow<'n, str> {
     if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
         Cow::Owned(format!("{prefix}{name}"))

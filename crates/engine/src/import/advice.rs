@@ -14,10 +14,10 @@ use crate::{
 /// Seeds at most.
 const MAX_SEEDS: usize = 10_000;
 
-/// The values on the axes that tell configurations apart.
+/// The values on the axes that distinguish configurations.
 type Configuration = Vec<Option<String>>;
 
-/// The values of a metric in a configuration, by seed; those of runs with the same seed are averaged.
+/// The values of a metric in a configuration, by seed. Values of runs with the same seed are averaged.
 struct Measured<'s> {
     configuration: &'s Configuration,
     by_seed: BTreeMap<String, f64>,
@@ -33,7 +33,7 @@ impl Measured<'_> {
     }
 }
 
-/// Sentences about what some runs can decide about the first metric of their study.
+/// Sentences about the decisions that some runs allow about the first metric of their study.
 pub fn advise(runs: &[Run], study: &Study) -> Vec<String> {
     let text = |value: Option<&Value>| value.map(Value::to_string);
     let mut groups: BTreeMap<Configuration, BTreeMap<Option<String>, Vec<&Run>>> = BTreeMap::new();
@@ -152,7 +152,8 @@ fn comparison(groups: &Groups<'_>, study: &Study) -> Option<String> {
     Some(format!("{two}. {}", need(best, second, &common, seed)))
 }
 
-/// The seeds that the comparison of two configurations needs; `differences` are those of common seeds, and `seed` is the word for one.
+/// The seeds that the comparison of two configurations needs; `differences` are the differences at common seeds, and `seed` is the word for
+/// a seed.
 fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64], seed: &str) -> String {
     let aim = format!("{:.0} % power at a level of {:.0} %", WANTED * 100.0, LEVEL * 100.0);
     let paired = Sample::new(differences).and_then(|sample| Some((sample, sample.sd.filter(|sd| *sd > 0.0)?)));

@@ -60,7 +60,7 @@ pub(super) fn table(path: &Path) -> Result<Table, ImportError> {
     Ok(table)
 }
 
-/// The rows of a text that are not empty; line breaks in quotes end none.
+/// The nonempty rows of a text. A line break in quotes does not end a row.
 fn rows(text: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     let lines = text.split(move |char: char| {
@@ -76,7 +76,7 @@ pub(super) fn is_step(name: &str) -> bool {
     STEP_NAMES.contains(&lower.trim_start_matches('_'))
 }
 
-/// The place of the name of a column with steps: `step` comes before `epoch`, of which several rows may be.
+/// The place of the name of a column with steps: `step` takes precedence over `epoch`, which several rows may share.
 pub(super) fn step_place(names: &[&str]) -> Option<usize> {
     let is = |name: &str, step: &str| name.trim_start_matches('_').eq_ignore_ascii_case(step);
     STEP_NAMES.iter().find_map(|step| names.iter().position(|name| is(name, step)))
@@ -97,7 +97,8 @@ struct Columns {
     state: Option<usize>,
 }
 
-/// Reads the runs of a file. `metrics` names columns with metrics; without any, those of numbers with usual names of metrics count.
+/// Reads the runs of a file. `metrics` names the columns with metrics; if it is empty, numeric columns with usual names of metrics are
+/// metrics.
 pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError> {
     let table = table(path)?;
     if let Some(runs) = chart(&table) {
@@ -292,7 +293,7 @@ fn columns(path: &Path, table: &Table, wanted: &[String]) -> Result<Columns, Imp
     let step = step_place(&names).filter(|place| !is_metric(place));
     let is_known = |place: &usize| is_metric(place) || Some(*place) == state || table.is_index(*place);
     let others: Vec<usize> = all().filter(|place| !is_known(place) && !is_step(&table.columns[*place])).collect();
-    // `epoch` beside `step` counts the rows of a run, too, unless each run has a value of its own.
+    // `epoch` beside `step` counts the rows of a run, too, unless each run has a different value.
     let also = all().filter(|place| is_step(&table.columns[*place]) && Some(*place) != step && !is_known(place));
     let runs = table.distinct(&others);
     let also: Vec<usize> =

@@ -16,7 +16,8 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Reads the recipe of an earlier import. Without one, or if it is not as an import writes it, there are no runs.
+    /// Reads the recipe of an earlier import. Without a recipe, or if it does not have the form of an import, there are
+    /// no runs.
     pub fn read(path: &Path) -> Result<Self, ImportError> {
         let text = match text(path) {
             Err(ImportError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -55,7 +56,7 @@ impl Earlier {
     }
 }
 
-/// The identifier of a run in its reference, without the digest, which another version of the run has not.
+/// The identifier of a run in its reference, without the digest, which differs between versions of the run.
 fn identifier(reference: &str) -> &str {
     let end = reference.rfind(['@', '…']).unwrap_or(reference.len());
     &reference[..end]

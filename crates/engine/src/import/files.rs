@@ -7,7 +7,7 @@ use sweep_job::tasks::Number;
 
 use super::{ImportError, Run, csv, lenient, text};
 
-/// Bytes of a file with metrics at most.
+/// Maximum size of a file with metrics, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 /// Files with the settings of a run, the most specific first.
 const SETTINGS: [&str; 14] = [
@@ -49,7 +49,7 @@ pub(super) fn settings(run: &mut Run, folder: &Path) -> Result<(), ImportError> 
     Ok(())
 }
 
-/// The values of nested maps that are no maps, by their paths.
+/// The leaves of nested maps, by their paths.
 pub(super) fn flat(config: &Json) -> Vec<(String, Json)> {
     fn below(prefix: &str, value: &Json, found: &mut Vec<(String, Json)>) {
         match value {
@@ -118,8 +118,8 @@ fn of_record(run: &mut Run, row: u64, entries: &Map<String, Json>) {
     log(run, row, values.iter().filter_map(|(name, value)| Some((name.as_str(), lenient::number(value)?))));
 }
 
-/// Adds the numbers of a file that is JSON as a whole: a list of objects, also as the only one of an object, has those of steps, a list
-/// of numbers the values of all steps, and other numbers are those of the end.
+/// Adds the numbers of a file that is one JSON document. A list of objects, also as the only such list in an object, has the numbers of
+/// each step; a list of numbers has the values of a metric at all steps; other numbers are final values.
 fn of_document(run: &mut Run, document: &Json) {
     let records = |items: &[Json], run: &mut Run| {
         for (row, entries) in (0..).zip(items.iter().filter_map(Json::as_object)) {

@@ -1,5 +1,5 @@
 //! Runs in folders, each with a log such as `metrics.csv` of Lightning or `progress.csv` of Ray Tune, and mostly a file of settings such as
-//! `hparams.yaml`; folders of Sacred, and those of the trainer of Hugging Face with `trainer_state.json`.
+//! `hparams.yaml`; folders of Sacred, and folders of Hugging Face's trainer with `trainer_state.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ const LOGS: [&str; 16] = [
     "training_log",
 ];
 const ENDINGS: [&str; 5] = ["csv", "tsv", "json", "jsonl", "ndjson"];
-/// The beginning of the names of folders that the trainer of Hugging Face makes in that of a run.
+/// Prefix of the names of folders with checkpoints, which Hugging Face's trainer creates in the folder of a run.
 const CHECKPOINT: &str = "checkpoint-";
 
 /// True if a folder has runs.

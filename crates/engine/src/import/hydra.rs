@@ -64,7 +64,8 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     Ok(runs)
 }
 
-/// The run of a job, and the number of its event files that are torn or damaged. Files with metrics that cannot be read have notices.
+/// The run of a job, and the number of its event files that are torn or damaged. Adds a notice for each file with metrics that cannot be
+/// read.
 fn run(folder: &Path, id: String, notices: &mut Vec<String>) -> Result<(Run, usize), ImportError> {
     let mut run = Run { id, ..Run::default() };
     let path = folder.join(".hydra/config.yaml");
@@ -81,7 +82,7 @@ fn run(folder: &Path, id: String, notices: &mut Vec<String>) -> Result<(Run, usi
             notices.push(error.to_string());
         }
     }
-    // A job whose folder is the current one has those of all other jobs in it.
+    // The folder of a job may contain the folders of all other jobs.
     let damaged = tensorboard::add_below(&mut run, folder, is_job, notices)?;
     Ok((run, damaged))
 }

@@ -51,7 +51,7 @@ pub(super) fn number(value: &Json) -> Option<f64> {
     }
 }
 
-/// Adds a parameter; those of a map have their paths as names, `null` is no value, and lists are texts.
+/// Adds a parameter. Parameters in a map are named by their paths, `null` is skipped, and lists become texts.
 pub(super) fn add(params: &mut BTreeMap<String, Value>, name: &str, value: &Json) {
     add_below(params, name, value, 0);
 }
@@ -78,7 +78,7 @@ fn add_below(params: &mut BTreeMap<String, Value>, name: &str, value: &Json, lev
     params.insert(name.to_owned(), value);
 }
 
-/// The value that a text stands for: a number, a boolean of YAML or Python, nothing, or the text.
+/// The value of a text: a number, a boolean of YAML or Python, the text, or `None` for a null.
 pub(super) fn scalar(text: &str) -> Option<Value> {
     let text = text.trim();
     Some(match text {

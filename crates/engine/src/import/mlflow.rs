@@ -148,7 +148,6 @@ pub(super) fn is_database(database: &Database) -> bool {
     ["runs", "params", "metrics", "experiments"].iter().all(|table| database.has(table))
 }
 
-/// Reads a database.
 pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     let mut names = HashMap::new();
     database.rows("experiments", &["experiment_id", "name"], &mut |cells| {

@@ -1,12 +1,13 @@
-//! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` makes records of them.
+//! Runs of other programs, read from their stores: parameters, metrics with curves, ends. `sweep import` converts them to records.
 //!
-//! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file of its own (`csv.rs`, `mlflow.rs`, `wandb.rs`,
-//! `optuna.rs`, `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `folders.rs`, `neptune.rs`); `files.rs` reads files of runs. `sqlite/` reads databases, `lenient.rs` texts and JSON as Python writes them.
-//! `study.rs` decides which parameters are axes and writes the recipe, `outcome.rs` makes the outcome of a record, `records.rs` writes
-//! records to the store, `earlier.rs` reads the runs of the import before, and `advice.rs` says what a comparison of the best two configurations would need.
+//! `sources.rs` has the kinds of stores and finds the kind of a path; each kind has a file (`csv.rs`, `mlflow.rs`, `wandb.rs`, `optuna.rs`,
+//! `trackio.rs`, `tensorboard.rs`, `hydra.rs`, `folders.rs`, `neptune.rs`); `files.rs` reads files of runs. `sqlite/` reads databases,
+//! `lenient.rs` texts and JSON as Python writes them. `study.rs` decides which parameters are axes and writes the recipe, `outcome.rs`
+//! creates the outcome of a record, `records.rs` writes records to the store, `earlier.rs` reads the runs of the import before, and
+//! `advice.rs` computes the seeds that a comparison of the best two configurations needs.
 //!
-//! An imported run is a job of the task `imported`. Its key is that of its identifier at the source, the digest of its contents and its
-//! parameters, so a run that has not changed is not imported again, and one that has gets another record.
+//! An imported run is a job of the task `imported`. Its key covers its identifier at the source, the digest of its contents and its
+//! parameters. An unchanged run is therefore not imported again, and a changed run gets another record.
 
 mod advice;
 mod csv;
@@ -47,7 +48,7 @@ pub use self::{
     study::{Study, Wishes},
 };
 
-/// Bytes of a text file at most.
+/// Maximum size of a text file, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 30;
 
 /// Error of an import.
@@ -83,7 +84,7 @@ pub enum ImportError {
         /// The mistake and the remedy.
         reason: String,
     },
-    /// The recipe of the runs has those of another store.
+    /// The recipe file has the runs of another store.
     #[error("{} has the runs of another store: name another recipe with `--output`, or remove this file to replace them", .0.display())]
     OtherStore(PathBuf),
     /// The runs have no metrics.
@@ -156,7 +157,7 @@ pub struct Runs {
     pub better: BTreeMap<String, Better>,
     /// Runs that are left out, counted by the reason.
     pub skipped: BTreeMap<String, usize>,
-    /// Sentences about what has another form than in the store.
+    /// Sentences about runs and values that were changed or left out.
     pub notices: Vec<String>,
 }
 
@@ -172,12 +173,12 @@ impl Run {
         }
     }
 
-    /// Adds a value that counts as that of the run, without a step.
+    /// Sets the final value of a metric, without a step.
     fn conclude(&mut self, metric: &str, value: f64) {
         self.series.entry(metric.to_owned()).or_default().last = Some(value);
     }
 
-    /// The digest of all that its record is made of.
+    /// The digest of everything that enters its record.
     fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         let mut add = |bytes: &[u8]| {
@@ -222,7 +223,7 @@ impl Runs {
         *self.skipped.entry(reason.to_owned()).or_default() += 1;
     }
 
-    /// Sets the better direction of a metric. Studies of one store may have opposite ones: the first counts, and a notice says so.
+    /// Sets the better direction of a metric. Studies of one store may have opposite ones: the first counts, and a notice is added.
     fn direct(&mut self, metric: &str, better: Better) {
         let first = *self.better.entry(metric.to_owned()).or_insert(better);
         if first == better {
@@ -237,7 +238,7 @@ impl Runs {
     }
 }
 
-/// The content of a text file in UTF-8 or, if it begins so, UTF-16; bytes that are not UTF-8 are those of Latin-1.
+/// The content of a text file in UTF-8 or, if it begins so, UTF-16; bytes that are not UTF-8 are read as Latin-1.
 fn text(path: &Path) -> Result<String, ImportError> {
     let failed = |source| ImportError::Io { path: path.to_owned(), source };
     let length = std::fs::metadata(path).map_err(failed)?.len();
@@ -267,7 +268,7 @@ fn decoded(bytes: Vec<u8>) -> String {
     }
 }
 
-/// The entries of a folder that are no links, by name: links may lead in circles, or out of the store.
+/// The entries of a folder that are not links, by name: links may form cycles or lead out of the store.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let failed = |source| ImportError::Io { path: folder.to_owned(), source };
     let mut paths = Vec::new();

@@ -22,7 +22,7 @@ use crate::{
     stats::Better,
 };
 
-/// The columns that are read; those with files and histograms are not.
+/// The columns that are read. Columns with files and histograms are ignored.
 const COLUMNS: [&str; 11] = [
     "project_id",
     "run_id",
@@ -36,7 +36,7 @@ const COLUMNS: [&str; 11] = [
     "bool_value",
     "datetime_value",
 ];
-/// The columns without which a file is none of the exporter.
+/// The columns that every file of the exporter has.
 const REQUIRED: [&str; 4] = ["run_id", "attribute_path", "attribute_type", "float_value"];
 /// Namespaces that Neptune fills itself: the run's state, the load of the machine, and the source files.
 const OWN: [&str; 3] = ["sys", "monitoring", "source_code"];
@@ -55,7 +55,7 @@ struct Part {
 }
 
 impl Part {
-    /// The part that a file is by its name: `RUN_part_0.parquet`, or `….parquet.tmp` of one that is not finished.
+    /// The part of an export, by the file's name: `RUN_part_0.parquet`, or `….parquet.tmp` if it is unfinished.
     fn of(file: PathBuf) -> Option<Self> {
         let name = name_of(&file);
         let (stem, is_whole) = match name.strip_suffix(".parquet") {
@@ -92,8 +92,8 @@ fn parts(path: &Path) -> Result<Vec<Part>, ImportError> {
     Ok(parts)
 }
 
-/// Reads an export. `metrics` names attributes with single values that are metrics; of the others, those with usual names of metrics are,
-/// unless their namespace is one of parameters.
+/// Reads an export. `metrics` names attributes with single values that are metrics; other attributes are metrics if they have usual names
+/// of metrics and their namespace does not contain parameters.
 pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError> {
     let parts = parts(path)?;
     if parts.is_empty() {
@@ -127,12 +127,12 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
     Ok(runs)
 }
 
-/// Attributes that are no parameters and no metrics.
+/// Attributes that are neither parameters nor metrics.
 #[derive(Debug, Default)]
 struct LeftOut {
     own: BTreeSet<String>,
     others: BTreeMap<String, BTreeSet<String>>,
-    /// Metrics whose steps are no whole numbers.
+    /// Metrics whose steps are not whole numbers.
     fractions: BTreeSet<String>,
 }
 

@@ -29,7 +29,7 @@ fn direct(runs: &mut Runs, index: i64, is_maximized: bool) {
     runs.direct(&objective(index), if is_maximized { Better::More } else { Better::Less });
 }
 
-/// A trial without values; `None` for one that has not begun. The study is a parameter, because trials of different studies differ.
+/// A trial without values; `None` for a trial that has not begun. The study is a parameter, because trials of different studies differ.
 fn begun(study: &str, number: i64, state: &str, started: Option<i64>, ended: Option<i64>) -> Option<Run> {
     let end = match state {
         "WAITING" => return None,
@@ -42,7 +42,7 @@ fn begun(study: &str, number: i64, state: &str, started: Option<i64>, ended: Opt
     Some(Run { id: format!("{study}-{number}"), params, end, started, seconds, ..Run::default() })
 }
 
-/// A number and the word for its kind, which databases have beside it.
+/// The number that a database stores as a value and a word for its kind, such as `INF_POS`.
 fn value(number: Option<f64>, kind: Option<&str>) -> Option<f64> {
     match kind {
         Some("INF_POS") => Some(f64::INFINITY),
@@ -75,7 +75,6 @@ fn attribute(run: &mut Run, name: &str, value: &Json) {
     }
 }
 
-/// Reads a database.
 pub(super) fn read_database(database: &Database) -> Result<Runs, ImportError> {
     let mut names = HashMap::new();
     database.rows("studies", &["study_id", "study_name"], &mut |cells| {
@@ -170,7 +169,7 @@ struct Study {
     trials: i64,
 }
 
-/// The operations on a trial, put together.
+/// A trial, as the operations on it have left it.
 struct Trial {
     study: usize,
     number: i64,
@@ -180,7 +179,7 @@ struct Trial {
     run: Run,
 }
 
-/// Reads a journal: one operation in each line. Numbers of operations are those of `JournalOperation`.
+/// Reads a journal: one operation in each line. Operations are numbered as in `JournalOperation`.
 pub(super) fn read_journal(path: &Path) -> Result<Runs, ImportError> {
     let (mut journal, mut unread) = (Journal::default(), 0);
     for line in text(path)?.lines().filter(|line| !line.trim().is_empty()) {
@@ -236,7 +235,7 @@ fn time(operation: &Json, name: &str) -> Option<i64> {
 }
 
 impl Journal {
-    /// Applies an operation as Optuna does, which ignores those that another process was faster with.
+    /// Applies an operation as Optuna does: operations on a trial that has ended, or on a deleted study, have no effect.
     fn apply(&mut self, operation: &Json) {
         const CREATE_STUDY: i64 = 0;
         const DELETE_STUDY: i64 = 1;
@@ -344,7 +343,7 @@ impl Trial {
             self.set(name, Some(number), operation.get("distributions").and_then(|all| all.get(name)));
         }
         self.attributes(operation, "user_attrs");
-        // Names of steps are texts, whose order is not that of the steps.
+        // Names of steps are texts, whose order differs from the order of the steps.
         let values = map("intermediate_values");
         let values = values.filter_map(|(step, value)| Some((step.parse::<i64>().ok()?, lenient::number(value)?)));
         let by_step: BTreeMap<i64, f64> = values.collect();

@@ -7,8 +7,8 @@ use super::{End, Points, Run};
 /// Points of a curve at most; of a longer one, points at equal distances are kept.
 const MAX_POINTS: usize = 1000;
 
-/// The outcome of a run: its metrics and curves. A run that has not finished has no metrics; the reasons are facts. `source` is the
-/// store in words. Also returns notices about values that are left out.
+/// The outcome of a run: its metrics and curves. An unfinished run has no metrics, but facts with the reasons. `source` is the store in
+/// words. Also returns notices about values that are left out.
 pub fn outcome(run: &Run, source: &str) -> (Outcome, Vec<String>) {
     let (mut outcome, mut notices) = (Outcome::default(), Vec::new());
     let mut fact = |name: &str, text: &str| {

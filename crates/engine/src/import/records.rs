@@ -19,7 +19,7 @@ use crate::{
     store::{Claim, Store, StoreError},
 };
 
-/// Threads that write records: most of their time, the disk works.
+/// Number of threads that write records. They mostly wait for the disk.
 const WRITERS: usize = 8;
 
 /// Numbers of records.
@@ -33,8 +33,8 @@ pub struct Stored {
     pub again: usize,
 }
 
-/// Writes the records of the jobs of a plan, which is that of a study's recipe, unless they are there. `source` is the store in words, and
-/// `earlier` has the runs of the import before.
+/// Writes the missing records of the jobs of `plan`, the plan of a study's recipe. `source` is the store in words, and `earlier` has the
+/// runs of the import before.
 pub fn store_records(
     plan: &Plan,
     runs: &[Run],
@@ -82,7 +82,7 @@ pub fn store_records(
     }
 }
 
-/// The number of seeds of each job's configuration, or of its runs without seeds: the import shows results of as many.
+/// The number of seeds of each job's configuration.
 fn seeds(plan: &Plan) -> HashMap<Key, usize> {
     let mut groups: BTreeMap<Vec<String>, (BTreeSet<String>, Vec<Key>)> = BTreeMap::new();
     for (point, job) in plan.studies.iter().flat_map(|study| study.steps.iter().flatten()) {

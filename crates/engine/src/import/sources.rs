@@ -86,7 +86,7 @@ fn kind_of_database(database: &Database) -> Option<Kind> {
     }
 }
 
-/// The databases of a path: the file, or those of the folder.
+/// The databases of a path: the file, or all databases in the folder.
 fn databases(path: &Path) -> Result<Vec<std::path::PathBuf>, ImportError> {
     if is_database(path) {
         return Ok(vec![path.to_owned()]);
@@ -178,7 +178,7 @@ fn of_databases(
             if kind_of_database(&database) == Some(kind) { read(&database).map(Some) } else { Ok(None) }
         })?;
         let Some(Runs { runs, better, skipped, notices }) = read else {
-            // A file that was named has to have what is expected.
+            // A file that the user named must have the tables; other files of a folder are skipped.
             if file == path {
                 let reason = format!("it has not the tables of {}", kind.title());
                 return Err(SqliteError::Format { path: file, reason }.into());

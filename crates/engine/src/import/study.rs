@@ -20,14 +20,14 @@ use crate::{
 /// Name of the step.
 pub(super) const STEP: &str = "runs";
 const RUN: &str = Imported::RUN;
-/// Metrics in the table of a study at most.
+/// Maximum number of metrics in the table of a study.
 const MAX_CELLS: usize = 6;
-/// Characters of a value at most: names of jobs have all values.
+/// Maximum length of a value, in characters, because names of jobs contain all values.
 const MAX_VALUE_LENGTH: usize = 120;
 /// Names that an axis cannot have: parameters of the task, and keys of `matrix`.
 const TAKEN: [&str; 8] = ["from", RUN, "params", "zip", "random", "include", "exclude", "code"];
 
-/// What the user asks for.
+/// The user's choice of axes, seed and metrics.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
     /// The parameters that are axes; empty for all that vary.
@@ -47,9 +47,9 @@ pub struct Study {
     pub metrics: Vec<String>,
     /// The better directions of metrics that their names do not tell.
     pub better: BTreeMap<String, Better>,
-    /// Sentences about what is not as in the store.
+    /// Sentences about values that differ from the store.
     pub notices: Vec<String>,
-    /// The parameters of the jobs, one map for each run: those of axes, and those that all runs have alike.
+    /// The parameters of the jobs, one map for each run: parameters that are axes, and parameters that are equal in all runs.
     pub params: Vec<BTreeMap<String, Value>>,
     /// The names of the runs for the parameter `run`.
     pub references: Vec<String>,
@@ -75,7 +75,7 @@ impl Study {
             Err(ImportError::NoName { kind: "parameter", name: name.clone(), help })
         };
         wishes.axes.iter().chain(&wishes.seed).try_for_each(known)?;
-        // Beside folds, a seed that draws them is no seed of the training, and keeps its name.
+        // Beside folds, a seed that draws them is not a seed of the training, and keeps its name.
         let has_folds = names.iter().any(|name| ["fold", "cv_fold"].contains(&name.to_ascii_lowercase().as_str()));
         let seeds = names.iter().filter(|name| !has_folds || !Replication::draws_partition(name));
         let ranked = seeds.filter_map(|name| Some((seed_rank(name)?, name)));
@@ -97,7 +97,7 @@ impl Study {
         Ok(Self { axes, metrics, better: better.clone(), notices, params, references })
     }
 
-    /// The axes that tell configurations apart: all but the seed.
+    /// The axes that distinguish configurations: all but the seed.
     pub fn configuration(&self) -> impl Iterator<Item = &(String, String)> {
         self.axes.iter().filter(|(_, axis)| axis != SEED)
     }
@@ -115,7 +115,7 @@ impl Study {
         self.axes.iter().find(|(_, axis)| axis == SEED).map(|(name, _)| name.as_str())
     }
 
-    /// The better direction of a metric: that of the store, or the one that its name implies.
+    /// The better direction of a metric: from the store, else implied by its name.
     pub fn better(&self, metric: &str) -> Option<Better> {
         self.better.get(metric).copied().or_else(|| Better::of_name(metric))
     }
@@ -150,10 +150,10 @@ impl Study {
         out
     }
 
-    /// The recipe of the study, which extends that of the runs; `file` is its name.
+    /// The recipe of the study, which extends the recipe of the runs; `file` is its name.
     pub fn recipe(&self, name: &str, file: &str, runs_file: &str) -> String {
         let metric = self.metrics.first().map_or("", String::as_str);
-        // A line break in a name would end the comment, and what follows would be a part of the recipe.
+        // A line break in a name would end the comment, and the rest of the name would be a part of the recipe.
         let quoted = crate::format::quoted(&clean(file));
         let by = crate::format::quoted(&clean(metric));
         let better = if self.better(metric).is_some() { "" } else { " --direction min" };
@@ -208,7 +208,7 @@ fn having(number: usize, noun: &str) -> String {
     format!("{} {}", count(number, noun), if number == 1 { "has" } else { "have" })
 }
 
-/// A text that a recipe can have, and true if it is another one.
+/// Returns `text` in a form that a recipe can contain, and true if that form differs.
 fn readable(text: &str) -> (String, bool) {
     const DIGITS: usize = 10;
     let changed = text.replace("${{", "$ {{");
@@ -245,7 +245,7 @@ fn shorten(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>) {
     }
 }
 
-/// Makes texts of all values of a parameter that has a number and a text that read alike.
+/// Converts all values of a parameter to texts if a number and a text among them read alike.
 fn same_types(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>) {
     let mut read: BTreeMap<&String, BTreeMap<String, Vec<&Value>>> = BTreeMap::new();
     for (name, value) in params.iter().flatten() {
@@ -265,8 +265,8 @@ fn same_types(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>)
     }
 }
 
-/// The parameters that are axes, and those that are left out: texts that differ in every run, such as paths of outputs. Where
-/// nothing else tells the runs apart, such texts are axes: a mean over different methods would be of nothing.
+/// Splits parameters into axes and left-out ones: texts that differ in every run, such as paths of outputs, are left out. If nothing else
+/// distinguishes the runs, such texts are axes, because a mean over different methods would be meaningless.
 fn split(
     params: &[BTreeMap<String, Value>],
     names: &BTreeSet<String>,
@@ -317,7 +317,7 @@ fn named(params: &[String], seed: Option<&String>) -> Vec<(String, String)> {
     axes
 }
 
-/// The metrics of the table: those that are asked for, else those with a usual name first, then those that most runs have.
+/// The metrics of the table: the requested metrics, else metrics with a usual name, followed by the metrics that most runs have.
 fn metrics(runs: &[Run], wishes: &Wishes) -> Result<Vec<String>, ImportError> {
     let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
     for run in runs {
@@ -337,7 +337,7 @@ fn metrics(runs: &[Run], wishes: &Wishes) -> Result<Vec<String>, ImportError> {
     if !wishes.metrics.is_empty() {
         return Ok(wishes.metrics.clone());
     }
-    // Of metrics with a usual name, those of data that was not trained on come first.
+    // Metrics of held-out data come before other metrics with a usual name.
     let rank = |name: &str| {
         let lower = name.to_ascii_lowercase();
         let is_held_out = ["val", "eval", "test"].iter().any(|word| lower.contains(word));

@@ -1,5 +1,5 @@
-//! Runs of `TensorBoard`: each folder with event files is a run. Its parameters are those of the plugin `hparams`, else those of a file of
-//! settings beside them, else those that the names of its folders have as `name=value`.
+//! Runs of `TensorBoard`: each folder with event files is a run. Its parameters come from the plugin `hparams`, else from a file of
+//! settings beside the event files, else from the names of its folders (`name=value`).
 
 use std::{
     collections::BTreeMap,
@@ -15,9 +15,9 @@ use crate::{
 };
 
 const MAX_LEVELS: usize = 8;
-/// Bytes of an event file at most.
+/// Maximum size of an event file, in bytes.
 const MAX_BYTES: u64 = 2 << 30;
-/// Folders that are parts of a run: its values of a kind of data.
+/// Names of folders that are parts of a run, each with the values on one split of the data.
 const PARTS: [&str; 7] = ["train", "training", "val", "valid", "validation", "test", "eval"];
 
 /// True if a folder has event files.
@@ -29,7 +29,7 @@ fn is_event_file(path: &Path) -> bool {
     path.is_file() && name_of(path).contains("tfevents")
 }
 
-/// The event files of a path, without those in folders for which `is_other` is true.
+/// The event files of a path, except in folders for which `is_other` is true.
 fn files(path: &Path, is_other: fn(&Path) -> bool) -> Result<Vec<PathBuf>, ImportError> {
     fn find(
         folder: &Path,
@@ -57,7 +57,8 @@ fn files(path: &Path, is_other: fn(&Path) -> bool) -> Result<Vec<PathBuf>, Impor
 /// Runs by the names of their folders below the store.
 type ByFolder = BTreeMap<Vec<String>, Run>;
 
-/// Reads the runs below a folder. Event files do not say how a run ended, so all of them count as finished unless the plugin says so.
+/// Reads the runs below a folder. Event files do not contain the end of a run, so runs count as finished unless the plugin `hparams` has
+/// another status.
 pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     let mut runs = ByFolder::new();
     let (mut damaged, mut notices) = (0, Vec::new());
@@ -87,12 +88,12 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     Ok(found)
 }
 
-/// Puts what PyTorch writes to folders of their own to the run of the folder above: the parameters and results of `add_hparams`, in a folder
-/// whose name is a time, and each series of `add_scalars`, in a folder with the names of its tag and itself.
+/// Moves values that PyTorch writes to separate folders to the run of the folder above: the parameters and results of `add_hparams`, in a
+/// folder whose name is a time, and each series of `add_scalars`, in a folder named by its tag and itself.
 fn join(runs: &mut ByFolder) {
     let is_time = |name: &String| name.parse::<f64>().is_ok_and(|time| time > 1e9);
     let keys: Vec<Vec<String>> = runs.keys().rev().cloned().collect();
-    // A writer that is used for several configurations has a folder for each, which are runs.
+    // A writer that is used for several configurations creates a folder for each; these folders are runs.
     let is_only = |above: &[String]| {
         let of_above =
             |key: &&Vec<String>| matches!(key.split_last(), Some((last, of)) if of == above && is_time(last));
@@ -168,8 +169,8 @@ fn below(path: &Path, folder: &Path) -> (Vec<String>, String) {
     (names, prefix)
 }
 
-/// Adds the values of the event files below a folder to a run, without those in folders of other runs. Returns the number of torn or damaged
-/// ones; files that cannot be read have notices.
+/// Adds the values of the event files below a folder to a run, except in folders of other runs. Returns the number of torn or damaged
+/// files, and adds a notice for each file that cannot be read.
 pub(super) fn add_below(
     run: &mut Run,
     folder: &Path,
@@ -221,7 +222,7 @@ fn add(run: &mut Run, path: &Path, prefix: &str) -> Result<bool, ImportError> {
     Ok(true)
 }
 
-/// The message in a field of another one, the first there is.
+/// The first message in the field `wanted` of `message`.
 fn inner(message: &[u8], wanted: u64) -> Option<&[u8]> {
     Fields(message).find_map(|(field, value)| match value {
         Field::Bytes(content) if field == wanted => Some(content),

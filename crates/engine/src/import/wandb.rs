@@ -21,7 +21,7 @@ const MAGIC: &[u8] = b":W&B\xe1\xbe\0";
 const BLOCK: usize = 32 << 10;
 /// Bytes before the content of a part: checksum, length, kind.
 const HEADER: usize = 7;
-/// Bytes of a log at most.
+/// Maximum size of a log, in bytes.
 const MAX_BYTES: u64 = 2 << 30;
 /// The file with the summary of a run.
 const SUMMARY: &str = "wandb-summary.json";
@@ -110,7 +110,7 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
         }
     }
     all.sort_by_key(|log| log.run.started);
-    // Identifiers are those of a project.
+    // Identifiers are unique only within a project.
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     for log in all {
         torn += usize::from(log.is_torn);
@@ -159,7 +159,7 @@ struct Log {
     run: Run,
     /// The project of the run; empty if it is not known.
     project: String,
-    /// The values of the run, such as the smallest ones; without a value, that of the newest line counts.
+    /// The summary values of the run, such as the smallest ones; for other metrics, the newest line counts.
     summary: BTreeMap<String, f64>,
     /// The newest step.
     step: u64,
@@ -328,7 +328,7 @@ fn items(content: &[u8]) -> impl Iterator<Item = (String, Json)> {
     })
 }
 
-/// Calls `each` with the numbers in a value; those of maps have their paths as names. Media are no numbers.
+/// Calls `each` with the numbers in a value; numbers in maps are named by their paths. Media are skipped.
 fn numbers(name: &str, value: &Json, each: &mut dyn FnMut(&str, f64)) {
     match value {
         Json::Object(entries) if !entries.contains_key("_type") => {

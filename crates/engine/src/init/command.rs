@@ -110,7 +110,7 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     Ok(out)
 }
 
-/// The value of an axis in a job.
+/// The expression for the value of an axis: `${{ matrix.lr }}`.
 fn value(axis: &str) -> String {
     format!("${{{{ matrix.{} }}}}", axis_name(axis))
 }

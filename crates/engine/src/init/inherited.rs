@@ -5,8 +5,8 @@ use serde_json::Value as Json;
 use super::{Found, Parameter, Source};
 use crate::format::is_secret;
 
-/// Returns the value of a variable where `sweep` runs, in the place of the script's default. A variable without a default is one of
-/// the machine, such as `HOME`, and the values of secrets are in no recipe.
+/// Returns the value of a variable in the environment of `sweep`, which replaces the script's default. Variables without a default, such as
+/// `HOME`, belong to the machine, and values of secrets must not be in a recipe.
 pub(super) fn inherited(parameter: &Parameter) -> Option<Json> {
     if parameter.default.is_null() || is_secret(&parameter.name) {
         return None;

@@ -1,4 +1,4 @@
-//! Parameters of scripts in R and Julia, read from their text. Nothing of them is run. `shells.rs` reads those of shells.
+//! Parameters of scripts in R and Julia, read from their text. The scripts are not run. `shells.rs` reads scripts of shells.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -29,7 +29,7 @@ static TEXTS: LazyLock<Regex> = LazyLock::new(|| regex(r#""([^"\\\n]*)"|'([^'\\\
 static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"get\(\s*ENV\s*,\s*"([A-Za-z_][A-Za-z0-9_]*)"\s*,\s*([^)\n]*)\)|ENV\["([A-Za-z_][A-Za-z0-9_]*)"\]"#)
 });
-/// Variables of systems, which are no parameters.
+/// Variables of the system, which are not parameters.
 const SYSTEM: [&str; 9] = ["HOME", "PATH", "USER", "PWD", "SHELL", "TMPDIR", "HOSTNAME", "LANG", "JULIA_NUM_THREADS"];
 
 /// The parameters of a script in R: options of `optparse`, `argparse` and `argparser`, else arguments by their places.

@@ -3,8 +3,8 @@
 
 use super::{Found, Parameter, Script, Style, forms};
 
-/// The arguments, each with the word that a parameter of a similar name has on the command line. The parameters that arguments do set
-/// are not among those that were found.
+/// The misspelled arguments, each with the flag of the parameter that it resembles. `found` lacks the parameters that arguments set
+/// already.
 pub fn misspelled(script: &Script, found: &Found) -> Vec<(String, String)> {
     let words = script.arguments.iter().filter_map(|argument| {
         let name = argument.split('=').next().unwrap_or_default();
@@ -19,12 +19,12 @@ pub fn misspelled(script: &Script, found: &Found) -> Vec<(String, String)> {
     words.collect()
 }
 
-/// A name without what spellings differ in.
+/// A name reduced to its letters and digits in lowercase, in which spellings agree.
 fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect()
 }
 
-/// The word of a parameter on the command line; `None` if it has none.
+/// The flag of a parameter on the command line; `None` for a parameter without one.
 fn word(found: &Found, parameter: &Parameter) -> Option<String> {
     match parameter.style {
         Style::Short => Some(parameter.option.clone()),

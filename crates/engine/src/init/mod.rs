@@ -1,9 +1,9 @@
 //! First recipes: commented templates, and recipes for scripts and command lines. `probe.rs` reads the script's parameters, `text.rs`
-//! writes them as a recipe, `command.rs` writes that of a command line, and `printed.rs` finds the numbers that a program printed.
+//! writes them as a recipe, `command.rs` writes the recipe of a command line, and `printed.rs` finds the numbers that a program printed.
 //!
-//! The parameters are those of `Source`. The syntax tree of a Python script shows them, or it runs until it reads them, in a
-//! process that may neither write files nor start programs nor connect to anything. `languages.rs` and `shells.rs` read scripts
-//! of other languages.
+//! `Source` lists the kinds of parameters. The syntax tree of a Python script shows them, or the script runs until it reads them, in a
+//! process that may neither write files nor start programs nor connect to anything. `languages.rs` and `shells.rs` read scripts of other
+//! languages.
 
 mod axis_values;
 mod command;
@@ -54,7 +54,7 @@ pub struct Script {
     pub folder: PathBuf,
     /// Its kind.
     pub language: Language,
-    /// How it is started.
+    /// Its start: as a file, a module or an installed program.
     pub start: Start,
     /// The Python that runs it; `None` for a program of another kind.
     pub python: Option<String>,
@@ -62,7 +62,7 @@ pub struct Script {
     pub arguments: Vec<String>,
 }
 
-/// How a script is started.
+/// The way to start a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// A file with a script.
@@ -206,7 +206,7 @@ pub enum InitError {
     /// The folder of a project exists.
     #[error("{} exists and is not overwritten; name another folder", .0.display())]
     FolderExists(PathBuf),
-    /// The name of a project is no name of a package.
+    /// The name of a project is not a valid name of a package.
     #[error("`{0}` is no name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
     PackageName(String),
     /// The folder that should have the sources of `sweep` has none.
@@ -414,7 +414,7 @@ pub fn shown(language: Language, script: &Path) -> Result<Found, InitError> {
 }
 
 impl Found {
-    /// The answer for a script without parameters that can be read.
+    /// The result for a script without readable parameters.
     pub fn none(why: &str) -> Self {
         Self {
             source: Source::None,
@@ -443,7 +443,7 @@ impl Found {
         Self { why: if self.why.is_empty() { part.why } else { self.why }, ..part }
     }
 
-    /// The answer, unless it is one from which no recipe follows.
+    /// Returns this result; an error if no recipe follows from it.
     pub fn usable(self, script: &Path) -> Result<Self, InitError> {
         if let Some(first) = self.commands.first() {
             let names: Vec<String> = self.commands.iter().map(|name| format!("`{}`", clean(name))).collect();

@@ -1,4 +1,4 @@
-//! A Cargo project whose program is `sweep` with tasks of its own.
+//! A Cargo project whose program is `sweep` with additional tasks.
 
 use std::{
     fmt,
@@ -69,7 +69,8 @@ impl OwnLab {
         Ok(Self { name, engine })
     }
 
-    /// Writes the files to `folder`, which does not exist, and returns their names. After a failure there is no folder.
+    /// Writes the files to `folder`, which does not exist, and returns their names. After a failure, the folder is
+    /// removed.
     pub fn write(&self, folder: &Path) -> io::Result<Vec<&'static str>> {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         fs_err::create_dir_all(parent)?;

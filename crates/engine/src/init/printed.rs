@@ -1,8 +1,8 @@
 //! Numbers that a program printed, with patterns that read them: `Epoch 3: train loss 0.25` has `train_loss` by `epoch`.
 //!
-//! `collect.rs` finds the numbers, `names.rs` names them, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout
-//! names their numbers, and `columns.rs` tables without bars; `forms.rs` keeps a pattern from reading lines of other numbers,
-//! `ranks.rs` from reading those of other processes. `missed.rs` has the numbers that no pattern reads.
+//! `collect.rs` finds the numbers, `names.rs` names them, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout names
+//! their numbers, and `columns.rs` tables without bars; `forms.rs` keeps a pattern from reading lines of other numbers, `ranks.rs` from
+//! reading numbers of other processes. `missed.rs` has the numbers that no pattern reads.
 
 mod collect;
 mod columns;
@@ -64,18 +64,18 @@ const STEPS: [&str; 5] = ["step", "global_step", "iteration", "iter", "epoch"];
 /// The numbers of outputs.
 #[derive(Debug, Default)]
 pub struct PrintedNumbers {
-    /// Those that a pattern reads, in the order of their first lines.
+    /// Numbers that a pattern reads, in the order of their first lines.
     pub read: Vec<Printed>,
-    /// Those that no pattern reads, and those of which a pattern reads more than one.
+    /// Numbers that no pattern reads, or that a pattern reads together with other numbers.
     pub missed: Vec<Missed>,
 }
 
-/// The numbers in the outputs of several jobs whose names say which direction is better.
+/// The numbers in the outputs of several jobs whose names imply a better direction.
 pub fn printed_results<'o>(outputs: impl Iterator<Item = &'o str>) -> PrintedNumbers {
     of_all(outputs, Wanted::Results)
 }
 
-/// The numbers in the outputs with a name and a separator, such as `time: 1.5 ms`, except those with the names in `params`.
+/// The numbers in the outputs with a name and a separator, such as `time: 1.5 ms`, except numbers with the names in `params`.
 pub fn printed_numbers<'o>(outputs: impl Iterator<Item = &'o str>, params: &BTreeSet<&str>) -> PrintedNumbers {
     of_all(outputs, Wanted::Numbers(params))
 }
@@ -97,9 +97,9 @@ fn value(pattern: &Pattern, line: &str) -> Option<f64> {
 /// The numbers that are looked for.
 #[derive(Clone, Copy)]
 enum Wanted<'p> {
-    /// Those whose names say which direction is better.
+    /// Numbers whose names imply a better direction.
     Results,
-    /// Those with a name and a separator, without these names.
+    /// Numbers with a name and a separator, except these names.
     Numbers(&'p BTreeSet<&'p str>),
 }
 
@@ -121,7 +121,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What all lines of an output say about each of them.
+/// Properties of a whole output that decide the meaning of each line.
 struct Context {
     steps: Steps,
     ranks: Ranks,

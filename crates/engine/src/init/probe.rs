@@ -51,14 +51,14 @@ const RUNNER: &str = concat!(
     "\n",
     include_str!("python/guard.py"),
 );
-/// Longest answer in bytes.
+/// Maximum length of the output that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 /// Time in which a syntax tree is read.
 const READING: Duration = Duration::from_secs(20);
 /// Time that the probe may take beyond its own limit.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The answer of a script.
+/// The parameters of a script, as the programs of this module print them.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Found {
     /// The origin of the parameters.
@@ -68,7 +68,7 @@ pub struct Found {
     /// Commands among which one must be chosen.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// The reason why there are no parameters.
+    /// The reason for missing parameters.
     #[serde(default)]
     pub why: String,
     /// The line of the script at which it failed, or 0.
@@ -222,8 +222,8 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
         command.env_remove(name);
     }
     command.env_remove("PYTHONSTARTUP").env_remove("PYTHONINSPECT").env("PYTHONUTF8", "1").env("MPLBACKEND", "Agg");
-    // Packages that use the network are told not to; connections are refused in any case. GPUs are hidden, because other
-    // jobs may use them.
+    // Variables tell packages not to use the network; connections are refused in any case. GPUs are hidden, because other jobs may use
+    // them.
     command.envs([("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "1"), ("WANDB_MODE", "disabled")]);
     command.envs([("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", ""), ("JAX_PLATFORMS", "cpu")]);
     if let Ok(folder) = &folder {
@@ -232,7 +232,7 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
     answer(&mut command, None, limit + TIMEOUT)
 }
 
-/// The answer of one of the programs above, which may be given as input.
+/// Runs one of the programs above, which may be passed as input, and returns its result.
 fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Found {
     let deadline = Instant::now() + limit;
     let limits = Limits { most: MAX_ANSWER_BYTES, until: deadline, children: Children::Awaited };
@@ -263,7 +263,7 @@ impl Found {
 /// installs it.
 pub fn python(wish: Option<&str>) -> Result<String, InitError> {
     if let Some(wish) = wish {
-        // Jobs run in folders of their own, from which a relative path leads nowhere.
+        // Jobs run in separate folders, in which a relative path is not valid.
         let path = if wish.contains('/') { std::path::absolute(wish).ok() } else { None };
         let wish = path.map_or_else(|| wish.to_owned(), |path| path.to_string_lossy().into_owned());
         return if is_usable(&wish) {

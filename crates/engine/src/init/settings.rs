@@ -114,7 +114,7 @@ impl Settings {
         Ok(Copied { argv: self.with_file(argv, None), text: None, params: Some(params) })
     }
 
-    /// The command with another file: one that a shell writes with this text, or that of the job's parameters.
+    /// The command with another file: a file that a shell writes with the text `copy`, or the file with the job's parameters.
     fn with_file(&self, argv: &[String], copy: Option<String>) -> Vec<String> {
         let path = format!("${{SWEEP_PARAMS%/*}}/settings.{}", self.extension);
         let (file, first_number) = if copy.is_some() { (path.as_str(), 2) } else { ("$SWEEP_PARAMS", 1) };
@@ -241,7 +241,7 @@ fn is_ambiguous(word: &str) -> bool {
     is_octal || is_large || is_word || is_key && is_digits(digits) || are_parts(':', 2) || is_date
 }
 
-/// The key of an object that stands for a date or a time of TOML, which JSON does not have.
+/// The key of an object that represents a date or a time of TOML, which JSON does not have.
 const DATE: &str = "$date";
 
 fn of_toml(value: toml::Value) -> Json {

@@ -79,8 +79,8 @@ pub(super) fn of_shell(text: &str) -> Found {
     if places.is_empty() && !variables.is_empty() { found(Source::Environment, variables) } else { of_places(places) }
 }
 
-/// The options of a loop over the arguments with `case`. A branch of `--lr=*` takes the value in the same argument, another one in
-/// the next. `None` if there are none, or some of both kinds.
+/// The options of a loop over the arguments with `case`. A branch `--lr=*)` takes the value from the same argument, other branches take it
+/// from the next. `None` without such options, or if both kinds occur.
 fn of_long(text: &str, default: &impl Fn(&str) -> Json) -> Option<Found> {
     let mut parameters: Vec<Parameter> = Vec::new();
     let mut joined_flags = Vec::new();

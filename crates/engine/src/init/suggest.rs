@@ -120,7 +120,7 @@ const DEEDS: [&str; 10] =
     ["split", "stage", "phase", "action", "command", "task", "format", "level", "backend", "subset"];
 const DONE: [&str; 7] = ["train", "eval", "test", "predict", "val", "debug", "info"];
 
-/// How the values of a parameter are made.
+/// The rule for the suggested values of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     /// A positive number: a half and twice of it, or a tenth and ten times a power of ten.
@@ -138,7 +138,6 @@ enum Subject {
 /// An axis with the default as its only value, and a suggestion of more.
 #[derive(Debug, PartialEq)]
 pub(super) struct Axis {
-    /// The parameter.
     pub(super) parameter: String,
     /// The name of the axis.
     pub(super) name: String,

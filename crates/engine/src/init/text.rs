@@ -56,7 +56,7 @@ pub fn text(
     let varied_parameters: Vec<&Parameter> = parameters.iter().filter(is_varied).collect();
     let is_boolean =
         |parameter: &&Parameter| matches!(parameter.style, Style::Flag | Style::Pair | Style::Truth | Style::Python);
-    // Without a boolean among the axes, the form suits those that may be added.
+    // Without a boolean among the axes, the form suits booleans that may be added later.
     let booleans = if varied_parameters.iter().any(is_boolean) {
         booleans(&varied_parameters)
     } else {
@@ -192,12 +192,12 @@ fn argv(out: &mut String, script: &Script, found: &Found, used: &Used<'_>) -> Ve
     let mut argv = script.argv();
     argv.extend(script.arguments.iter().map(|argument| used.filled(argument)));
     let mut missing_names = Vec::new();
-    // Arguments that the user has given may be these already.
+    // The user's arguments may contain required parameters already.
     let is_given = !script.arguments.is_empty();
     let positions: Vec<&Parameter> =
         found.parameters.iter().filter(|candidate| candidate.style == Style::Position).collect();
     let last_varied = positions.iter().rposition(|candidate| used.varied(&candidate.name).is_some());
-    // Where all arguments are positions, the first ones are those that the user has given.
+    // If all arguments are positional, the user's arguments are the first ones.
     let given_count = if found.source == Source::Places { script.arguments.len() } else { 0 };
     for (place, position) in positions.into_iter().enumerate().skip(given_count) {
         if let Some(value) = used.varied(&position.name) {

@@ -54,7 +54,7 @@ pub(super) fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<
 /// choice of a class.
 fn elsewhere(script: &Script, found: &Found, name: &str, values: &str) -> String {
     let (program, arguments) = (script.argv().join(" "), script.arguments.join(" "));
-    // Without arguments of its own, the script has a command among the given ones.
+    // If the script has no positional parameters, a given argument is the name of its command.
     let has_command =
         !arguments.is_empty() && found.parameters.iter().all(|parameter| parameter.style != Style::Position);
     let (about, words) = match found.source {

@@ -40,9 +40,9 @@ struct Meter {
     /// The runs that were there before; one of them may be of an earlier process of the same number.
     before: HashSet<String>,
     folders: BTreeMap<String, Watch>,
-    /// Starts of jobs: each attempt is one.
+    /// Number of started attempts of jobs.
     jobs: usize,
-    /// Jobs that have GPUs: since when, and how many.
+    /// Running jobs with GPUs, each with its start and its number of GPUs.
     open: HashMap<(String, usize), (Timestamp, usize)>,
     /// Time on GPUs of jobs that have ended, in seconds.
     closed: f64,
@@ -133,7 +133,7 @@ impl Meter {
         let new_names: Vec<String> = names(results).filter(is_new).collect();
         for name in new_names {
             let folder = RunFolder::named(results, &name);
-            // A folder that is being made is read the next time.
+            // A folder without a complete manifest is read the next time.
             let is_own = folder.manifest().is_ok_and(|manifest| manifest.pid == pid);
             if let Some(watch) = is_own.then(|| Watch::new(folder).ok()).flatten() {
                 self.folders.insert(name, watch);

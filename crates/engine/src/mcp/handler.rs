@@ -92,11 +92,12 @@ impl Server {
     }
 }
 
-/// The part of a tool's answer that begins at `cursor`, with the cursor of the next part, or with the number of items that no cursor leads to.
+/// The part of a tool's answer that begins at `cursor`, with the cursor of the next part, or, without a cursor, with the number of left-out
+/// items.
 fn part_of(answer: Value, tool: &Tool, cursor: Option<&str>) -> Value {
     let Part { value: mut answer, end, remaining } = part(answer, page::skipped(cursor));
     if remaining > 0 {
-        // `status` goes on with the answers of `run` and `stop`.
+        // `status` continues the answers of `run` and `stop`.
         let has_cursor = tool.has_cursor() || (tool.has_next() && answer.get("error").is_none());
         if has_cursor {
             answer["next"] = Value::from(page::next_part(cursor, end));
@@ -107,7 +108,7 @@ fn part_of(answer: Value, tool: &Tool, cursor: Option<&str>) -> Value {
     answer
 }
 
-/// Work that waits for the disk or for a run, on a thread of its own.
+/// Runs work that waits for the disk or for a run, on a separate thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
     let call_error =
         |_| ErrorData::internal_error("the call failed: this is a mistake of sweep; please report it", None);
@@ -160,7 +161,7 @@ impl ServerHandler for Server {
         };
         let server = self.clone();
         let answer = blocking(move || server.call(place, &arguments)).await?;
-        // Once: an answer that is structured as well takes twice the tokens.
+        // The answer is only text: a structured copy would double its tokens.
         let text = vec![ContentBlock::text(answer.to_string())];
         let is_error = answer.get("error").is_some();
         Ok(if is_error { CallToolResult::error(text) } else { CallToolResult::success(text) }.into())

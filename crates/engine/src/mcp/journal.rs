@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The journal's name, in the folder of a session and in that of a run.
+/// The journal's name, in the folders of sessions and of runs.
 pub(super) const FILE: &str = "calls.jsonl";
 
 /// Largest arguments that are kept, in bytes; of larger ones the size is kept.
@@ -26,11 +26,9 @@ pub(super) struct Journal(Mutex<fs::File>);
 pub(super) struct Line<'a> {
     /// Time of its end.
     pub(super) at: Timestamp,
-    /// The session.
     pub(super) session: &'a str,
     /// The tool, or the method of the protocol.
     pub(super) tool: &'a str,
-    /// The arguments.
     pub(super) arguments: Value,
     /// The run that the call is about.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,9 @@
 //! `sweep mcp`: a server of tools for agents, by the Model Context Protocol, on standard input and output or on a loopback
 //! address.
 //!
-//! An agent reads, plans and runs studies within limits that the user sets when the server starts: a folder (`project.rs`),
-//! permissions and a budget (`session.rs`). Every call is in a journal (`journal.rs`). A run is a process of its own that
-//! outlives the server and keeps the limits (`bounded.rs`), so a client that disconnects loses nothing. The tools are in
-//! `cli/mcp`; `tool.rs` has their types and errors.
+//! An agent reads, plans and runs studies within limits that the user sets when the server starts: a folder (`project.rs`), permissions and
+//! a budget (`session.rs`). Every call is in a journal (`journal.rs`). A run is a separate process that outlives the server and keeps the
+//! limits (`bounded.rs`), so a client that disconnects loses nothing. The tools are in `cli/mcp`; `tool.rs` has their types and errors.
 
 mod account;
 mod bounded;

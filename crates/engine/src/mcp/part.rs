@@ -1,8 +1,7 @@
 //! Parts of answers that are longer than an agent should read at once.
 //!
 //! An answer is a tree of JSON values. Its items, in the order of its text, are the elements of its lists and the lines of its texts; short
-//! values are not divided. A part has the items that fit, within the objects that they are in, and the number of items that the parts
-//! before it had is in the cursor.
+//! values are not divided. A part has as many items as fit, within their objects. The cursor is the number of items in the earlier parts.
 
 use serde_json::{Map, Value};
 
@@ -128,7 +127,7 @@ impl Walk {
             let empty = (!is_map && value.is_string()).then(|| Value::String(String::new()));
             self.budget = self.budget.saturating_sub(name.len() + 6);
             let divided = match value {
-                // The object that the fields are in tells what they are.
+                // The meaning of fields depends on their object, so an object is kept together.
                 Value::Object(fields) if !is_map => Some(self.fields(fields).0),
                 // A list is divided between its elements, however few they are.
                 Value::Array(items) if !is_map => Some(Value::Array(self.list(items))),

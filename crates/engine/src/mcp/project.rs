@@ -70,7 +70,8 @@ impl Project {
         fs::canonicalize(path).is_ok_and(|path| path.starts_with(&self.root))
     }
 
-    /// The recipes and sweep files of the project, by path. Links, hidden folders and those in `skip` are left out.
+    /// The recipes and sweep files of the project, by path. Links, hidden folders and the folders in `skip` are left
+    /// out.
     pub fn recipes(&self, skip: &[&Path]) -> Vec<RecipeFile> {
         let skip: Vec<PathBuf> = skip.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
         let mut recipes = Vec::new();

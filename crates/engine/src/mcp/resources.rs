@@ -23,7 +23,7 @@ const ANSWERS: &str = "sweep://answers/";
 /// Largest resource, in bytes.
 const MAX_RESOURCE_BYTES: u64 = 256 << 10;
 
-/// Folders below that of all reports that are listed.
+/// Maximum depth of the listed folders, below the folder of all reports.
 const MAX_DEPTH: usize = 4;
 
 /// Bytes of a path that an address has in another form.
@@ -135,7 +135,7 @@ fn media(path: &Path) -> &'static str {
     }
 }
 
-/// The Markdown tables and the verdicts below a folder, as paths from that of all reports.
+/// The Markdown tables and the verdicts below a folder, as paths relative to the folder of all reports.
 fn walk(root: &Path, folder: &Path, depth: usize, files: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

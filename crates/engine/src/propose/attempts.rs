@@ -1,9 +1,9 @@
 //! The attempts at the sealed jobs of a question: a file beside the ledger's entries with a line for each start and each end, and
 //! for each call that differed from the granted question.
 //!
-//! A sealed job has one result. Its record cannot be removed and made again until the result is good, because the list has the
-//! digest of its metrics; it cannot be left out, because a job that began must be among those of the verdict; and it cannot come
-//! from elsewhere. The verdict says how many jobs began more than once, after interrupts and failures, and how many calls differed.
+//! A sealed job has one result. Its record cannot be removed and computed again until the result is good, because the list has the digest
+//! of its metrics; it cannot be left out, because a job that began must be part of the verdict; and it cannot come from elsewhere. The
+//! verdict contains the number of jobs that began more than once, after interrupts and failures, and the number of calls that differed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,7 +62,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The attempts of earlier calls. A line that a kill has torn is none.
+    /// The attempts of earlier calls. A line that was torn by a kill does not count.
     pub(super) fn read(store: &Store, number: usize) -> io::Result<Self> {
         let file = store.ledger().join(format!("{number:06}.attempts"));
         let text = match fs::read(&file) {
@@ -84,7 +84,7 @@ impl Attempts {
         Ok(None)
     }
 
-    /// The first record of these jobs that no attempt has made: it came from elsewhere, or was there before.
+    /// The first record of these jobs that no attempt has written: it came from elsewhere, or was there before.
     pub(super) fn foreign(
         &self,
         store: &Store,
@@ -173,7 +173,7 @@ impl Attempts {
         failpoints::write_all(&mut file, &text, "attempts: before a line", "attempts: in a line")?;
         file.flush()?;
         file.sync_data()?;
-        // The process that has made the file may have been killed before this.
+        // The process that has created the file may have been killed before this.
         if !self.is_settled {
             settle(&self.file)?;
             self.is_settled = true;

@@ -1,4 +1,4 @@
-//! The revision that changed a metric, found by halving: each revision in question is told from the good one and the bad one by a
+//! The revision that changed a metric, found by halving: each examined revision is compared with the good and the bad revision by a
 //! sequential test over seeds.
 
 use std::{
@@ -21,7 +21,7 @@ use crate::{
 
 /// Numbers of seeds after which a difference is looked at.
 const LOOKS: [usize; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// The probability that any of the revisions in question is taken for another kind.
+/// The probability that any of the examined revisions is misclassified.
 const ERROR_RATE: f64 = 0.05;
 /// Most revisions of which cached records are looked for before anything runs.
 const MAX_SCANNED: usize = 100;
@@ -70,7 +70,7 @@ pub enum Kind {
     Bad,
     /// Its jobs fail.
     Fails,
-    /// The most seeds do not tell.
+    /// The maximum number of seeds does not decide.
     Undecided,
 }
 
@@ -103,7 +103,7 @@ pub struct Found {
     pub revisions: usize,
 }
 
-/// A search that goes on.
+/// A search in progress.
 struct Search<'a> {
     subject: Subject<'a>,
     asked: &'a Bisection,
@@ -198,8 +198,8 @@ impl Search<'_> {
         Err(ProposeError::NoDifference { metric: self.asked.metric.clone(), seeds: max_seeds })
     }
 
-    /// Halves the revisions until the first bad one is alone, or no revision between can be told. Answers the last good one and
-    /// the first bad one.
+    /// Halves the revisions until the first bad one is alone, or no revision between can be told. Returns the last good and the first bad
+    /// revision.
     fn halve(&mut self, whole_mean: f64) -> Result<(usize, usize), ProposeError> {
         let (mut low, mut high) = (0, self.revisions.len() - 1);
         let mut unclear_places: Vec<usize> = Vec::new();
@@ -214,7 +214,7 @@ impl Search<'_> {
         Ok((low, high))
     }
 
-    /// Looks at a revision, and moves the end that it belongs to.
+    /// Tests a revision, and moves the end of the range to which it belongs.
     fn place(
         &mut self,
         place: usize,

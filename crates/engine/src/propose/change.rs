@@ -35,14 +35,14 @@ pub enum Change {
     Patch(PathBuf),
     /// A revision of the project.
     Revision(String),
-    /// Another worktree of the project's repository, or a folder with files in place of those of the recipe's folder.
+    /// Another worktree of the project's repository, or a folder with files that replace files of the recipe's folder.
     Worktree(PathBuf),
 }
 
 impl Change {
-    /// Writes the recipe with this change to the results folder of a store, and answers its path. A patch is copied, and a
-    /// revision is resolved to its commit, so that the recipe means the same later. `measuring` is the step that measures, by
-    /// default the only one with seeds.
+    /// Writes the recipe with this change to the results folder of a store, and returns its path. A patch is copied, and a revision is
+    /// resolved to its commit, so that the meaning of the recipe does not change later. `measuring` is the step that measures, by default
+    /// the only one with seeds.
     ///
     /// # Errors
     /// The baseline is no recipe, no step measures, or the files cannot be read or written.

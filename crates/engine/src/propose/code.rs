@@ -1,8 +1,8 @@
 //! The code of jobs that no key of a sealed job contains before it has run: files and packages that earlier jobs were
 //! observed to read, and programs that commands name.
 //!
-//! A granted level is for this code. After a change the results of some sealed seeds would be of one program, and those of
-//! the others of a program that was written after they were seen.
+//! A granted level is for this code. After a change, some results of sealed seeds would come from one program, and the others from a
+//! program that was written after the first were seen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,7 +73,7 @@ fn program(word: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(word)).find(|path| path.is_file())
 }
 
-/// The digest of a file. One that nobody here may read, which a word may name by chance, has none.
+/// The digest of a file, or `unreadable` for a file that this user may not read, which a word may name by chance.
 fn digest(path: &Path) -> io::Result<String> {
     match digest_of(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok("unreadable".to_owned()),

@@ -67,8 +67,7 @@ impl Effect {
         bits(&self.baseline) == bits(&self.candidate)
     }
 
-    /// The verdict of a confirmation that ends here. Without a spread, or without a look at this number of pairs, there is no
-    /// evidence.
+    /// The verdict of a confirmation with these pairs. Without a spread, or without a look at this number of pairs, there is no evidence.
     pub fn judge(&self, sign: f64, least: f64, stages: &Stages) -> (Verdict, Evidence) {
         let p = online::improvement_p(&differences(&self.baseline, &self.candidate, sign)).unwrap_or(1.0);
         let (level, look) = (stages.level(), stages.level_of_look(self.seeds.len()));

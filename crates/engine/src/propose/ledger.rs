@@ -1,8 +1,8 @@
 //! The project's ledger: every question, its level and its verdict, in files that are only added and that name the digest
 //! of the one before.
 //!
-//! An entry is written aside, synced and given its name only if nobody has that name yet. A kill leaves the entry or
-//! nothing, and two processes cannot both write one.
+//! An entry is written to a temporary file, synced, and linked to its name only if the name is free. A kill leaves the whole entry or
+//! nothing, and two processes cannot both write an entry.
 
 use std::{
     io,
@@ -108,7 +108,7 @@ pub struct Grant {
     /// A random text, from which the key of the sealed seeds follows, too: a copy of the store draws other seeds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nonce: String,
-    /// Digest of the parameters of the search's jobs, among them those that choose what is measured.
+    /// Digest of the parameters of the search's jobs, including the parameters that only select measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Key>,
 }
@@ -249,7 +249,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Reads and checks the ledger of a store; an empty one if there is none.
+    /// Reads and checks the ledger of a store. A missing ledger is empty.
     pub fn read(store: &Store) -> Result<Self, LedgerError> {
         let folder = store.ledger();
         let aside = folder.parent().unwrap_or(Path::new(".")).to_owned();
@@ -276,7 +276,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Checks that an entry can follow those before it, and that a level is that of the rule.
+    /// Checks that an entry can follow the earlier entries, and that a level follows the rule.
     fn check(&self, entry: &Entry) -> Result<(), String> {
         match &entry.event {
             Event::Opened { format, .. } if entry.number != 1 || *format > FORMAT => {
@@ -382,7 +382,7 @@ impl Ledger {
         self.conclusions().find(|(_, conclusion)| conclusion.asked == asked).map(|(_, conclusion)| conclusion)
     }
 
-    /// The sealed values of an accepted change, whose jobs have this digest: they are those of the baseline that it becomes.
+    /// The sealed values of an accepted change, whose jobs have this digest. They are the values of the baseline that it becomes.
     pub(super) fn confirmed_values(&self, candidate: Key, metric: &str) -> Option<Vec<f64>> {
         self.conclusions().filter(|(_, end)| end.verdict == Verdict::Accepted).find_map(|(_, end)| {
             let question = self.question(end.asked)?;

@@ -1,9 +1,8 @@
 //! A referee for changes to recipes: `sweep propose` and `sweep ledger`.
 //!
-//! A proposal is a change and what it should improve. [`propose()`] refuses what was asked before, runs the seeds of the
-//! recipe (the search), and then sealed seeds that nobody has seen (the confirmation), at a level that keeps the rate of
-//! false discoveries over all proposals of a store. Every question, level and verdict is in the [`Ledger`].
-//! `docs/propose.md` has the method.
+//! A proposal is a change and the metric that it should improve. [`propose()`] rejects repeated questions, runs the seeds of the recipe
+//! (the search), and then sealed, unseen seeds (the confirmation), at a level that keeps the rate of false discoveries over all proposals
+//! of a store. Every question, level and verdict is in the [`Ledger`]. `docs/propose.md` has the method.
 
 mod attempts;
 mod bisect;
@@ -49,7 +48,7 @@ use crate::{
     store::{Held, Store, StoreError},
 };
 
-/// Reason why a proposal has no answer. What has run is kept, and the same command goes on.
+/// Reason why a proposal has no answer. Finished jobs are kept, and the same command continues.
 #[derive(Debug, thiserror::Error)]
 pub enum ProposeError {
     /// The recipe or the change cannot be read.
@@ -61,13 +60,13 @@ pub enum ProposeError {
     /// Nothing is selected.
     #[error(transparent)]
     NothingSelected(#[from] NothingSelected),
-    /// The store says no.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger says no.
+    /// The ledger returned an error.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The bundle says no.
+    /// The bundle returned an error.
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// The jobs cannot run.
@@ -79,7 +78,7 @@ pub enum ProposeError {
     /// A digest could not be computed.
     #[error("cannot compute a digest: {0}")]
     Key(#[from] serde_json::Error),
-    /// The disk says no.
+    /// An I/O error.
     #[error("the proposal cannot go on: {0}")]
     Io(#[from] io::Error),
     /// Jobs would run elsewhere.
@@ -88,7 +87,7 @@ pub enum ProposeError {
     /// Several recipes.
     #[error("a proposal is about one recipe: name a recipe, not a sweep file with several")]
     Several,
-    /// The change is no change of the recipe.
+    /// The change does not extend the recipe.
     #[error("`{delta}` does not extend `{recipe}`: write `extends:` with the path of the recipe into it")]
     NoDelta {
         /// File of the change.
@@ -149,7 +148,7 @@ pub enum ProposeError {
         /// The known ones.
         known: String,
     },
-    /// The least effect is none.
+    /// The least effect is not a number above zero.
     #[error("the least effect must be a number above zero, in the unit of the metric")]
     Least,
     /// A sealed path does not exist.
@@ -163,7 +162,7 @@ pub enum ProposeError {
     /// Some seeds have no value.
     #[error("step `{0}` does not have a value for every seed in both recipes; its axis `seed` must take any seeds")]
     Unpaired(String),
-    /// The code is not that of the search any more.
+    /// The code has changed since the search.
     #[error(
         "question {question} is open, and the code of its jobs has changed since its level was granted: {}; undo the change, and the same command goes on; if the change is meant, declare the program in `inputs`, with which it is a new question", .changed.join(", ")
     )]
@@ -183,7 +182,7 @@ pub enum ProposeError {
         /// Key of the record.
         record: Key,
     },
-    /// A sealed job that began is not among those of the confirmation any more.
+    /// A sealed job that began is not part of the confirmation any more.
     #[error(
         "question {question} is open, and {} of its confirmation that began are not among its jobs any more: the seeds of the recipe, its jobs or the ledger were changed since its level was granted; undo the change, and the same command goes on", count(*.jobs, "sealed job")
     )]
@@ -193,7 +192,7 @@ pub enum ProposeError {
         /// Jobs that began.
         jobs: usize,
     },
-    /// A record of a sealed job that no attempt at it has made.
+    /// A record of a sealed job that no attempt has written.
     #[error(
         "question {question} is open, and the record {short} of its confirmation was made by no attempt at it, but elsewhere or before; `sweep cache rm {short}` removes it, and the same command goes on", short = .record.short()
     )]
@@ -214,7 +213,7 @@ pub enum ProposeError {
     Broken(String),
 }
 
-/// Kind of an answer.
+/// Kind of an answer to a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
@@ -222,7 +221,7 @@ pub enum Standing {
     Refused,
     /// It was asked before; the verdict is the earlier one.
     Known,
-    /// Nothing was run: what it would cost, and its power.
+    /// Nothing was run; the answer has the expected cost and the power.
     Estimate,
     /// It was judged now.
     Judged,
@@ -256,7 +255,7 @@ pub struct Answer {
     pub asked_at: Option<jiff::Timestamp>,
     /// The question.
     pub question: Question,
-    /// Cost; empty for what was asked before.
+    /// Cost; empty for a repeated question.
     pub cost: Cost,
     /// Noise of the baseline: the standard deviation over seeds, in the metric's unit.
     pub noise: Option<f64>,
@@ -285,7 +284,7 @@ pub struct OneBit {
 }
 
 impl Answer {
-    /// The answer without everything but its bit.
+    /// The answer reduced to its bit.
     pub fn one_bit(&self) -> OneBit {
         let is_refused = self.standing == Standing::Refused;
         let accepted = self.verdict().map(|verdict| verdict == Verdict::Accepted);
@@ -298,11 +297,10 @@ impl Answer {
     }
 }
 
-/// Judges a proposal; with `dry`, only says what is known, what it would cost, and the power. Waits while another process
-/// judges one.
+/// Judges a proposal; with `dry`, only returns known results, the expected cost and the power. Waits while another process judges a
+/// proposal.
 ///
-/// # Errors
-/// The proposal makes no sense, or cannot go on. The same call goes on where it ended, with the same level and seeds.
+/// # Errors The proposal is invalid, or cannot continue. The same call continues where it ended, with the same level and seeds.
 pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, ProposeError> {
     if !(proposal.least.is_finite() && proposal.least > 0.0) {
         return Err(ProposeError::Least);
@@ -384,7 +382,7 @@ fn estimate(
         Some(number) => format!("asked as question {number}, and still open"),
         None => "not asked yet".to_owned(),
     };
-    // Those of the question, which another call may have asked.
+    // The settings come from the question, which another call may have asked.
     let least = question.least;
     let mut answer = answer(ledger, question, Standing::Estimate, reason);
     let most = subject.proposal.most;

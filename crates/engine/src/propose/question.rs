@@ -79,7 +79,7 @@ pub struct Question {
     pub candidate: Key,
 }
 
-/// The part of a question that its digest is made of.
+/// The part of a question from which its digest is computed.
 #[derive(Serialize)]
 struct Meaning<'a> {
     baseline: Key,

@@ -71,7 +71,7 @@ struct Searched {
 }
 
 impl Referee<'_> {
-    /// Judges a question; `altered` is in what the proposal differs from it, if it has a level.
+    /// Judges a question; `altered` names the differences of the proposal from the question, if it has a level.
     pub(super) fn judge(mut self, asked: Option<usize>, altered: Vec<String>) -> Result<Answer, ProposeError> {
         self.ledger.open(&self.secret.digest(), &self.secret.file)?;
         if let Some(grant) = asked.and_then(|asked| self.ledger.grant(asked)) {
@@ -155,8 +155,8 @@ impl Referee<'_> {
         Ok(Conclusion { confirmed, evidence, bundle, repeated, altered, leaks, attempts, ..start })
     }
 
-    /// The noise of the baseline. That of an accepted change is known from the sealed values of its confirmation; otherwise it is
-    /// measured with sealed seeds of its own before the first question about the baseline.
+    /// The noise of the baseline. For an accepted change, it follows from the sealed values of its confirmation; otherwise it is measured
+    /// with separate sealed seeds before the first question about the baseline.
     fn noise(&mut self) -> Result<Noise, ProposeError> {
         let Question { baseline, metric, .. } = self.question.clone();
         if let Some(noise) = self.ledger.noise(baseline, &metric) {
@@ -277,8 +277,8 @@ impl Referee<'_> {
         Ok(grant)
     }
 
-    /// Checks that code and parameters are those of the search, after which the level was granted. Counts a call that differs in
-    /// these, or in what `altered` names.
+    /// Checks that code and parameters are unchanged since the search, after which the level was granted. Counts a call that differs in
+    /// these, or in the properties that `altered` names.
     fn hold(&self, grant: &Grant, mut altered: Vec<String>) -> Result<(), ProposeError> {
         let (before, now) = (&grant.code, &self.subject.code()?);
         let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
@@ -325,7 +325,7 @@ impl Referee<'_> {
         Err(refused)
     }
 
-    /// Writes the bundle of the jobs with these seeds, those of the search and the sealed ones.
+    /// Writes the bundle of the jobs with these seeds, of the search and sealed.
     fn archive(&self, asked: usize, seeds: &[i64], key: Option<String>) -> Result<Archive, ProposeError> {
         let (paths, axes) = (self.subject.both(), Subject::axes(seeds));
         let plan = self.subject.plan(&paths, Some(seeds), true)?;

@@ -15,19 +15,18 @@ const DENSE: usize = 8;
 const FUTILE: f64 = 0.75;
 /// Part of the level that a look has at least, for planning.
 const SHARE_OF_LOOK: f64 = 0.2;
-/// The smallest level that the exact boundaries are computed for; their accuracy is 1e-6. Looks at smaller ones divide the
-/// level evenly.
+/// The smallest level for which the exact boundaries are computed; their accuracy is 1e-6. Looks at smaller levels divide the level evenly.
 const EXACT: f64 = 5e-5;
-/// Steps per factor of two of the levels that the exact boundaries are computed for. A level in between has those of the one
-/// below it: few boundaries serve all tests of a ledger.
+/// Number of levels per factor of two for which the exact boundaries are computed. A level in between uses the boundaries of the next lower
+/// level, so few boundaries serve all tests of a ledger.
 const STEPS: f64 = 16.0;
-/// Differences below this part of the noise are those of rounding.
+/// Differences below this fraction of the noise are rounding errors.
 const ROUNDING: f64 = 1e-6;
 
 /// Decision about a search after some of its seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The next seed runs, or the confirmation if there is none.
+    /// The next seed runs, or the confirmation after the last seed.
     GoesOn,
     /// The verdict is [`Verdict::Dropped`].
     Dropped,
@@ -36,7 +35,7 @@ pub enum Next {
 /// Decides about a search with its first seeds, which are `of` in all. `sealed` has the known values of the baseline with sealed
 /// seeds, `least` is the least effect, `sd` the noise of the baseline, all in the metric's unit; `sign` is 1 if larger values are better, else −1.
 ///
-/// A search goes on while its improvement is at least half of the least effect, and to the confirmation if it is at least the
+/// A search continues while its improvement is at least half of the least effect, and proceeds to the confirmation if it is at least the
 /// least effect.
 pub fn search(effect: &Effect, of: usize, sealed: &[f64], sign: f64, least: f64, sd: f64) -> Next {
     if effect.mean.abs() <= ROUNDING * sd {
@@ -46,8 +45,8 @@ pub fn search(effect: &Effect, of: usize, sealed: &[f64], sign: f64, least: f64,
     if improvement(effect, sealed, sign) >= threshold { Next::GoesOn } else { Next::Dropped }
 }
 
-/// The improvement that a search finds: the mean of that over the baseline with the same seeds and of that over the
-/// baseline with sealed seeds. A baseline that was lucky with the few seeds of the search hides less of a gain.
+/// The improvement of a search: the mean of the improvements over the baseline with the same seeds and over the baseline with sealed seeds.
+/// A baseline that was lucky with the few seeds of the search hides less of a gain.
 pub(super) fn improvement(effect: &Effect, sealed: &[f64], sign: f64) -> f64 {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     if sealed.is_empty() {
@@ -101,7 +100,7 @@ impl Stages {
         self.level
     }
 
-    /// The level of a look at this number of pairs; 0 if none is made there.
+    /// The level of a look at this number of pairs; 0 if there is no look.
     pub fn level_of_look(&self, pairs: usize) -> f64 {
         let is_look = self.sizes.contains(&pairs) && (pairs >= MIN_PAIRS || self.sizes.len() == 1);
         if is_look { self.bound } else { 0.0 }
@@ -117,10 +116,10 @@ impl Stages {
     }
 }
 
-/// The most pairs of a confirmation at this level, of at most `most`, and its power: with them the last look alone finds the
-/// least effect with a power of 80 %. `sd` is that of a value.
+/// The maximum number of pairs of a confirmation at this level, at most `most`, and its power: with them, the last look alone finds the
+/// least effect with a power of 80 %. `sd` is the standard deviation of a value.
 pub fn pairs(least: f64, sd: f64, level: f64, most: usize) -> (usize, f64) {
-    // The difference of two independent values; of the same seed they rarely differ more.
+    // Uses the difference of two independent values; values of the same seed rarely differ more.
     let effect = least / (sd * 2.0_f64.sqrt());
     // A one-sided test.
     let level = 1.0 - 2.0 * level * SHARE_OF_LOOK;
@@ -137,8 +136,8 @@ mod tests {
         Effect::new(vec![0; old.len()], old.to_vec(), new.to_vec(), 1.0).unwrap()
     }
 
-    /// The share of confirmations that accept a change, and their mean number of pairs; values of the candidate have this
-    /// mean and deviation, those of the baseline 0 and 1. Ends before an acceptance are left out unless `ends`.
+    /// The share of confirmations that accept a change, and their mean number of pairs; values of the candidate have this mean and
+    /// deviation, values of the baseline 0 and 1. Ends before an acceptance are left out unless `ends`.
     fn share(mean: f64, deviation: f64, ends: bool) -> (f64, f64) {
         const CONFIRMATIONS: usize = 20_000;
         let (mut draws, stages) = (Draws::new(5), Stages::new(12, 0.02));
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!(next(&[0.1], &[0.5]), Next::Dropped);
         assert_eq!(next(&[0.1, 0.1], &[1.2, 1.2]), Next::GoesOn);
         assert_eq!(next(&[0.1, 0.1], &[0.9, 0.9]), Next::Dropped, "the least effect after the last");
-        // A lucky baseline hides less, and rounding is no effect.
+        // A lucky baseline hides less, and rounding is not an effect.
         assert_eq!(next(&[0.6], &[1.0]), Next::GoesOn);
         assert_eq!(next(&[2.0], &[2.0 + 1e-9]), Next::Dropped);
     }

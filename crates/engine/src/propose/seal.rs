@@ -17,7 +17,6 @@ const BYTES: usize = 32;
 /// The secret of a store.
 pub(super) struct Secret {
     bytes: [u8; BYTES],
-    /// Its file.
     pub(super) file: PathBuf,
 }
 
@@ -32,7 +31,7 @@ impl Secret {
         let temporary_folder = store.beside()?;
         fs::create_dir_all(&folder)?;
         let bytes = draw()?;
-        // Only its owner may read it, as temporary files are made.
+        // Temporary files are created so that only their owner may read them.
         let mut temporary = tempfile::NamedTempFile::new_in(temporary_folder)?;
         failpoints::write_all(&mut temporary, &bytes, "secret: file made", "secret: in the file")?;
         temporary.flush()?;
@@ -58,7 +57,7 @@ impl Secret {
     }
 }
 
-/// A text that nobody can guess.
+/// An unpredictable random text.
 pub(super) fn nonce() -> io::Result<String> {
     Ok(reveal(&draw()?))
 }
@@ -84,7 +83,7 @@ pub(super) fn revealed(text: &str) -> Option<[u8; BYTES]> {
     blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }
 
-/// `count` seeds of a key, none of which is among those that are known. They are below 2³¹, which every program takes.
+/// `count` seeds of a key, none of which is in `known_seeds`. They are below 2³¹, which every program accepts.
 pub(super) fn seeds(key: &[u8; BYTES], count: usize, known_seeds: &BTreeSet<i64>) -> Vec<i64> {
     let mut seeds: Vec<i64> = Vec::with_capacity(count);
     let mut index: u64 = 0;

@@ -1,9 +1,9 @@
 //! Data that only the evaluation may read: steps of a candidate that read it and in the baseline do not, and evaluations that
 //! a candidate replaces.
 //!
-//! The reads are those that the kernel reported of earlier jobs, and the declared inputs. They are compared step by step: that
-//! the baseline's evaluation reads the data does not allow a training to read it. The steps of the baseline that
-//! read it are the evaluation, which must be the same in the candidate.
+//! The reads come from the kernel's reports on earlier jobs and from the declared inputs. They are compared step by step: that the
+//! baseline's evaluation reads the data does not allow a training to read it. The steps of the baseline that read it are the evaluation,
+//! which must be the same in the candidate.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -23,7 +23,7 @@ use crate::{
 struct Reader {
     /// The sealed files that its jobs read.
     files: BTreeSet<PathBuf>,
-    /// Its jobs apart from those that they need.
+    /// Its jobs, without the jobs that they need.
     jobs: BTreeSet<Key>,
 }
 

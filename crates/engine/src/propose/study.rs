@@ -29,7 +29,7 @@ use crate::{
     store::Store,
 };
 
-/// The seed with which digests are made: a question is the same whatever its seeds are.
+/// The seed with which digests are computed, because a question does not depend on its seeds.
 const CANONICAL: i64 = 0;
 
 /// A proposal whose step is known.
@@ -58,7 +58,7 @@ pub(super) struct Wanted {
 pub(super) type Values = BTreeMap<i64, f64>;
 
 impl<'a> Subject<'a> {
-    /// Tells of the progress, unless the answer has one bit.
+    /// Prints progress, unless the answer has one bit.
     pub(super) fn tell(&self, message: Arguments<'_>) {
         if !self.proposal.is_quiet {
             say(message);
@@ -115,7 +115,7 @@ impl<'a> Subject<'a> {
         vec![format!("{SEED}={}", seeds.join(","))]
     }
 
-    /// Plans recipes with these seeds, or with their own; all of their steps if `whole`, else the one that measures.
+    /// Plans recipes with these seeds, or with their own; all of their steps if `whole`, else only the measuring step.
     pub(super) fn plan(&self, paths: &[PathBuf], seeds: Option<&[i64]>, whole: bool) -> Result<Plan, ProposeError> {
         let axes = seeds.map(Self::axes).unwrap_or_default();
         let at = self.proposal.at.join(",");
@@ -194,8 +194,8 @@ impl<'a> Subject<'a> {
         Ok(code(&plan, plan.selection()?)?)
     }
 
-    /// The digest of the parameters of the search's jobs, wherever their input files are. The question does not contain all
-    /// of them: some only choose what is measured.
+    /// The digest of the parameters of the search's jobs, wherever their input files are. The question does not contain all of them,
+    /// because some only select measurements.
     pub(super) fn parameters(&self) -> Result<Key, ProposeError> {
         let plan = self.plan(&self.both(), Some(&self.seeds), false)?;
         let jobs: BTreeSet<JobId> = plan.selection()?.into_iter().collect();

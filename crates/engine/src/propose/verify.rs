@@ -186,7 +186,7 @@ fn verdict(
     Ok(confirmed(question, grant, noise, conclusion, &values, &sealed_seeds))
 }
 
-/// True for a change that was refused because of its reads, which are no part of a bundle. Nothing is gained by such a verdict.
+/// True for a change that was rejected because of its reads, which a bundle does not contain. Such a verdict has no benefit for its author.
 fn is_leaked(end: &Conclusion) -> bool {
     end.verdict == Verdict::Leaked && !end.leaks.is_empty()
 }

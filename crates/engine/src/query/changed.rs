@@ -26,7 +26,7 @@ const MAX_LINE: usize = 500;
 pub struct Change {
     /// The parameter, the flag or the line of it, `backend`, `task`, `task revision`, or the path of a file.
     pub what: String,
-    /// Old and new value; those of a file are the word `content` and a digest.
+    /// Old and new value. For a file, a value is the word `content` and a digest.
     pub values: [String; 2],
     /// The jobs.
     pub jobs: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Lines {
     /// Number of further lines.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
-    /// The reason why there are no lines.
+    /// The reason for missing lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
@@ -55,7 +55,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Change {
-    /// True if the content of a file differs, which is said without its digests.
+    /// True if the content of a file differs, which is reported without digests.
     pub fn is_content(&self) -> bool {
         let [before, after] = &self.values;
         is_content(before, after)
@@ -99,7 +99,7 @@ pub(super) fn changes(common_jobs: &[(&String, &SideJob, &SideJob)]) -> Vec<Chan
     found.into_iter().map(with_lines).collect()
 }
 
-/// The fields of two identities that differ, those of needed jobs aside.
+/// The fields in which two identities differ, except needed jobs.
 fn changed(before: &Identity, after: &Identity, values: [&Values; 2]) -> Vec<Field> {
     let mut fields = Vec::new();
     let mut add = |field: &str, before: String, after: String| {
@@ -121,7 +121,7 @@ fn changed(before: &Identity, after: &Identity, values: [&Values; 2]) -> Vec<Fie
                 param.map_or_else(|| "–".to_owned(), |param| format!("{} (default)", (param.default)()))
             }
         };
-        // A default that is written out is the same value.
+        // An explicit default counts as the same value.
         let value = |identity: &Identity| -> Option<Value> {
             let default = || Some((Task::info(&identity.task)?.param(name)?.default)());
             identity.params.get(name).cloned().or_else(default)
@@ -161,7 +161,7 @@ fn changed_code(first_job: &SideJob, second_job: &SideJob) -> Vec<Field> {
     let mut fields = Vec::new();
     for (path, before) in &first.files {
         let Some(after) = second.files.get(path).filter(|after| after.digest != before.digest) else { continue };
-        // A file that a job changes itself is no code.
+        // A file that a job changes itself is not code.
         if first.own.left.contains_key(path) || second.own.left.contains_key(path) {
             continue;
         }

@@ -61,7 +61,7 @@ impl Contents {
         self.layers.extend(folder("code").map(|folder| folder.join(FILES)));
     }
 
-    /// The content with this digest that the file at `path` has or had; `None` if it is not found, is too large, or is no text. `path` is
+    /// The content with this digest that the file at `path` has or had; `None` if it is not found, is too large, or is not text. `path` is
     /// absolute, or is relative to the folder of a project.
     pub(super) fn text(&mut self, path: &str, digest: &str) -> Option<String> {
         let path = text_path(path);
@@ -183,7 +183,7 @@ mod tests {
         }
         assert_eq!(contents.text("a [b].py", &digest("four\n")), None);
         assert_eq!(contents.text("b.py", &digest("one\n")), None, "another file");
-        // A removed file, and one that is no text.
+        // A removed file, and a file that is not text.
         fs::remove_file(&file).unwrap();
         assert_eq!(contents.text("a [b].py", &digest("two\n")).as_deref(), Some("two\n"));
         fs::write(&file, [0, 1]).unwrap();

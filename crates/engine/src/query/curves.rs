@@ -7,15 +7,15 @@ use sweep_job::{Curve, Unit, Value};
 use super::{Answer, Column, Heading, QueryError, Question, Records, Row};
 use crate::{recipe::suggest, store::Store};
 
-/// The columns of a point, after those that say of which job it is.
+/// The columns of a point, after the columns that identify its job.
 const POINT: [&str; 3] = ["series", "at", "value"];
 /// The column of the unit of `value`, where there are several.
 const UNIT: &str = "unit";
 
 impl Records {
-    /// The curves of the records that a question asks for: the selected columns, or those that tell the records apart,
-    /// with `series`, `at` and `value`, and `unit` if a series has several units. `names` are the wanted series; without any, all. The question's limit counts
-    /// records. Their curves are read from `store`.
+    /// The curves of the records that a question selects: the selected columns, or the columns that distinguish the records, with `series`,
+    /// `at` and `value`, and `unit` if a series has several units. `names` are the wanted series; without any, all. The question's limit
+    /// counts records. Their curves are read from `store`.
     pub fn curves(
         &self,
         question: &Question,
@@ -46,7 +46,7 @@ impl Records {
         }
         let all: HashSet<Unit> = units.values().flatten().copied().collect();
         let unit = if all.len() == 1 { all.into_iter().next() } else { None };
-        // The values of a series in several units tell theirs.
+        // A series in several units has a column for the unit.
         let is_mixed = units.values().any(|units| units.len() > 1);
         if !is_mixed {
             for row in &mut points {
@@ -70,7 +70,7 @@ impl Records {
         Ok(Answer { columns: headings, rows: points, asked: self.rows.len() })
     }
 
-    /// The columns that tell these rows apart.
+    /// The columns that distinguish these rows.
     fn telling(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
         let is_measured = |column: &Column| matches!(column, Column::Metric(_) | Column::OtherUnit(..) | Column::Key);
         let mut columns = self.fitting(rows, brief);

@@ -31,7 +31,7 @@ pub struct Side {
     pub jobs: BTreeMap<String, SideJob>,
     /// The verdicts on its claims.
     pub verdicts: Vec<Verdict>,
-    /// Environments of its jobs by their identifiers; `None` for those that cannot be read.
+    /// Environments of its jobs by their identifiers; `None` for environments that cannot be read.
     environments: BTreeMap<String, Option<Arc<Environment>>>,
     /// The lists of files that its jobs have read; `None` before the first record.
     manifests: Option<Manifests>,
@@ -41,7 +41,7 @@ pub struct Side {
     pub times: BTreeSet<String>,
 }
 
-/// A job of one of the two.
+/// A job of one side.
 #[derive(Debug)]
 pub struct SideJob {
     /// Its key.
@@ -65,9 +65,9 @@ pub struct Difference {
     pub sides: [String; 2],
     /// Number of jobs that both have.
     pub shared: usize,
-    /// Number of those that are the same job on both sides.
+    /// Number of shared jobs with the same key on both sides.
     pub same: usize,
-    /// The names of jobs that only one of them has.
+    /// The names of jobs that only one side has.
     pub only: [Vec<String>; 2],
     /// Parameters, inputs and code of jobs of the same name.
     pub params: Vec<Change>,
@@ -202,7 +202,7 @@ impl Side {
         }
     }
 
-    /// Adds a job whose record, if it is done, is in a store. The parameters are those of a plan; those of a record take precedence.
+    /// Adds a job whose record, if it is done, is in a store. The parameters come from a plan; parameters of a record take precedence.
     pub fn add(
         &mut self,
         label: String,
@@ -238,7 +238,7 @@ impl Side {
 }
 
 impl Difference {
-    /// Compares two.
+    /// Compares two sides.
     pub fn new(first: &Side, second: &Side) -> Self {
         let common_jobs: Vec<(&String, &SideJob, &SideJob)> =
             first.jobs.iter().filter_map(|(label, job)| Some((label, job, second.jobs.get(label)?))).collect();

@@ -33,7 +33,7 @@ pub struct Explainer<'a> {
 /// Difference between a job and the nearest record.
 #[derive(Debug)]
 pub struct Explanation<'a> {
-    /// The record of the same task that differs least; `None` if the task has no records.
+    /// The record of the same task with the fewest differences; `None` if the task has no records.
     pub nearest: Option<&'a Entry>,
     /// Differences, with the causes of needed jobs inside.
     pub causes: Vec<Cause>,
@@ -146,7 +146,7 @@ impl<'a> Explainer<'a> {
         Explanation { nearest, causes }
     }
 
-    /// Number of fields that differ; those of needed jobs count as one each.
+    /// Number of fields that differ. Each needed job counts as one field.
     fn distance(&self, id: JobId, entry: &Entry) -> usize {
         let (identity, recorded_identity) = (&self.plan.job(id).identity, &entry.identity);
         let names = identity
@@ -218,7 +218,7 @@ impl<'a> Explainer<'a> {
                     as_input = true;
                 }
             }
-            // The same result of another job: the differences of that job are reported as a change of the need.
+            // Results of different jobs with equal texts: the change of the needed job is reported instead.
             if as_input || old == new || text_of(old) == text_of(new) {
                 continue;
             }
@@ -307,8 +307,8 @@ impl<'a> Explainer<'a> {
         let mut new_needs: Vec<JobId> =
             self.plan.needs(id).filter(|need| !old_needs.remove(&self.plan.job(*need).key)).collect();
         new_needs.sort_unstable();
-        // New needs are compared with those that were needed then and are not needed now: first with those of the same name,
-        // then with the nearest one.
+        // New needs are compared with earlier needs that are not needed any more: first with needs of the same name, then with the nearest
+        // one.
         let mut old_needs: Vec<&Entry> = old_needs.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
         old_needs.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
         let mut entries_by_label: HashMap<&str, Vec<&Entry>> = HashMap::new();
@@ -418,7 +418,7 @@ pub(super) fn file_of(values: &Values, name: &str) -> Option<String> {
     Some(relative_path.unwrap_or(path))
 }
 
-/// A label without the recipe's name in front: which recipes are planned together makes no difference to a job.
+/// A label without the recipe's name in front: a job does not depend on the recipes that are planned with it.
 fn unprefixed(label: &str) -> &str {
     let step = label.split('/').next().unwrap_or(label);
     step.find(':').map_or(label, |index| &label[index + 1..])

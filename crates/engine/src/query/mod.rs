@@ -31,7 +31,7 @@ pub struct Records {
     /// True if recipes define the points.
     named: bool,
     columns: Vec<Column>,
-    /// The units of metrics, and true for those that a recipe declares.
+    /// The units of metrics, each with true if a recipe declares it.
     units: HashMap<String, (Unit, bool)>,
 }
 
@@ -60,7 +60,7 @@ pub enum Column {
     Param(String),
     /// A metric.
     Metric(String),
-    /// The measurements of a metric whose unit is of another kind than that of its column.
+    /// The measurements of a metric whose unit is of another kind than its column's unit.
     OtherUnit(String, Unit),
     /// The task.
     Task,
@@ -85,7 +85,7 @@ pub enum Column {
 pub struct Question {
     /// Conditions that all must hold.
     pub filters: Vec<Filter>,
-    /// The columns to show; a few that fit the records if there are none.
+    /// The selected columns; if it is empty, a few columns that suit the records.
     pub select: Vec<String>,
     /// The columns to sort by, the first one first; with a `-` before it, the largest first.
     pub sort: Vec<String>,
@@ -135,7 +135,7 @@ pub struct Heading {
 }
 
 impl Records {
-    /// All records of a store, or those of a plan's jobs.
+    /// All records of a store, or the records of a plan's jobs.
     pub fn new(store: &Store, plan: Option<&Plan>) -> std::io::Result<Self> {
         let (entries, measurements) = store.measured()?;
         let mut measurements: HashMap<_, _> = measurements.into_iter().map(|line| (line.key, line)).collect();
@@ -261,7 +261,7 @@ impl Records {
         }
     }
 
-    /// Returns a measurement in the unit of its column; `None` for a measurement of another kind, which has a column of its own.
+    /// Returns a measurement in the unit of its column; `None` for a measurement of another kind, which has a separate column.
     fn in_unit(&self, name: &str, metric: Metric) -> Option<f64> {
         match self.units.get(name) {
             Some((unit, true)) => metric.value_as(name, *unit),
@@ -280,7 +280,7 @@ impl Records {
         }
     }
 
-    /// Answers a question. `brief` leaves columns out that a reader can do without, where none are selected.
+    /// Answers a question. With `brief` and without selected columns, less important columns are left out.
     pub fn ask(&self, question: &Question, brief: bool) -> Result<Answer, QueryError> {
         let rows = self.matching(question)?;
         let columns =
@@ -389,8 +389,7 @@ impl Records {
     }
 }
 
-/// The units of metrics: those that recipes declare, or else those of the first record that has a multiple of a base unit, or
-/// of the first record.
+/// The units of metrics: declared by recipes, or else from the first record with a multiple of a base unit, or from the first record.
 fn units<'m>(measurements: impl Iterator<Item = &'m Measured>, plan: Option<&Plan>) -> HashMap<String, (Unit, bool)> {
     let mut units: HashMap<String, (Unit, bool)> = HashMap::new();
     for (name, metric) in measurements.flat_map(|measurement| &measurement.metrics) {

@@ -40,7 +40,7 @@ pub(super) struct Round {
     pub(super) ran: Vec<JobId>,
     /// The stamps of the jobs' records, if nothing had to run.
     pub(super) stamps: Option<Vec<Option<Stamp>>>,
-    /// True if jobs did not run because another one computes the same.
+    /// True if jobs did not run because another job has the same computation.
     pub(super) has_twins: bool,
 }
 
@@ -52,7 +52,7 @@ pub fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), SessionError>
     advance(prepared, store, &HashSet::new()).map(|_| ())
 }
 
-/// Plans all batches that can be decided; `false` if there is no further one.
+/// Plans all batches that can be decided; returns false if there is no further batch.
 fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Result<bool, SessionError> {
     let next = prepared.batches.advance(&prepared.plan, store, Mode::Decide(lost));
     let Some((mut plan, news)) = next.map_err(SessionError::search(&prepared.name))? else { return Ok(false) };
@@ -65,7 +65,7 @@ fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Resul
 }
 
 impl Past {
-    /// The result of all batches; `last` is that of the last one, for which the jobs of the earlier ones are cached.
+    /// The result of all batches. `last` is the result of the last batch, for which the jobs of the earlier batches are cached.
     pub(super) fn summary(&self, last: Summary) -> Summary {
         Summary {
             cached: last.cached.saturating_sub(self.done),
@@ -94,7 +94,7 @@ impl Past {
         Ok((states, !twins.is_empty()))
     }
 
-    /// Leaves some jobs out, and those that need one of them.
+    /// Leaves out some jobs, and the jobs that need them.
     fn leave_out(plan: &Plan, states: &mut [Disposition], is_out: impl Fn(JobId) -> bool) {
         let mut out: HashSet<JobId> = HashSet::new();
         for (id, _) in plan.jobs() {

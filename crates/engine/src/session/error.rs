@@ -65,7 +65,7 @@ pub enum SessionError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A search cannot go on.
+    /// A search cannot continue.
     #[error("{source}")]
     Search {
         /// The names of the recipes.

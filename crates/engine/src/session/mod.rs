@@ -1,5 +1,4 @@
-//! Runs the jobs of a plan, from the look at the store to the end of the last job: what `sweep run`, `sweep propose` and
-//! `sweep compare` have in common.
+//! Runs the jobs of a plan, from the lookup in the store to the end of the last job, for `sweep run`, `sweep propose` and `sweep compare`.
 //!
 //! `checks.rs` refuses plans that the executor cannot run, `standing.rs` finds the jobs that are done, here and in the remote,
 //! `states.rs` decides which jobs run, `work.rs` opens the run's folder and journal and runs the jobs, and `batches.rs` lets
@@ -131,8 +130,8 @@ pub struct Finished {
     pub notifier: Notifier,
 }
 
-/// Runs the selected jobs of a plan, and those of the batches that follow. `plan_again` makes the plan and its selection anew,
-/// after records from other machines have changed keys.
+/// Runs the selected jobs of a plan, and the jobs of the batches that follow. `plan_again` creates the plan and its selection again, after
+/// records from other machines have changed keys.
 ///
 /// # Errors
 /// A [`SessionError`], or the errors of `plan_again`.
@@ -164,7 +163,7 @@ pub(crate) fn run<E: From<SessionError>>(
     }
 }
 
-/// Runs the jobs of a plan; `None` if records from other machines change keys, so that the plan has to be made again.
+/// Runs the jobs of a plan; `None` if records from other machines change keys, so that the plan has to be computed again.
 fn round(
     request: &Request,
     prepared: &Prepared,
@@ -219,7 +218,7 @@ fn has_plans_ahead(searches: &mut Searches<'_>) -> Result<bool, SessionError> {
     Ok(searches.plan_ahead().map_err(SessionError::io("cannot read the store"))? > 0)
 }
 
-/// Counts disturbed measurements as not done, and says how many they are.
+/// Counts disturbed measurements as not done, and prints their number.
 fn measure_again(
     standing: &mut Standing,
     plan: &Plan,

@@ -26,7 +26,7 @@ const MIN_INTERVAL: Duration = Duration::from_mins(1);
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest text of a message, in characters.
 const MAX_TEXT_LENGTH: usize = 2000;
-/// Folders in which `sendmail` may be besides those of PATH.
+/// Paths of `sendmail`, in addition to the `PATH`.
 const SENDMAIL: &[&str] = &["sendmail", "/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
 /// Sends messages about a run.
@@ -42,7 +42,7 @@ struct Subscription {
     study: String,
     notify: Notify,
     jobs: HashSet<usize>,
-    /// For each occasion, the time of the last message and the number of those that were not sent since.
+    /// For each occasion, the time of the last message and the number of unsent messages since then.
     sent: BTreeMap<Occasion, (Instant, usize)>,
 }
 
@@ -168,7 +168,7 @@ impl Subscription {
         Some(Self { study: study.recipe.name.clone(), notify, jobs, sent: BTreeMap::new() })
     }
 
-    /// Sends a message to every place, each in a thread of its own.
+    /// Sends a message to every place, each in a separate thread.
     fn send(&self, occasion: Occasion, title: &str, text: &str) -> Vec<Receiver<Result<(), String>>> {
         let text: String = clean_lines(text).chars().take(MAX_TEXT_LENGTH).collect();
         let title = format!("sweep: {}", clean(title));
@@ -220,7 +220,7 @@ fn run(command: &mut Command, message: &Message, input: Option<&str>) -> Result<
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-        // A program that does not read its input says so by its exit code.
+        // A write error is ignored: a program that does not read its input reports this by its exit code.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;

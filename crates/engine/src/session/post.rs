@@ -2,7 +2,7 @@
 
 use super::notify::Message;
 
-/// Sends a message as JSON. `text` is the key of Slack and Mattermost, `content` that of Discord.
+/// Sends a message as JSON. `text` is the key of Slack and Mattermost, `content` the key of Discord.
 #[cfg(feature = "remote")]
 pub(super) fn post(address: &str, message: &Message) -> Result<(), String> {
     use std::{error::Error as _, time::Duration};

@@ -32,7 +32,7 @@ fn jobs_at_once() -> Result<Option<usize>, SessionError> {
     Ok(Some(usize::from(jobs.ok_or_else(invalid).map_err(SessionError::io("cannot use `SWEEP_JOBS`"))?)))
 }
 
-/// The signals that ask for an end, also between two runs. They are heard until it is dropped.
+/// The signals that request an end, also between two runs. They are handled until this value is dropped.
 pub struct Interrupts {
     asked: Arc<AtomicUsize>,
     listeners: Vec<SigId>,
@@ -63,8 +63,8 @@ impl Drop for Interrupts {
     }
 }
 
-/// Runs the wanted jobs of a plan on this machine, with the run's folder in the results folder of the store. `wanted` has every
-/// job, in the plan's order; `observer` is told of every event, too. With `is_quiet` nothing is printed.
+/// Runs the wanted jobs of a plan on this machine, with the run's folder in the results folder of the store. `wanted` has every job, in the
+/// plan's order; `observer` receives every event, too. With `is_quiet`, nothing is printed.
 ///
 /// # Errors
 /// There is no device, or the store cannot be used.
@@ -85,7 +85,7 @@ pub fn run_jobs(
         None
     };
     let request = Request { jobs: jobs_at_once()?, is_quiet: true, ..Request::new(store.results()) };
-    // Before the slow look at the project, so that a signal meanwhile ends the run.
+    // Before the slow scan of the project, so that a signal during the scan ends the run.
     let signals = Signals::catch().map_err(SessionError::io("cannot catch signals"))?;
     // A signal at the very end of a run would be lost, and the next stage would begin.
     let interrupts = Interrupts::listen();

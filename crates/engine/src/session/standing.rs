@@ -23,7 +23,7 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// True if the record of a job was made with other code than it has now.
+    /// True if the record of a job was computed with other code than the current one.
     pub(super) fn has_other_code(&self, plan: &Plan, store: &Store) -> bool {
         if !self.has_remote {
             return false;
@@ -34,7 +34,8 @@ impl Looked {
     }
 }
 
-/// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.
+/// Finds the jobs that are done, including jobs with records in the remote. In a batch system, jobs cannot wait for
+/// records that arrive later.
 pub(super) fn look(
     request: &Request,
     store: &Store,

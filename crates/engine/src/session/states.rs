@@ -12,7 +12,7 @@ use crate::{
     store::Store,
 };
 
-/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
+/// Records may have been removed after the store was read and before it was locked: such jobs run again.
 pub(super) fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
     for ((_, job), state) in plan.jobs().zip(states) {
         if *state == Disposition::Cached && !store.contains(job.key) {
@@ -68,7 +68,7 @@ pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Lim
     }
 }
 
-/// Says how many jobs run at once, and why.
+/// Prints the number of jobs at once, with the reason.
 pub(super) fn say_at_once(plan: &Plan, states: &[Disposition], limits: &Limits, history: &History) {
     let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes);
     for jobs in AtOnce::of(plan, &open.collect::<Vec<_>>(), limits, &history.gpus) {

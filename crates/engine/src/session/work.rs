@@ -162,7 +162,7 @@ impl<'a> Work<'a> {
         Ok(summary)
     }
 
-    /// Runs the jobs; `observer` is told of every event, after `progress`.
+    /// Runs the jobs. `observer` receives every event, after `progress`.
     pub(super) fn run_alone(
         &self,
         opened: Opened,

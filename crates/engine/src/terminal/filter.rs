@@ -26,7 +26,7 @@ enum Condition {
     Compare { column: Column, operator: &'static str, limit: f64 },
 }
 
-/// Operators, each before those that it begins with.
+/// Operators, longer ones before their prefixes.
 const OPERATORS: [&str; 6] = ["<=", ">=", "!=", "<", ">", "="];
 
 impl Filter {
@@ -163,7 +163,7 @@ fn words(text: &str, columns: &[Column]) -> Vec<String> {
     words
 }
 
-/// The columns that a filter knows.
+/// The columns that a filter can name.
 fn filtered(columns: &[Column]) -> impl Iterator<Item = &Column> {
     columns.iter().filter(|column| column.kind != Kind::Progress)
 }
@@ -195,7 +195,7 @@ fn alternatives(value: &str) -> Vec<(String, bool)> {
     alternatives
 }
 
-/// A word as a condition; otherwise the reason why it is none, with the condition that holds in its place.
+/// Parses a word as a condition; otherwise returns the reason why it is not a condition, and the condition that replaces it.
 fn condition(raw: &str, columns: &[Column]) -> Result<Condition, (String, Option<Condition>)> {
     let word = &*plain(raw);
     let contains = || Condition::Contains(word.to_lowercase());

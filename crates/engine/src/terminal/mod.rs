@@ -22,7 +22,7 @@ use ratatui::crossterm::event::{self, Event};
 use self::{screen::Screen, view::View};
 use crate::{format::use_color, host, run::RunFolder};
 
-/// Interval between looks at the run.
+/// Interval between reads of the run's files.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum time for which a key is waited for, after which signals are handled.
 const KEY_INTERVAL: Duration = Duration::from_millis(100);

@@ -118,7 +118,7 @@ fn failure_of(log: &str) -> Option<String> {
     let error = Regex::new(r"(?i)\b(error|exception|fatal|out of memory|killed)\b").ok()?;
     let lines: Vec<&str> = log.lines().collect();
     if let Some(begin) = lines.iter().rposition(|line| trace.is_match(line)) {
-        // Of a long traceback the end says the most.
+        // The end of a long traceback is the most informative part.
         let begin = begin.max(lines.len().saturating_sub(MAX_FAILURE_LINES));
         return Some(lines[begin..].join("\n"));
     }

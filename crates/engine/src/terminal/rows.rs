@@ -186,7 +186,7 @@ fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, names: &[String], n
     Row { index, step, label, axes, state, key, seconds: elapsed.or(seconds), cells, progress, details }
 }
 
-/// The columns of rows. An axis has one if it tells rows apart, a metric if a row has it.
+/// The columns of rows. An axis has a column if it distinguishes rows, a metric if a row has it.
 pub(super) fn columns(rows: &[Row], headings: &Headings) -> Vec<Column> {
     let mut columns = vec![Column::new("state", "State", Kind::State), Column::new("step", "Step", Kind::Step)];
     let mut names: Vec<&str> = Vec::new();
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(axes("note=a, b,seed=1"), ["note:a, b", "seed:1"]);
         assert_eq!(axes("note=x,y z=3,seed=1"), ["note:x,y z=3", "seed:1"]);
         assert_eq!(axes(""), [""; 0]);
-        // A value may contain what looks like another axis.
+        // A value may contain text that looks like another axis.
         assert_eq!(named("note=a,b=c,seed=1", &["note", "seed"]), ["note:a,b=c", "seed:1"]);
         assert_eq!(named("note=a,note=c", &["note"]), ["note:a,note=c"]);
     }

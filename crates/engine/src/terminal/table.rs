@@ -172,7 +172,7 @@ fn width(column: &Column, view: &View) -> u16 {
     let rows = view.rows.iter().take(MAX_MEASURED);
     let texts = rows.map(|row| shortened(&column.text(row), MAX_WIDTH)).chain([heading(column, view)]);
     let width = texts.map(|text| Span::raw(text).width()).max().unwrap_or(0);
-    // A job that is being stopped says so in place of its state.
+    // The column shows `stopping` in place of the state of a job that is being stopped.
     let width = if column.kind == Kind::State { width.max("retrying".len()) } else { width };
     u16::try_from(width).unwrap_or(u16::MAX)
 }

@@ -102,7 +102,7 @@ impl View {
         self.folder.name()
     }
 
-    /// Looks at the run again. If it cannot be read, the view stays as it is and says so.
+    /// Looks at the run again. If it cannot be read, the view keeps its rows and shows the error.
     pub(super) fn look(&mut self) {
         match self.run.look() {
             Ok(snapshot) => self.snapshot = snapshot,
@@ -143,7 +143,7 @@ impl View {
         }
     }
 
-    /// The columns of the table: those that tell jobs apart.
+    /// The columns of the table: all that distinguish jobs.
     pub(super) fn shown_columns(&self) -> Vec<Column> {
         let columns = self.columns.iter().filter(|column| !rows::is_constant(column, &self.jobs));
         columns.cloned().collect()

@@ -1,8 +1,8 @@
 //! Actions of the pages: to stop a job of a live run, to run jobs without a result again, to explain a job, to extend a run by further
 //! values of an axis (`extend.rs`), and to write notes.
 //!
-//! They are requests with POST below `/act/`, and `guard.rs` has checked that they have the token of the server and come from one of its pages. They
-//! answer with the command that does the same in a shell.
+//! They are requests with POST below `/act/`, and `guard.rs` has checked that they have the token of the server and come from one of its
+//! pages. They respond with the equivalent command for a shell.
 
 use std::{
     os::unix::process::CommandExt as _,
@@ -42,7 +42,7 @@ pub(super) struct Started(Mutex<Option<Child>>);
 /// A command that was carried out.
 pub(super) struct Done {
     pub(super) command: String,
-    /// The command's output; empty if it goes on.
+    /// The command's output; empty if it continues to run.
     pub(super) text: String,
 }
 
@@ -270,7 +270,7 @@ fn command(results: &Path) -> std::io::Result<Command> {
 }
 
 impl Started {
-    /// Starts this program in a process group of its own: the run goes on when the server ends.
+    /// Starts this program in a separate process group: the run continues when the server ends.
     fn start(&self, results: &Path, words: &[String]) -> Result<(), Refusal> {
         let mut last_run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(child) = &mut *last_run

@@ -1,5 +1,5 @@
-//! Clients by their addresses, and the event streams that each has open. A stream stays open, so their number is limited:
-//! other clients, and other requests of the same one, are answered, too.
+//! Clients by their addresses, and the event streams that each has open. A stream stays open, so their number is limited, and other
+//! requests of all clients are still served.
 
 use std::{
     collections::HashMap,

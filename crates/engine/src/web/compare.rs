@@ -237,7 +237,8 @@ fn changed(change: &Change, pair: Pair) -> Markup {
     }
 }
 
-/// The class of a line of a difference. Its first character says the same.
+/// The class of a line of a difference. The first character of the line has the same meaning, for readers without
+/// colors.
 fn class_of(line: &str) -> Option<&'static str> {
     match line.as_bytes().first() {
         Some(b'-') => Some("removed"),

@@ -87,7 +87,7 @@ struct Limits {
     head: Duration,
 }
 
-/// Answers on every connection until `closing` turns true, and then ends them all.
+/// Serves every connection until `closing` becomes true, and then ends all of them.
 pub(crate) async fn serve(listener: TcpListener, router: Router, closing: watch::Receiver<bool>) {
     serve_within(listener, router, closing, Limits { connections: most(), head: HEAD }).await;
 }
@@ -131,7 +131,7 @@ async fn serve_within(
     let _ = free.acquire_many(u32::try_from(max_connections).unwrap_or(u32::MAX)).await;
 }
 
-/// Answers on one connection. Requests have its client as an extension.
+/// Serves one connection. Requests have its client as an extension.
 async fn answer(
     stream: TcpStream,
     client: Client,
@@ -155,7 +155,7 @@ async fn answer(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head);
     let mut connection = pin!(http.serve_connection(Patient::new(TokioIo::new(stream)), service));
-    // Closed or lost clients need no answer.
+    // Errors of closed or lost connections are ignored.
     tokio::select! {
         _ = connection.as_mut() => return,
         // A shutdown would wait for the first request.

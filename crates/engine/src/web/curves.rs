@@ -48,7 +48,7 @@ pub(super) struct Asked {
     jobs: String,
     /// Name of the series.
     y: String,
-    /// Name of the series that gives the places; without one, steps are.
+    /// Name of the series that gives the places; without one, the steps are the places.
     #[serde(default)]
     x: String,
     /// Maximum number of points of a curve.
@@ -61,7 +61,7 @@ pub(super) struct Asked {
     mean: bool,
 }
 
-/// Answers with curves of jobs of a run.
+/// Responds with curves of jobs of a run.
 pub(super) async fn read_curves(
     State(site): State<Arc<Site>>,
     UrlPath(run): UrlPath<String>,
@@ -121,7 +121,7 @@ fn columns(site: &Site, run: &str, jobs: &[usize], parameters: &Asked) -> Option
     Some(bytes)
 }
 
-/// What a job without a record has reported in a run.
+/// The series that a job without a record has reported in a run.
 fn reported(site: &Site, folder: &RunFolder, index: usize) -> Option<Arc<BTreeMap<String, Curve>>> {
     let run = site.followed.run(folder.clone(), &site.results).ok()?;
     let run = run.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ impl Kept {
         if let Some((_, curves)) = entry.filter(|(cached, _)| *cached == stamp) {
             return Some(curves);
         }
-        // Reading takes long: others read meanwhile.
+        // Reading takes long, so the lock is not held meanwhile.
         Some(self.keep(key, stamp, store.get(key).ok().flatten()?.outcome.curves))
     }
 
@@ -198,7 +198,7 @@ fn points(curves: &BTreeMap<String, Curve>, parameters: &Asked) -> Option<Vec<(f
     Some(thinned(points.get(begin..end)?, parameters.points, parameters.mean))
 }
 
-/// At most `max_points` points for the given ones: of each group of neighbors the lowest and the highest in their order, or the mean.
+/// Thins `points` to at most `max_points`: each group of neighbors keeps its lowest and its highest point in their order, or its mean.
 fn thinned(points: &[(f64, f64)], max_points: usize, mean: bool) -> Vec<(f64, f64)> {
     if points.len() <= max_points {
         return points.to_vec();

@@ -1,4 +1,4 @@
-//! The arguments of a run with further values of an axis: those of an earlier run, with all values of the axis that it had and the new ones.
+//! The arguments of a run with further values of an axis: the arguments of an earlier run, with its values of the axis and the new ones.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Wish {
 
 /// The arguments of `sweep run` and `sweep plan` for an extension of a run.
 pub(super) fn arguments(snapshot: &Snapshot, wish: &Wish) -> Result<Vec<String>, Refusal> {
-    // Seeds in reserve are added by decisions, and are no values of the recipe.
+    // Decisions add seeds in reserve, which are not values in the recipe.
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
     let labels = jobs.filter(|(_, state)| !matches!(state, State::Reserve)).map(|(job, _)| job.label.as_str());
     extended(&snapshot.manifest.typed, labels, wish)
@@ -63,7 +63,7 @@ fn extended<'l>(typed: &[String], labels: impl Iterator<Item = &'l str>, wish: &
     let name = if is_shared { wish.axis.clone() } else { format!("{}.{}", wish.step, wish.axis) };
     let all: Vec<String> = values.iter().map(|value| spelled(value)).chain([new_values.to_owned()]).collect();
     let mut list = all.join(",");
-    // Otherwise the first value would be taken for the list.
+    // Otherwise the first value would be read as the list.
     if list.starts_with(['[', '{']) {
         list = format!("[{list}]");
     }
@@ -72,7 +72,8 @@ fn extended<'l>(typed: &[String], labels: impl Iterator<Item = &'l str>, wish: &
     Ok(arguments)
 }
 
-/// The arguments without earlier values of an axis: those of the step, and those of all steps if the axis has the same values in all.
+/// The arguments without earlier values of an axis: values for the step, and values for all steps if the axis has the same values in all of
+/// them.
 fn without_axis(typed: &[String], step: &str, axis: &str, is_shared: bool) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut words = typed.iter().peekable();
@@ -120,7 +121,7 @@ mod tests {
         let labels = ["a/lr=0.1,seed=0", "a/lr=0.1,seed=1", "a/lr=1,seed=0", "b/lr=0.1,seed=0", "b/lr=0.1,seed=1"];
         let extended = |typed, step, axis, values| of(typed, &labels, step, axis, values);
         assert_eq!(extended("r.yaml", "a", "seed", " 2,3, ").unwrap(), "r.yaml --axis seed=0,1,2,3");
-        // Both steps have `lr`, with other values: only that of the step is changed.
+        // Both steps have `lr`, with different values, so only the step's values are changed.
         assert_eq!(
             extended("r.yaml --axis b.lr=0.1", "a", "lr", "3").unwrap(),
             "r.yaml --axis b.lr=0.1 --axis a.lr=0.1,1,3"

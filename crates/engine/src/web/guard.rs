@@ -1,4 +1,4 @@
-//! Access rules: the requests that are answered, and the permissions of the browser for the answer.
+//! Access rules: the accepted requests, and the permissions of the browser for the responses.
 //!
 //! A page from elsewhere can make a browser request this server under its own host name that resolves to this machine
 //! (DNS rebinding), and would then be allowed to read the answer. The server therefore answers only to certain names:
@@ -30,7 +30,7 @@ pub(crate) struct Names {
 /// Beginning of the paths of actions.
 const ACTIONS: &str = "/act/";
 
-/// The secret that requests must have. Digests are compared, which takes the same time for every wrong one.
+/// The secret that requests must contain. Digests are compared, so that the comparison takes the same time for every wrong secret.
 #[derive(Debug)]
 pub(crate) struct Token(blake3::Hash);
 
@@ -65,7 +65,7 @@ impl Token {
 }
 
 impl Guard {
-    /// The answer to a request for an action that is refused. `host` is the host that the request names.
+    /// The response to a request for a forbidden action; `None` if it is allowed. `host` is the host that the request names.
     fn refusal(&self, headers: &HeaderMap, host: &str) -> Option<Response> {
         let Some(token) = &self.token else { return Some(read_only()) };
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
@@ -85,7 +85,7 @@ fn read_only() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "this server is read-only\n").into_response()
 }
 
-/// Headers of every answer. The pages have a stricter policy of their own.
+/// Headers of every response. Pages add a stricter policy.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -101,7 +101,7 @@ impl Names {
         Self { loopback: host.is_loopback(), machine }
     }
 
-    /// True if a `Host` header names this server. The port makes no difference: it may be forwarded.
+    /// True if a `Host` header names this server. The port is ignored, because it may be forwarded.
     pub(crate) fn answers(&self, host: &str) -> bool {
         let (name, port) = match host.rfind(':') {
             Some(colon) if !host[colon..].contains(']') => (&host[..colon], &host[colon + 1..]),

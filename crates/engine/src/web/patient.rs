@@ -1,4 +1,4 @@
-//! A connection whose writes end in time: a client that does not read its answer does not keep the connection.
+//! A connection with a time limit for writes, so that a client that does not read the response cannot keep it open.
 
 use std::{
     future::Future as _,

@@ -38,10 +38,10 @@ const MAX_RUNNING: usize = 64;
 struct View {
     site: Arc<Site>,
     run: Arc<Mutex<FollowedRun>>,
-    /// The lines that the page has, as JSON, and what stands above them.
+    /// The lines that the page has, as JSON.
     lines: Vec<String>,
     columns: Headings,
-    /// Other data.
+    /// The text above the lines.
     rest: serde_json::Value,
     /// Number of consecutive looks without an engine.
     gone: u32,
@@ -50,7 +50,7 @@ struct View {
 /// Update for a page.
 #[derive(Debug, Serialize)]
 struct News {
-    /// The columns' headings and names, if they are others; all lines follow then.
+    /// The columns' headings and names, if they have changed; all lines follow then.
     #[serde(flatten)]
     columns: Option<Headings>,
     /// Index and line of the jobs that changed, each a text of JSON.
@@ -130,7 +130,7 @@ fn rest(run: &FollowedRun, snapshot: &Snapshot) -> serde_json::Value {
     })
 }
 
-/// The steps, with what each needs.
+/// The steps, each with the steps that it needs.
 fn nodes(run: &FollowedRun, snapshot: &Snapshot) -> Vec<Node> {
     let mut nodes: Vec<Node> = run
         .steps
@@ -326,7 +326,7 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     serde_json::to_string(&detail).ok()
 }
 
-/// Details of a job without a record: what it has reported in this run, and how long it took.
+/// Details of a job without a record: its reported values in this run, and its duration.
 fn without_record(site: &Site, folder: &RunFolder, index: usize, key: Key) -> Detail {
     let mut detail = Detail::default();
     if let Ok(run) = site.followed.run(folder.clone(), &site.results) {

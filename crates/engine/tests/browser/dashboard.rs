@@ -316,7 +316,7 @@ fn plots_restrict_the_list_and_the_curves() {
     browser.until("document.querySelector('#plots .shares tbody th')?.textContent === 'lr'");
     assert_eq!(browser.texts("#plots .shares tbody th").len(), 3);
     browser.inspect("dashboard-importance");
-    // So is what is brushed in a scatter plot.
+    // A selection in a scatter plot filters the runs, too.
     type_filter(&mut browser, "");
     choose(&mut browser, kind, "scatter");
     browser.until("document.querySelector('#plots canvas') !== null");

@@ -93,7 +93,7 @@ impl Browser {
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
         ]);
         if rustix::process::getuid().is_root() {
-            // Chromium refuses to sandbox itself as root, which is what containers run as.
+            // Chromium refuses to sandbox itself as root, the user of most containers.
             command.arg("--no-sandbox");
         }
         command.arg(format!("--user-data-dir={}", folder.path().join("profile").display()));
@@ -149,7 +149,7 @@ impl Browser {
         }
     }
 
-    /// The next message; what it says of errors is kept.
+    /// The next message; its errors are collected.
     fn receive(&mut self, begun: Instant, what: &str) -> Value {
         let left = TIMEOUT.saturating_sub(begun.elapsed());
         let message = match self.from.recv_timeout(left) {
@@ -247,7 +247,7 @@ impl Browser {
         value
     }
 
-    /// Frame of an element in the window, once it rests: what the page still draws, or loads, moves it.
+    /// Frame of an element in the window. Waits until it no longer moves, because the page may still draw or load other elements.
     fn frame(&mut self, selector: &str) -> Value {
         self.eval(&format!(
             "(async () => {{ let before = null; for (;;) {{
@@ -401,7 +401,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its processes are a group of its own, which begins with the process that was started here.
+        // The browser's processes are a separate group, whose leader is the process that was started here.
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -32,7 +32,7 @@ claims:
   free: { says: It costs nothing., value: { metric: loss, of: { step: train, prune: bitter7 } }, expect: { at_most: 1 } }
 "#;
 
-/// A store in which the trainings are done, with curves, and some of what follows.
+/// A store in which the trainings are done, with curves, and some of the later jobs.
 pub(crate) fn study() -> Sandbox {
     let sandbox = Sandbox::with(STUDY);
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
@@ -94,7 +94,7 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     assert_eq!(browser.eval("document.querySelector('#table-quality th:nth-child(3)').title"), "memory.peak (MiB)");
     assert_eq!(browser.texts("#claims .pill"), ["✓ supported", "✗ refuted"]);
 
-    // A table is sorted by what its numbers are, both ways.
+    // A table is sorted by the values of its numbers, in both directions.
     let rows = "#table-quality tbody th";
     assert_eq!(browser.texts(rows), ["none", "magnitude", "bitter7"]);
     let heading = "#table-quality thead th:nth-child(3) button";
@@ -151,7 +151,7 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
         true
     );
 
-    // What is written in names is text, and what is not the page's own does not run.
+    // Markup in names is shown as text, and scripts that are not the page's own do not run.
     assert_eq!(browser.eval("document.querySelectorAll('img, .detail script').length"), 0);
     browser.is_content();
     let blocked = browser.eval(
@@ -189,7 +189,7 @@ fn ten_thousand_jobs_are_a_page_that_opens_at_once() {
     browser.eval("document.getElementById('filter').focus()");
     browser.write("value=99 seed=98");
     assert_eq!(browser.text("#shown"), "1 job");
-    // What has no room in the page is in one beside it, which opens at the job.
+    // Details without room in the page are in a separate page, which opens at the job.
     browser.click("#jobs-body th button");
     browser.until("document.querySelector('.opened a') !== null");
     browser.click(".opened a");

@@ -81,7 +81,7 @@ fn a_run_is_watched_compared_and_read() {
     // Jobs that need attention come first, although others are earlier in the recipe.
     browser.until("/failed|running/.test(document.querySelector('#jobs-body tr .pill').textContent)");
 
-    // By keyboard from a step to its jobs, and into one that is done, whose log is not markup.
+    // The keyboard leads from a step to its jobs, and into a job that is done, whose log is not markup.
     browser.eval("document.querySelector('a[data-step=evaluate]').focus()");
     browser.press("Enter");
     browser.until("document.querySelectorAll('#jobs-body tr').length === 5");
@@ -168,7 +168,7 @@ steps:
     browser.until("document.querySelectorAll('#running .canvas').length === 2");
     browser.until("document.querySelector('#running progress')?.max === 100000");
     assert_eq!(browser.text("#running .card").matches("<b>acc</b> ").count(), 1, "{}", browser.text("#running"));
-    // Its curve is drawn before any job is done, and its open details have what the card has.
+    // Its curve is drawn before any job is done, and its open details have the content of the card.
     browser.until("!document.querySelector('#overlay').hidden");
     browser.until("document.querySelector('#jobs-body .progress')?.textContent.includes('/100000')");
     browser.click("#jobs-body th button");

@@ -15,8 +15,8 @@ use crate::{
     server::address_of,
 };
 
-/// Makes a wheel of the program and the module, as pip installs it: arguments are the module's folder, the program, and the
-/// folder to write to. `make wheel` builds the one that is published; its contents are the same.
+/// Makes a wheel of the program and the module, as pip installs it: arguments are the module's folder, the program, and the folder to write
+/// to. `make wheel` builds the published wheel; the contents are equal.
 const PACK: &str = r#"
 import base64, hashlib, pathlib, sys, zipfile
 module, program, target = map(pathlib.Path, sys.argv[1:])
@@ -36,7 +36,7 @@ with zipfile.ZipFile(target / "sweep_ablations-0.0.1-py3-none-any.whl", "w") as 
     wheel.writestr(f"{info}/RECORD", "\n".join(lines) + f"\n{info}/RECORD,,\n")
 "#;
 
-/// Each mode imports a module of its own. The training is slow until the file `go` exists.
+/// Each mode imports a separate module. The training is slow until the file `go` exists.
 const TRAIN: &str = r#"
 import argparse, importlib, json, os, time
 import sweep

@@ -49,7 +49,8 @@ fn next(answer: &Value) -> Vec<&str> {
     answer["next"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect()
 }
 
-/// Runs the commands of an answer as a shell reads them: each is a command of the program, and finds what it names.
+/// Runs the commands of an answer in a shell: each is a command of the program, and finds the files and jobs that it
+/// names.
 fn follow(sandbox: &Sandbox, answer: &Value) {
     for line in next(answer) {
         let mut shell = Command::new("sh");
@@ -161,7 +162,7 @@ fn a_run_without_a_recipe_has_one_answer() {
     let cells = &answer["reports"][0]["tables"][0]["cells"];
     let is_loss = |cell: &Value| cell["metric"] == "loss" && cell["value"].is_f64();
     assert!(cells.as_array().unwrap().iter().any(is_loss), "{answer:#}");
-    // What follows `--` is the program's own.
+    // Arguments after `--` belong to the program.
     let command = ["run", "--axis", "lr=1,2", "--", "sh", "-c", "echo loss=1", "--format", "json"];
     assert!(!sandbox.sweep(&command).stdout.starts_with('{'));
 }
@@ -229,7 +230,7 @@ fn other_failures_are_errors() {
         (&["plan", "recipe.yaml", "--only", "tran"], 4, "tran", ""),
         (&["logs", "fails", "--raw"], 2, "`--raw`", ""),
         (&["bundle", "verify", "none.tar"], 1, "cannot read the bundle", ""),
-        // What the program cannot read of a command line.
+        // Command lines that the parser rejects.
         (&["run", "recipe.yaml", "--dry-run"], 2, "unexpected argument '--dry-run'", "`sweep plan recipe.yaml`"),
         (&["cache", "lst"], 2, "unrecognized subcommand 'lst'", ""),
     ];
@@ -289,7 +290,7 @@ fn the_documentation_has_the_fields_of_every_command() {
     let has_json = |help: &str| help.contains("json]") || help.contains("json,");
     let mut known: Vec<String> =
         commands().into_iter().filter(|(_, help)| has_json(help)).map(|(command, _)| command.join(" ")).collect();
-    // `ledger` has a command of its own beside what it does alone.
+    // `ledger` has a subcommand, and also runs without one.
     known.push("ledger".to_owned());
     documented.sort();
     known.sort();

@@ -1,4 +1,5 @@
-//! Programs that run at once: what each takes of the machine where the recipe does not say, and what is said of it.
+//! Concurrent programs: the part of the machine that each gets without a declaration in the recipe, and the messages
+//! about it.
 
 use crate::sandbox::Sandbox;
 

@@ -83,7 +83,7 @@ fn change(sandbox: &Sandbox, honest: bool, mut edit: impl FnMut(&str, &mut Strin
     out.into_inner().unwrap().flush().unwrap();
 }
 
-/// Puts another number into what a record has measured, and leaves its identity alone. Its digest is that of the forgery.
+/// Changes a measured number of a record, but not its identity. The digest is valid for the forged record.
 fn measured(record: &mut String, then: &str, now: &str) {
     let (before, outcome) = record.split_once("\"outcome\"").unwrap();
     let changed = outcome.replace(&format!("\"value\": {then}"), &format!("\"value\": {now}"));

@@ -234,7 +234,7 @@ tables:
     );
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    // The first of its own metrics are shown.
+    // The first metrics of the program are shown.
     assert_message!(sorted(&ended.stderr));
     let table = sandbox.read("results/reports/study/tables/t.md");
     assert!(table.contains("| 0.0006 | 0.000600 |") && table.contains("| 1 | 1.00 |"), "{table}");
@@ -266,7 +266,7 @@ fn each_failure_says_why() {
     ] {
         said.add(&with.replace('\n', ", "), &failure(&Sandbox::with(&step(with))));
     }
-    // Shells have their own words for what is not set.
+    // Messages about unset variables differ between shells.
     assert_message!(said, r"exit code \d+: .*UNKNOWN_VARIABLE.*" => "exit code [code]: [the shell's message]");
 }
 

@@ -73,7 +73,7 @@ fn a_sweep_file_and_the_same_flags_give_the_same_keys() {
     );
     let same = jobs(&sandbox, &["same.yaml", "--only", "b/seed=2"]);
     assert_eq!(same, typed);
-    // What is typed has the last word.
+    // Options of the command line take precedence.
     assert_ne!(jobs(&sandbox, &["sweeps/big.yaml", "--set", "w=3"])[3], typed[3]);
     assert_eq!(labels(&sandbox, &["sweeps/big.yaml", "--only", "a/seed=0,steps=3"]), ["a/seed=0,steps=3"]);
 }

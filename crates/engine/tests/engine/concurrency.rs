@@ -59,7 +59,7 @@ fn eight_sweeps_with_overlapping_recipes_and_one_killed_run_every_job_once() {
         let mut running: Vec<_> =
             (0..sweeps).map(|from| sandbox.start(&["run", &format!("r{from}.yaml"), "--jobs", "2"])).collect();
         until("something is done", || !sandbox.records().is_empty());
-        // The first is killed, whatever it is at; the others take over what it held.
+        // The first engine is killed at an arbitrary moment; the others take over its jobs.
         let killed = running.remove(0);
         let pid = format!("-{}", killed.pid());
         drop(killed);
@@ -73,7 +73,7 @@ fn eight_sweeps_with_overlapping_recipes_and_one_killed_run_every_job_once() {
         let records = sandbox.records();
         assert_eq!(records.len(), sweeps + 5 + 1, "the values from 0 to {} and the last", sweeps + 4);
         assert!(before.iter().filter(|(label, _)| *label != "last").all(|(label, record)| records[label] == *record));
-        // Only what the killed one had begun may have been started once more.
+        // Only jobs that the killed engine had begun may have been started again.
         let runs = list(&sandbox.path("results/runs"));
         let of_killed = runs.iter().find(|run| run.to_string_lossy().ends_with(&pid));
         let begun =

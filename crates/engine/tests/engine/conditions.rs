@@ -154,7 +154,7 @@ fn the_state_of_the_repository_and_the_packages_of_python_are_recorded() {
     for stated in ["Python 3.12.3", "uncommitted changes", state["commit"].as_str().unwrap().get(..12).unwrap()] {
         assert!(setup.contains(stated), "{stated}: {setup}");
     }
-    // What is committed is clean.
+    // A committed change makes the project clean.
     assert!(git(&["commit", "-qam", "second"]));
     sandbox.write("results/none", "");
     fs_err::remove_dir_all(sandbox.path("results/store")).unwrap();
@@ -246,7 +246,7 @@ fn verdict(sandbox: &Sandbox) -> (String, String) {
 fn times_of_other_hosts_and_of_a_busy_machine_decide_nothing() {
     let sandbox = Sandbox::with(TIMES);
     done(&sandbox, &[]);
-    // What other tests do to this machine is not the subject.
+    // The load of other tests on this machine must not affect the result.
     let calm = |record: &mut Value| {
         let conditions = &mut record["provenance"]["conditions"];
         conditions["machine"]["cores"] = json!(2);

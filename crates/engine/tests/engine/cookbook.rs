@@ -1,4 +1,4 @@
-//! The pages of examples: every command is run, and prints what the page says.
+//! The pages of examples: every command is run, and its output must equal the page's.
 
 use std::{path::Path, process::Command};
 

@@ -45,7 +45,7 @@ fn the_demo_runs_in_an_empty_folder() {
         "{}",
         ended.stderr
     );
-    // A table, differences that are paired, a verdict, curves, and what to do next.
+    // A table, paired differences, a verdict, curves, and the next commands.
     let text = &ended.stdout;
     assert!(text.contains("Differences from no momentum, paired by seed"), "{text}");
     assert!(text.contains("✓ momentum-helps: supported"), "{text}");

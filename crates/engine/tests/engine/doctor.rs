@@ -39,7 +39,7 @@ fn presets_are_printed_and_names_are_checked() {
     let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
     let preset = sandbox.sweep(&["doctor", "--preset", "sge"]);
     assert_eq!(preset.code, Some(0), "{}", preset.stderr);
-    // What is printed can be used in place of the preset.
+    // The printed settings can replace the preset.
     let indented: String = preset.stdout.lines().flat_map(|line| ["    ", line, "\n"]).collect();
     sandbox.write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor:\n  batch:\n{indented}"));
     assert_eq!(sandbox.sweep(&["plan", "sweep.yaml"]).code, Some(0));

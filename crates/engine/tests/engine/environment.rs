@@ -55,7 +55,7 @@ fn a_secret_reaches_the_program_and_nothing_that_is_kept() {
     let env = serde_json::json!({ "HF_TOKEN": { "from": "MY_TOKEN" }, "OTHER": "1" });
     assert_eq!(record["identity"]["params"]["env"], env, "the name is in the key");
 
-    // Another value is no other job, and what is done needs none.
+    // Another value does not change the job, and finished jobs need no value.
     let second = run(&sandbox, &["run", "recipe.yaml"], Some(("MY_TOKEN", "another")));
     assert_eq!((second.code, sandbox.runs().len()), (Some(0), 1), "{}", second.stderr);
     let without = run(&sandbox, &["run", "recipe.yaml"], None);

@@ -263,7 +263,7 @@ pub(crate) fn python() -> PathBuf {
     python.unwrap_or_else(|| "python3".into())
 }
 
-/// Has a program of another's read what was written; says so where Python does not have it.
+/// Reads the exported files with another package's program; prints a note if Python lacks the package.
 fn ask(package: &str, program: &str, folder: &Path, expected: &Value) {
     match Command::new(python()).args(["-c", program]).arg(folder).output() {
         Ok(output) if output.status.success() => {

@@ -22,7 +22,7 @@ steps:
 tables: { t: { from: b, cells: [score] } }
 ";
 
-/// Records without what tells two runs apart.
+/// Records without the fields that differ between two runs.
 fn results(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let mut records = sandbox.records();
     for record in records.values_mut() {
@@ -39,7 +39,7 @@ fn run(sandbox: &Sandbox, fault: &str) -> std::process::Output {
     sandbox.command(&["run", "recipe.yaml"]).env("SWEEP_FAILPOINTS", fault).output().unwrap()
 }
 
-/// The names of all points that an undisturbed run comes to, and what it leaves.
+/// The names of all points that an undisturbed run reaches, and its records.
 fn undisturbed() -> (Vec<String>, BTreeMap<String, Value>) {
     let sandbox = Sandbox::with(RECIPE);
     let ended = run(&sandbox, &format!("trace={}", sandbox.path("trace").display()));
@@ -73,7 +73,7 @@ fn each(numbers: std::ops::RangeInclusive<usize>, check: impl Fn(usize) + Sync) 
     });
 }
 
-/// Reruns what was broken and compares it with what was never broken.
+/// Runs the interrupted study again and compares its records with the records of an undisturbed run.
 fn recovers(sandbox: &Sandbox, expected: &BTreeMap<String, Value>, point: &str) {
     until("no worker is left", || sandbox.workers().is_empty());
     // Reading them proves that each is whole.
@@ -129,7 +129,7 @@ fn a_disk_that_fills_at_any_write_is_one_message_and_a_whole_store() {
         assert!(!stderr.contains("panicked"), "{point}: {stderr}");
         let said = stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("warning: ")).count();
         assert_eq!(said, 1, "{point}: {stderr}");
-        // Only a journal may be incomplete without a failure: the records are what counts.
+        // Only a journal may be incomplete without a failure: the records are complete without it.
         let warned = stderr.lines().any(|line| line.starts_with("warning: "));
         assert_eq!(ended.status.code(), Some(i32::from(!warned)), "{point}: {stderr}");
         assert!(!warned || point.starts_with("journal: "), "{point}: {stderr}");
@@ -137,7 +137,7 @@ fn a_disk_that_fills_at_any_write_is_one_message_and_a_whole_store() {
     });
 }
 
-/// A file system of its own, which is gone when this is dropped.
+/// A separate file system, which is removed on drop.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -211,8 +211,8 @@ fn a_folder_of_somebody_else() {
     };
     mode(".", 0o755);
     mode("results", 0o555);
-    // Nobody else may reach the folder that the program was built in. Copied by a process of its own: a file that is open
-    // for writing here may be so in a child of another test, and then it cannot be started.
+    // Other users may have no access to the folder of the built program. A separate process copies it, because a child of another test
+    // could inherit a file that is open for writing here, and then the file could not be started.
     let program = sandbox.path("sweep");
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_sweep-engine")).arg(&program).status().unwrap().success());
     let mut command = Command::new(program);

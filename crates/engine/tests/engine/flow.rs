@@ -36,7 +36,7 @@ tables:
   t: { from: use, rows: [seed], cells: [value, bytes] }
 ";
 
-/// All values that come from one alias have its place in the file, and are told apart by what they name.
+/// All values of one alias have its position in the file, and are distinguished by the names in them.
 #[test]
 fn values_that_are_written_once_and_used_again_are_each_its_own() {
     let sandbox = Sandbox::with(
@@ -80,13 +80,13 @@ fn a_job_gets_what_the_needed_job_left() {
         assert!(identity.contains(records[&format!("make/seed={seed}")]["key"].as_str().unwrap()), "{identity}");
     }
     assert_eq!(metric("gather", "bytes"), 10.0);
-    // Nothing runs again, and what is taken is part of the key through the job that leaves it.
+    // No job runs again, and a taken value is part of the key through the job that produces it.
     sandbox.assert_all_cached(&["recipe.yaml"]);
     assert_eq!(sandbox.records().len(), 5);
     let changed = sandbox.read("recipe.yaml").replace("SWEEP_SEED * 100", "SWEEP_SEED * 10");
     sandbox.write("changed.yaml", &changed);
     assert_eq!(sandbox.plan_tally(&["changed.yaml"]), (0, 5));
-    // The same result of another job is no change of its own.
+    // An equal result of another job is not listed as a separate change.
     assert_message!(sandbox.sweep(&["explain", "changed.yaml", "use/seed=1"]).stdout);
 }
 
@@ -230,7 +230,7 @@ fn a_program_takes_curves_as_parameters() {
     assert!(identity.contains(".curves.loss}}") && !identity.contains("2.5"), "the key names the curve: {identity}");
     sandbox.assert_all_cached(&["recipe.yaml"]);
 
-    // A curve that was not recorded fails the job that takes it; one that cannot be is a mistake of the recipe.
+    // A curve that was not recorded fails the job that takes it; a curve that cannot exist is a mistake of the recipe.
     sandbox.write("other.yaml", &recipe.replace("curves.loss", "curves.lost"));
     let ended = sandbox.sweep(&["run", "other.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);

@@ -51,7 +51,7 @@ steps:
 
 const FORK: &str = "launch: fork";
 
-/// Runs the study with one job at a time; returns what it says.
+/// Runs the study with one job at a time; returns its standard error.
 fn run_in_turn(sandbox: &Sandbox) -> String {
     let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -86,7 +86,7 @@ fn forked_jobs_share_the_imports() {
     assert!(processes.windows(2).all(|pair| pair[0] < pair[1]), "{processes:?}");
     assert!(processes.iter().all(|process| !importers.contains(process)), "{importers:?} {processes:?}");
     assert_eq!(values("loss"), [2.0; 8]);
-    // What is forked is what would be started: no key differs.
+    // Forked and started programs have equal keys.
     let recipe = sandbox.read("recipe.yaml").replace(FORK, "");
     sandbox.write("recipe.yaml", &recipe);
     sandbox.assert_all_cached(&["recipe.yaml"]);

@@ -1,5 +1,5 @@
-//! The gallery of mistakes: `crates/engine/tests/mistakes/` has a page for each section of a recipe, with bad recipes and the message
-//! that each of them gets, and pages for what newcomers write and type. `INSTA_UPDATE=always` writes the messages as they are now.
+//! The gallery of mistakes: `crates/engine/tests/mistakes/` has a page for each section of a recipe, with bad recipes and the message that
+//! each of them gets, and pages of typical recipes and commands of newcomers. `INSTA_UPDATE=always` writes the current messages.
 
 use std::{
     fmt::Write as _,
@@ -10,7 +10,7 @@ use crate::sandbox::{Sandbox, list};
 
 /// The fence before a recipe.
 const RECIPE: &str = "```yaml\n";
-/// The fence before a command and what it prints.
+/// The fence before a command and its output.
 const CONSOLE: &str = "```console\n$ sweep ";
 const END: &str = "```\n";
 
@@ -22,7 +22,7 @@ struct Mistake<'a> {
 }
 
 impl<'a> Mistake<'a> {
-    /// Reads what follows a heading.
+    /// Reads the text after a heading.
     fn read(entry: &'a str) -> Option<Self> {
         let (name, rest) = entry.split_once('\n')?;
         let (recipe, rest) = rest.split_once(RECIPE)?.1.split_once(END)?;

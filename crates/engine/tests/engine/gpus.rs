@@ -1,5 +1,5 @@
-//! Jobs that share GPUs. The GPUs are fakes whose memory is enforced: `gpus/nvidia-smi` answers for the driver, and
-//! `gpus/allocate` refuses what does not fit.
+//! Jobs that share GPUs. The GPUs are fakes whose memory is enforced: `gpus/nvidia-smi` replaces the driver's program,
+//! and `gpus/allocate` refuses allocations that do not fit.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 

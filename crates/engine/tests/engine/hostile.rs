@@ -133,7 +133,7 @@ fn recipes_that_are_no_files() {
         ("folder", 2),
         ("large.yaml", 2),
     ] {
-        // Whoever reads without end is stopped by what memory it may have.
+        // The limit of memory stops a program that reads without end.
         let limited = format!("ulimit -v 4000000; exec {} plan {named}", env!("CARGO_BIN_EXE_sweep-engine"));
         let mut command = std::process::Command::new("timeout");
         command.args(["60", "sh", "-c", &limited]).current_dir(sandbox.path(""));

@@ -37,7 +37,7 @@ fn params(sandbox: &Sandbox, args: &[&str]) -> Value {
     sandbox.records().into_values().next().unwrap()["params"].clone()
 }
 
-/// Every style of option that argparse has; it prints what it got.
+/// Every style of option of argparse; the script prints the values.
 const ARGPARSE: &str = r#"
 import argparse
 parser = argparse.ArgumentParser()

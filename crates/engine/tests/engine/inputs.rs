@@ -1,4 +1,4 @@
-//! Inputs: files of their folders that are no content, the results folder, and what jobs write into them.
+//! Inputs: ignored files of their folders, the results folder, and files that jobs write into them.
 
 use crate::sandbox::{Sandbox, list, until};
 

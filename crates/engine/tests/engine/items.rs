@@ -65,7 +65,7 @@ fn claims_over_items_pair_items_and_allow_for_clusters() {
     assert!(claims(&sandbox)[0]["because"].as_str().unwrap().contains("; 24 items, 3 seeds"));
 }
 
-/// What was changed after the job is not read, and a bundle has the files that its verdicts follow from.
+/// Changes after the job are not read, and a bundle has the files from which its verdicts follow.
 #[test]
 fn items_are_those_of_the_record() {
     let sandbox = Sandbox::with(STUDY);

@@ -168,7 +168,7 @@ steps:
     let validator = jsonschema::draft7::new(&schema).unwrap();
     let mistakes: Vec<String> = validator.iter_errors(&manifests[0]).map(|error| error.to_string()).collect();
     assert!(mistakes.is_empty(), "{mistakes:?}");
-    // Each is an engine with a number and a journal of its own.
+    // Each pod is an engine with its own number and journal.
     let run = sandbox.path("results/runs").join(&sandbox.runs()[0]);
     let journals = crate::sandbox::list(&run.join("pilots"));
     let names: Vec<_> = journals.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
@@ -288,7 +288,7 @@ tables: { t: { from: take, rows: [number], cells: [length] } }
     let lengths = sandbox.records();
     let length = |label: &str| lengths[label]["outcome"]["metrics"]["length"]["value"].as_f64();
     assert_eq!((length("take/number=1"), length("take/number=33")), (Some(6.0), Some(7.0)));
-    // What a pod has said of a failure is here, and its output.
+    // The failure of a pod and its output are recorded on this machine.
     assert_eq!(sandbox.failure("bad"), local.failure("bad"));
     assert_eq!(sandbox.skipped()["after"], "bad");
     assert!(sandbox.sweep(&["logs", "bad"]).stdout.contains("mock job"), "{}", ended.stderr);
@@ -301,7 +301,7 @@ tables: { t: { from: take, rows: [number], cells: [length] } }
     }
     let bad = sandbox.journal("failed")[0]["key"].as_str().unwrap().to_owned();
     assert_eq!(pods_of.len(), 6, "{}", ended.stderr);
-    // What has failed in the first sweep may be tried again by the second one.
+    // The second sweep may run the failed job of the first one again.
     assert!(pods_of.iter().all(|(key, pods)| *pods == 1 || *key == bad), "{pods_of:?} {}", ended.stderr);
     let results = sandbox.path("results").display().to_string();
     assert!(manifests.iter().all(|manifest| !manifest.to_string().contains(&results)));
@@ -336,7 +336,7 @@ fn pods_run_only_what_they_trust() {
     assert!(sandbox.records().is_empty());
 }
 
-/// The project in the image is not the one that is here.
+/// The project in the image differs from this machine's project.
 #[cfg(feature = "remote")]
 #[test]
 fn what_pods_read_of_another_project_is_no_result_here() {

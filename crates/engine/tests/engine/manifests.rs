@@ -1,4 +1,4 @@
-//! The list of what jobs were observed to read, damaged or lost, and records of what was not read.
+//! The list of the files that jobs were observed to read, damaged or lost, and records of files that were not read.
 
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ fn a_store_of_the_version_before_is_read_with_its_list() {
     assert_eq!(verified.code, Some(0), "{}", verified.stdout);
     sandbox.write("utils.py", "def loss():\n    return 2\n");
     assert_eq!(open(&sandbox), READERS);
-    // What is lost of it cannot be known, and that is said.
+    // The lost content cannot be known, and a notice says so.
     fs_err::remove_file(sandbox.path(LIST)).unwrap();
     let said = sandbox.sweep(&["cache", "verify"]).stderr;
     assert!(said.contains("4 records of programs name no list of the files that the program read"), "{said}");

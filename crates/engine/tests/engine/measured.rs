@@ -1,5 +1,5 @@
-//! Measuring is not computing: metrics are taken again from what is stored, and a parameter that changes nothing for the
-//! program runs nothing.
+//! Measuring is not computing: metrics are computed again from stored output, and a change of a parameter that does not affect the program
+//! runs no job.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
-//! Snapshots of messages to people, without what differs from run to run: times, places, names, order.
+//! Snapshots of messages to people, without parts that differ from run to run: times, places, names, order.
 
 use std::fmt::{self, Write as _};
 
-/// Patterns of what differs, and what stands for it in a snapshot.
+/// Patterns of parts that differ, and their replacements in a snapshot.
 const FILTERS: [(&str, &str); 21] = [
     // It depends on the machine.
     (r"(?m)^.*\bjobs?, (?:\d+ at once|one at a time) \(.*\)\n?", ""),

@@ -179,7 +179,8 @@ fn files_that_a_job_writes_are_as_it_has_left_them() {
     if !has_views() {
         return;
     }
-    // The first step has no view of the project, so what it writes there is there, whether it was observed or not.
+    // The first step has no view of the project, so the files that it writes are in the project, whether it was
+    // observed or not.
     for tracks in ["code", "declared"] {
         let sandbox = Sandbox::with(&format!(
             "steps:

@@ -67,7 +67,7 @@ fn a_recipe_may_take_the_finite_values_of_a_run_that_diverged() {
     assert_eq!(claims(&sandbox)[0].0, "supported");
 }
 
-/// A program that knows no seed, one that knows no `other`, and one that is as it should be.
+/// A program that ignores the seed, a program that ignores `other`, and a correct program.
 const STUDY: &str = "
 name: study
 steps:

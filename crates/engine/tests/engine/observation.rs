@@ -7,8 +7,8 @@ use crate::{
     tracking::{files, is_observed, manifests, open, run},
 };
 
-/// One way to read: its name, the shell's text, and what it reads, with the content before and after an edit. `$P` is the
-/// project's folder, `$PY` an interpreter of Python.
+/// A way to read: its name, the shell's text, and the file that it reads, with the content before and after an edit. `$P` is the project's
+/// folder, `$PY` an interpreter of Python.
 struct Way {
     name: &'static str,
     run: &'static str,
@@ -179,7 +179,7 @@ fn has(program: &str) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// Makes what text alone cannot be.
+/// Creates the files that are not text.
 fn build(sandbox: &Sandbox, value: u32) {
     let sh = |script: &str| {
         assert!(Command::new("sh").args(["-euc", script]).current_dir(sandbox.path("")).status().unwrap().success());

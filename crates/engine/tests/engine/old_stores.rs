@@ -115,7 +115,7 @@ fn keys(sandbox: &Sandbox) -> BTreeSet<String> {
     records(sandbox).iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// What a reader passes over without a word must not be something that an earlier version has written.
+/// A reader must not silently ignore a file that an earlier version has written.
 #[test]
 fn nothing_of_then_is_passed_over() {
     for version in VERSIONS {
@@ -288,7 +288,8 @@ fn archives_and_bundles_are_read() {
     assert_message!(transcript, SIZE => " [size]");
 }
 
-/// Jobs of each version: one with curves or a metrics file, one like it, one that failed, and one of another program.
+/// Jobs of each version: a job with curves or a metrics file, a similar job, a failed job, and a job of another
+/// program.
 const SHOWN: [[&str; 4]; 3] = [
     ["descend/lr=0.3,seed=0", "descend/lr=0.1,seed=0", "broken", "count/lr=0.3,seed=0"],
     ["tune/lr=0.3,seed=0,until=4", "tune/lr=0.1,seed=0,until=2", "broken", "logs/factor=3"],

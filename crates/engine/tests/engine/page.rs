@@ -28,7 +28,7 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
     for foreign in ["<script>alert", "<img", "<b>bold", "<i>figure", "<u>claim", "\u{202e}"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
-    // One script element for the data, one for the library of charts, one for what the page does.
+    // One script element for the data, one for the library of charts, one for the page's own code.
     assert_eq!(page.matches("<script").count(), 3);
     assert_eq!(page.matches("</script>").count(), 3);
     assert_eq!(states(&page), ["done"; 4]);
@@ -40,7 +40,7 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
     for outside in ["src=", "href=\"http", "@import", "url(", "fetch("] {
         assert!(!page.replace(data, "").contains(outside), "{outside}");
     }
-    // Nothing runs but what knows this page's own word.
+    // Only scripts with the page's nonce run.
     let policy = "content=\"default-src 'none'; script-src 'nonce-";
     let word = page.split_once(policy).unwrap().1.split('\'').next().unwrap();
     assert!(word.len() == 32 && page.contains(&format!("<script nonce=\"{word}\">")), "{word}");
@@ -170,7 +170,7 @@ fn ten_thousand_jobs_fit_into_two_megabytes() {
         jobs += part["jobs"].as_array().unwrap().len();
     }
     assert_eq!(jobs, 10_000);
-    // What a smaller study has no use for is gone.
+    // A smaller study removes the additional files.
     sandbox.write("recipe.yaml", &recipe(2));
     assert_eq!(sandbox.sweep(&["report", "recipe.yaml"]).code, Some(0));
     assert_eq!(list(&sandbox.path("results/reports/page/jobs")).len(), 0);

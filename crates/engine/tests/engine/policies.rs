@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use crate::sandbox::{Sandbox, list, until};
 
-/// A job on its own, and what is said when it fails.
+/// Runs a single job that fails; returns the standard error.
 fn failure(step: &str) -> (Sandbox, String) {
     let sandbox = Sandbox::with(&format!("steps: {{ a: {{ uses: mock, {step} }} }}"));
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);

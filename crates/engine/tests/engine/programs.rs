@@ -1,4 +1,4 @@
-//! Programs that speak the contract: parameters, reports, curves, and what becomes of them.
+//! Programs that speak the contract: parameters, reports and curves, and their places in records.
 
 use std::path::Path;
 

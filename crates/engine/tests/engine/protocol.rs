@@ -75,7 +75,7 @@ fn measurements_run_in_rounds_and_in_a_drawn_order() {
     assert_eq!(order, announced(&sandbox));
     let list = sandbox.sweep(&["plan", "recipe.yaml", "--list"]).stdout;
     assert!(list.lines().nth(1).unwrap().ends_with("round  position"), "{list}");
-    // What a run did is in its folder.
+    // The folder of the run has the order of its jobs.
     let plan = fs_err::read_to_string(sandbox.path("results/runs").join(&sandbox.runs()[0]).join("plan.json")).unwrap();
     let plan: Value = serde_json::from_str(&plan).unwrap();
     assert!(plan["jobs"].as_array().unwrap().iter().all(|job| job["turn"]["round"].is_u64()), "{plan}");
@@ -133,8 +133,7 @@ fn a_batch_system_gets_measurements_in_the_same_order() {
     assert_eq!(started(&pilot), order);
 }
 
-/// The rounds follow an axis that is named as noise; what does not measure keeps the plan's order; additional seeds are
-/// further rounds.
+/// The rounds follow an axis that is named as noise; steps that do not measure keep the plan's order; additional seeds are further rounds.
 #[test]
 fn rounds_of_other_axes_and_of_additional_seeds() {
     let noise = "

@@ -1,11 +1,11 @@
 //! Programs in many languages, each with two jobs that read different files. After an edit of a file that a job reads,
-//! exactly this job runs again, and its result is that of the program when it is started by hand. After other edits, no
-//! job runs.
+//! exactly this job runs again, and its result equals the result of the program when it is started by hand. After other
+//! edits, no job runs.
 //!
 //! The programs are in `reads/*.txt`, whose lines begin with signs:
 //!
-//! - `@ NAME | LANGUAGE | READS` begins a program in a folder of its own, which also has a file `README` that no
-//!   program reads. READS describes the way in which the program reads files.
+//! - `@ NAME | LANGUAGE | READS` begins a program in a separate folder, which also has a file `README` that no program
+//! reads. READS describes the way in which the program reads files.
 //! - `? PROGRAM …` names required programs; `$PY`, `$NP` and `$TORCH` are Pythons, the latter two with packages.
 //! - `$ COMMAND` is the command that both jobs run in the folder; the variable `X` is `a` in one job and `b` in the
 //!   other.
@@ -220,7 +220,7 @@ impl<'a> World<'a> {
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         let values: BTreeMap<&str, &str> = ended.stdout.lines().filter_map(|line| line.split_once(',')).collect();
         let open = Mutex::new(jobs.iter());
-        // A function of its own, so that the lock is released before a program runs.
+        // A separate function, so that the lock is released before a program runs.
         let next = || open.lock().unwrap().next();
         let wrong = Mutex::new(Vec::new());
         let work = || {

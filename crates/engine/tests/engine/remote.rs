@@ -207,7 +207,7 @@ fn a_damaged_object_is_not_used_and_replaced() {
     has_all(&second, &ended, 1);
     assert_message!(warning(&ended), r"record \w+" => "record [key]");
     assert_eq!(first.records()["a/value=1"]["outcome"], second.records()["a/value=1"]["outcome"]);
-    // What was run takes its place, and half an object is no better than a wrong one.
+    // The new record replaces the damaged object. A truncated object is rejected like a changed one.
     fs_err::write(&damaged, &whole[..whole.len() / 2]).unwrap();
     let third = Sandbox::with(RECIPE);
     has_all(&third, &server.sweep(&third, &run()), 1);

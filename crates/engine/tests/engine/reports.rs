@@ -131,7 +131,7 @@ fn a_saved_plan_is_run_unless_it_is_stale() {
     assert_eq!(sandbox.sweep(&["run"]).code, Some(2));
 }
 
-/// Every file below a folder, with what is in it.
+/// Every file below a folder, with its content.
 fn files(folder: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
     let mut found = std::collections::BTreeMap::new();
     for path in crate::sandbox::list(folder) {
@@ -188,12 +188,12 @@ claims: { c: { value: { metric: value, of: { step: a } }, expect: { at_least: 0 
         remarks.add(&flags.join(" "), &remark);
     }
     assert_message!(remarks);
-    // The same flags mean the same folder, and what only prints writes nowhere else.
+    // Equal flags select the same folder, and a command that only prints writes no files.
     let before = files(&reports).len();
     let printed = sandbox.sweep(&["report", "recipe.yaml", "--set", "v=2", "--format", "md"]);
     assert_message!(printed.stdout.lines().next().unwrap());
     assert_eq!(files(&reports).len(), before);
-    // A bundle has the report of its own request, and verifies.
+    // A bundle has the report of its own flags, and verifies.
     let bundle = sandbox.sweep(&["bundle", "recipe.yaml", "--set", "v=2", "--output", "part.tar"]);
     assert_eq!(bundle.code, Some(0), "{}", bundle.stderr);
     let verified = sandbox.sweep(&["verify", "part.tar"]);

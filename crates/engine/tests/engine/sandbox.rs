@@ -58,7 +58,7 @@ impl Sandbox {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sweep-engine"));
         command.args(args).current_dir(self.folder.path()).env("NO_COLOR", "1");
         command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG").env_remove("SWEEP_OBSERVE");
-        // Each sandbox is a machine of its own: tests must not wait for each other.
+        // Each sandbox acts as a separate machine, so that tests do not wait for each other.
         command.env("SWEEP_LOCKS", self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -287,7 +287,7 @@ pub(crate) fn list(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A record that was changed, with the digest of what it says now.
+/// A changed record, with the digest of its new content.
 pub(crate) fn sealed(record: &str) -> String {
     let (brace, rest) = record.split_once('\n').unwrap();
     let (digest, body) = rest.split_once('\n').unwrap();

@@ -167,7 +167,7 @@ fn a_scale_can_switch_a_step_off() {
     let (off, on) = (of(&verdicts, "b-is-five"), of(&verdicts, "large-only"));
     assert_eq!((&off["state"], &off["because"]), (&"undecided".into(), &"no point has these values".into()));
     assert_eq!(on["state"], "supported");
-    // What needs the step has nothing to wait for.
+    // A step that needs the empty step waits for no job.
     sandbox.write("recipe.yaml", &study.replace("steps:\n", "steps:\n  c: { needs: b, uses: mock }\n"));
     assert_eq!(labels(&sandbox, &["recipe.yaml", "--scale", "huge"]).len(), 3);
 }

@@ -55,7 +55,8 @@ fn a_script_is_swept_without_a_recipe() {
     assert_eq!(sandbox.sweep(&words).code, Some(0));
     assert_eq!(sandbox.plan_tally(&["study.yaml"]).0, 12, "{}", sandbox.read("study.yaml"));
     assert!(sandbox.read("study.yaml").contains("cells: [loss]"), "{}", sandbox.read("study.yaml"));
-    // A second run runs nothing, more values run what they add, and an edit of what the script reads runs all again.
+    // A second run runs no job, additional values run only their own jobs, and after an edit of a file that the script
+    // reads all jobs run again.
     run(&sandbox, &args);
     assert_eq!(sandbox.records().len(), 12);
     run(&sandbox, &["train.py", "--axis", "lr=1e-3,1e-2,1e-1", "--axis", "opt=sgd,adam", "--seeds", "3"]);

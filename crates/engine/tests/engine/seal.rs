@@ -304,7 +304,7 @@ fn another_least_effect_or_number_of_seeds_is_counted_while_a_question_is_open()
     verified(&sandbox);
 }
 
-/// What an earlier version did: the sealed seeds that were named in the recipe were drawn anew.
+/// An earlier version drew new seeds in place of sealed seeds that the recipe named.
 #[test]
 fn a_verdict_without_a_sealed_seed_that_began_is_a_defect() {
     let sandbox = with(BETTER);

@@ -139,7 +139,7 @@ fn a_kill_at_a_decision_changes_nothing() {
     assert!(points.len() >= 4, "{points:?}");
     let (records, decided) = (calm.records(), decisions(&calm));
     let (first, last) = (points[0].0, points[points.len() - 1].0);
-    // What follows a decision, too.
+    // The range includes the operations after the last decision.
     for at in first..=last + 6 {
         let sandbox = Sandbox::with(&study);
         let killed = run(&sandbox, &format!("kill@{}", at + 1));
@@ -298,7 +298,7 @@ fn what_stopped_is_never_taken_for_what_did_not() {
     assert!(reason.contains("stopped"), "{reason}");
     let (losses, first) = ended.stdout.split_once("first\n").unwrap();
     assert!(losses.contains("24 jobs not run: 18 stopped at 1, 6 stopped at 3"), "{losses}");
-    // The page counts what a search has ruled out apart from what is to run.
+    // The page counts the jobs that a search has ruled out separately from the jobs that are to run.
     let page = sandbox.read("results/reports/halving/index.html");
     assert!(page.contains(" 42 ruled out") && page.contains("cut at 9"), "{page}");
     // A table of a rung shows that rung.
@@ -350,7 +350,7 @@ fn configurations_leave_a_race_when_they_are_worse() {
     let one = Sandbox::with(RACE);
     one.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
     assert_eq!(decisions(&one), decisions(&sandbox));
-    // Against a baseline that is as bad as the worst, only what is worse than it leaves.
+    // Against a baseline that is as bad as the worst method, the race removes only methods that are worse than the baseline.
     let against = Sandbox::with(&RACE.replace("by: value", "by: value, against: { method: far }"));
     assert_eq!(against.sweep(&["run", "recipe.yaml"]).code, Some(0));
     assert_eq!(seeds(&against), [6, 6, 6, 3]);

@@ -46,7 +46,7 @@ fn the_page_has_the_ranks_and_the_cuts() {
     assert!(page.contains("<a href=\"#search\">"), "the page leads there");
 }
 
-/// One line for each step and decision, and none for what is known already.
+/// One line for each step and decision, and no line for known results.
 #[test]
 fn a_run_says_what_is_decided_once() {
     let sandbox = Sandbox::with(STUDY);

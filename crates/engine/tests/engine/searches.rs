@@ -196,7 +196,7 @@ fn failed_configurations_are_part_of_the_history() {
     assert!(starts.values().all(|starts| *starts == 1), "a failed job does not run again with each batch: {starts:?}");
     assert!(labels(&sandbox).iter().all(|label| label.contains("kind=b")), "only what works is confirmed");
     assert_eq!(labels(&sandbox).iter().filter(|label| label.starts_with("tune-confirmed/")).count(), 6);
-    // What has failed is tried again by another command, and decides the same.
+    // Another command runs failed jobs again; their failure leads to the same decisions.
     let (cached, open) = sandbox.plan_tally(&["recipe.yaml", "--set", "breaks=a"]);
     assert_eq!(cached + open, 30);
     let before = labels(&sandbox);
@@ -323,7 +323,8 @@ fn a_small_space_ends_the_search() {
     }
 }
 
-/// A bundle has what its search followed from, and is verified without it having run; gc keeps the records of all batches.
+/// A bundle has the records from which its search followed, and is verified without running the search; gc keeps the records of all
+/// batches.
 #[test]
 fn bundles_and_garbage() {
     for sampler in ["tpe", "{ argv: [python3, sampler.py] }"] {
@@ -405,7 +406,7 @@ fn optunas_samplers() {
         let empty = one.command(&["plan", "recipe.yaml"]).env("PATH", "").output().unwrap();
         assert!(String::from_utf8_lossy(&empty.stdout).contains(" 0 to run"), "{sampler}");
     }
-    // Without Optuna, the message says what to do.
+    // Without Optuna, the message contains the remedy.
     let sandbox = study("optuna.tpe");
     sandbox.write("bin/python3", "#!/bin/sh\nexec /usr/bin/python3 -S \"$@\"\n");
     let script = sandbox.path("bin/python3");

@@ -37,7 +37,7 @@ fn a_program_can_be_the_sampler() {
     assert_eq!((decisions(&sandbox, "suggestion").len(), decisions(&sandbox, "sampler").len()), (3, 3));
     assert!(decisions(&sandbox, "suggestion").iter().all(|kept| kept["rule"]["version"] == "1.0"));
 
-    // Another version, or none at all, changes nothing about what is decided.
+    // Another version of the sampler, or a missing sampler, does not change earlier decisions.
     sandbox.write("version.txt", "2.0");
     sandbox.assert_all_cached(&["recipe.yaml"]);
     let script = sandbox.read("sampler.py");

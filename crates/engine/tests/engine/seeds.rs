@@ -75,7 +75,7 @@ fn seeds_are_added_only_where_they_are_needed() {
     assert_eq!(again.stdout, ended.stdout);
 }
 
-/// A marked comparison of what is the same; a run with a larger budget goes on where the last one was.
+/// A marked comparison of equal variants; a run with a larger budget continues where the last run ended.
 #[test]
 fn comparisons_and_larger_budgets() {
     let sandbox = Sandbox::with(
@@ -124,7 +124,7 @@ fn seeds_end_with_their_budget() {
     assert_message!(status.lines().skip(1).filter(|line| !line.starts_with("  done")).collect::<Vec<_>>().join("\n"));
 }
 
-/// Steps that follow get the seeds that they are needed with; what is lost takes nothing else with it.
+/// Later steps get the seeds with which they are needed; a lost record does not remove others.
 #[test]
 fn steps_that_follow() {
     let recipe = "\

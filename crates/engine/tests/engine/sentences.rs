@@ -50,7 +50,7 @@ claims:
     );
 }
 
-/// The claims that the project ships say what they expect.
+/// The sentences of the shipped claims contain the expected numbers.
 #[test]
 fn no_shipped_recipe_says_another_number() {
     for path in list(&repository().join("recipes")) {
@@ -222,7 +222,7 @@ with open(os.environ['SWEEP_REPORT'], 'a') as report:
     assert_eq!(verdict["state"], "supported", "{verdict}");
     let because = verdict["because"].as_str().unwrap();
     assert!(because.contains("; by other choices: refuted with the smallest value of the curve"), "{because}");
-    // 0.01 times the mean of 4, 9, 16, 25 and 36, and the mean of what depends on the seed.
+    // 0.01 times the mean of 4, 9, 16, 25 and 36, and the mean of the part that depends on the seed.
     let end = verdict["choices"]
         .as_array()
         .unwrap()

@@ -262,7 +262,7 @@ fn open_streams_of_one_client_keep_no_page_from_others() {
         code(&further) == 200 && further.contains("retry: 5000") && further.contains("\"recipe\":\"served\""),
         "{further}"
     );
-    // What is closed makes room.
+    // A closed stream frees its place.
     drop(open);
     crate::sandbox::until("a stream stays open", || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -445,7 +445,7 @@ fn a_job_is_stopped_and_run_again_by_requests_with_the_token() {
     crate::sandbox::until("the run has ended", || sandbox.journal("ended").len() == 1);
     assert_eq!(code(&acted.act(&stop)), 409, "it has stopped");
 
-    // The failed job runs again in a run of its own, which outlives the server.
+    // The failed job runs again in a separate run, which outlives the server.
     sandbox.write("mended", "");
     let answer = acted.act(&acted.path("broken"));
     let command = "\"command\":\"sweep run recipe.yaml --only broken\"";

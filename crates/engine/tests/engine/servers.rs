@@ -1,7 +1,8 @@
 //! Scripts that have servers running for tests: Slurm, Grid Engine, OpenSSH, Ray.
 //!
-//! A script prints `ready`, and what else there is to know of them, does what its standard input says, one command a line, and answers each with `done`. It takes all of it
-//! down when its standard input ends, which is so however this process ends. Its exit code is 3 where the servers are not installed.
+//! A script prints `ready` and the settings of its servers, executes the commands of its standard input, one per line, and prints `done`
+//! after each. It stops the servers when its standard input ends, which happens however this process ends. Its exit code is 3 where the
+//! servers are not installed.
 
 use std::{
     ffi::OsStr,
@@ -17,7 +18,7 @@ pub(crate) struct Script(Mutex<Process>);
 
 struct Process {
     child: Child,
-    /// What was said with `ready`.
+    /// The text after `ready`.
     said: String,
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -40,7 +41,7 @@ impl Script {
         }
     }
 
-    /// What the script said with `ready`.
+    /// The text that the script printed after `ready`.
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "only the script of Ray says something"))]
     pub(crate) fn said(&self) -> String {
         self.0.lock().unwrap().said.clone()

@@ -1,4 +1,4 @@
-//! Spellings of values: what a program gets, and how people name jobs and values.
+//! Spellings of values: the arguments of a program, and the names of jobs and values in commands.
 
 use serde_json::{Value, json};
 

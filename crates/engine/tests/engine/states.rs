@@ -166,7 +166,7 @@ fn variants_share_the_steps_before_they_differ() {
     }
     shared.assert_all_cached(&["recipe.yaml"]);
 
-    // With a known end the plan says what it saves.
+    // With a known end the plan contains the savings.
     let until = format!("{with}, until: 9");
     let counted = sandbox(&recipe("lr2: [0.5, 1.5, 2.5]", &until, "    states: { share: true }\n"));
     let planned = counted.sweep(&["plan", "recipe.yaml"]).stdout;
@@ -222,8 +222,8 @@ fn the_plan_says_how_much_time_sharing_saves() {
     set_times(&sandbox, "job/lr2=3.5,seed=0", 30.0, &[(3, 4.0), (9, 26.0)]);
     let planned: Value =
         serde_json::from_str(&sandbox.sweep(&["plan", "recipe.yaml", "--format", "json"]).stdout).unwrap();
-    // Left are seed 1 of all three variants, and seed 0 of one that has nobody to share with. Starts take 14/3 s at the first
-    // step and 8 s at a state; the third variant is as fast as the others are in the mean.
+    // Left are seed 1 of all three variants, and seed 0 of the variant that shares with no other. Starts take 14/3 s at the first step and
+    // 8 s at a state; the third variant is as fast as the others are in the mean.
     let third = f64::midpoint(f64::midpoint(12.0, 18.0), f64::midpoint(32.0, 22.0));
     let whole = 14.0 / 3.0 + 3.0;
     let alone = 4.0 * whole + 32.0 + 22.0 + 2.0 * third;

@@ -54,7 +54,7 @@ claims:
     paper: 1.04
 "#;
 
-/// The study with a record for most of its jobs, and a run that says what became of the others.
+/// The study with a record for most of its jobs, and a run whose journal has the outcomes of the others.
 pub(crate) fn fixed() -> Sandbox {
     let sandbox = Sandbox::with(STUDY);
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
@@ -156,7 +156,7 @@ fn no_spreadsheet_computes_a_label() {
     assert!(csv.lines().any(|line| line.starts_with("'@sum,cost,,-1.5,")), "a negative number is a number: {csv}");
 }
 
-/// LaTeX itself where it is installed, in both of the encodings of its fonts; what every text must have, where it is not.
+/// Runs LaTeX where it is installed, in both encodings of its fonts; elsewhere, checks the properties that every text must have.
 #[test]
 fn latex_compiles() {
     let sandbox = fixed();

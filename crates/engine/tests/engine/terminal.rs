@@ -37,7 +37,7 @@ steps:
     resources: { cpus: 1 }
 ";
 
-/// A program on a terminal of its own.
+/// A program on a separate terminal.
 pub(crate) struct Terminal {
     program: Running,
     screen: Arc<Mutex<vt100::Parser>>,
@@ -54,7 +54,7 @@ impl Terminal {
         Self::with(command, columns)
     }
 
-    /// The terminal of a session of its own, whose programs it can interrupt.
+    /// The terminal of a separate session, whose programs it can interrupt.
     pub(crate) fn session(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
         Self::session_of(sandbox, columns, &[], args)
     }
@@ -134,7 +134,7 @@ impl Terminal {
         self.program.signal(signal);
     }
 
-    /// True if the terminal echoes what is typed, as it does for a shell.
+    /// True if the terminal echoes its input, as it does for a shell.
     pub(crate) fn has_echo(&self) -> bool {
         rustix::termios::tcgetattr(&self.keyboard).unwrap().local_modes.contains(rustix::termios::LocalModes::ECHO)
     }
@@ -192,7 +192,7 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         });
         let lines = terminal.lines();
         println!("{}", lines.join("\n"));
-        // A row for what runs at once, one for each job that has ended, one for the job that runs and one for the whole.
+        // A row for the concurrency, one for each job that has ended, one for the job that runs and one for the whole.
         assert_eq!(lines.len(), 5, "{lines:#?}");
         // The result of the one is stored while the other runs, so that either may be first.
         let row = |beginning: &str| lines.iter().find(|line| line.starts_with(beginning)).unwrap();
@@ -201,7 +201,7 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         // Where a failure's line has no room for it, the log is named at the end.
         assert_eq!(row("  ✗ broken ").contains("sweep logs "), columns > 80, "{lines:#?}");
         let [.., running, whole] = lines.as_slice() else { panic!("{lines:#?}") };
-        // However narrow, a name keeps both its ends; what has no room is left out whole.
+        // At every width, a name keeps both its ends, and a part without room is omitted completely.
         assert!(running.contains(" slow variant=1") && running.contains("2345678901234  "), "{lines:#?}");
         assert!(columns == 80 || running.contains("eta "), "{lines:#?}");
         assert!(running.ends_with('▁') || running.ends_with(" s") || running.ends_with(" ms"), "{lines:#?}");
@@ -346,7 +346,7 @@ fn runs_of_many_jobs_have_few_lines_off_a_terminal() {
     assert_eq!(lines(&ended, "] skipped b i="), 1, "the first job of a step: {}", ended.stderr);
     assert!(ended.stderr.contains("FAILED a i=7"), "{}", ended.stderr);
     assert!(ended.stderr.contains("121 jobs: 59 done, 2 failed, 60 skipped"), "{}", ended.stderr);
-    // What is left to do decides: one job is shown.
+    // The number of remaining jobs decides: one job is shown.
     let ended = sandbox.sweep(&["run", "recipe.yaml", "--only", "a", "--axis", "a.i=7,8,100"]);
     assert!(ended.stderr.contains("done a i=100"), "{}", ended.stderr);
     let other = Sandbox::with(&sandbox.read("recipe.yaml"));

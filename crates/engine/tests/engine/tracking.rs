@@ -86,7 +86,7 @@ fn the_jobs_that_read_an_edited_module_run_again() {
     let starts = sandbox.starts();
     assert_eq!((starts["other"], starts["train/seed=0"], starts["train/seed=1"], starts["sum"]), (1, 2, 2, 2));
 
-    // What was before is valid again, and so is what came after.
+    // The results before the edits are valid again, and so are the results after them.
     sandbox.write("special.py", "value = 1\n");
     sandbox.write("utils.py", "def loss():\n    return 1\n");
     sandbox.assert_all_cached(&["recipe.yaml"]);
@@ -260,7 +260,7 @@ print('ok=1')
         sandbox.write("edited", "");
         let ended = running.wait();
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        // What it had read then is known, from the copy of the file.
+        // The content that it had read is known from the copy of the file.
         let message = "`b.py` changed during the run: 1 job ";
         assert!(ended.stderr.contains(message), "{}", ended.stderr);
         assert_eq!(manifests(&sandbox).len(), 1 + 2 * usize::from(planned));
@@ -403,8 +403,8 @@ fn strict_tracking_fails_where_files_are_not_known() {
     }
 }
 
-/// A file that is opened for reading and writing, as by `np.memmap`, has been read if it is as it was. Of one that the program
-/// changes, the kernel's reports are in time for what it was.
+/// A file that is opened for reading and writing, as by `np.memmap`, has been read if it is unchanged. If the program changes the file, the
+/// kernel reports the opening before the change.
 #[test]
 fn a_file_that_is_opened_for_reading_and_writing_is_read_or_named() {
     for open_file in [

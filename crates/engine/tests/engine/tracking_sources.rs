@@ -193,7 +193,7 @@ fn a_record_of_another_machine_is_not_taken_for_that_of_other_code() {
     assert_ne!(loss(&third), loss(&first));
     assert_eq!(run(&third), 0);
 
-    // What the third machine has made is that of everybody with its code.
+    // Every machine with the third machine's code uses its results.
     second.write("utils.py", changed);
     assert_eq!(run(&second), 0);
     assert_eq!(loss(&second), loss(&third));

@@ -171,7 +171,7 @@ fn only_what_a_trusted_key_has_signed_is_taken() {
     assert!(ended.stdout.contains(&format!("signed by {public}")), "{}", ended.stdout);
     assert!(second.sweep(&["show", "a/value=1"]).stdout.contains(&format!("signed by {public}")));
 
-    // What came from elsewhere is not signed as one's own when it is passed on.
+    // A machine that forwards records of other machines does not sign them with its own key.
     keygen(&second, "bob.key");
     let elsewhere = Folder::new();
     let mut said = Transcript::default();

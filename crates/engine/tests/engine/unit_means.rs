@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::sandbox::Sandbox;
 
-/// Imports a table and judges what the recipe adds: the report, and the verdicts.
+/// Imports a table and evaluates the additions of the recipe: the report, and the verdicts.
 fn judged(table: &str, rest: &str) -> (String, Vec<Value>) {
     let sandbox = Sandbox::new();
     sandbox.write("r.csv", table);
@@ -334,7 +334,7 @@ fn an_import_that_grows_is_another_look() {
     assert!(because(&verdict).contains("seeds added after a look at 3, so at 99.27 %"), "{verdict}");
 }
 
-/// What a paper needs of runs that other programs made: their seeds, and that nothing tells the rest.
+/// A paper needs the seeds of imported runs, and a statement that the rest of their setup is unknown.
 #[test]
 fn the_setup_of_imported_runs_is_theirs() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,5 @@
-//! Units of what programs report: one everywhere, and numbers about a metric are in it or carry their own.
+//! Units of reported metrics: each metric has one unit everywhere, and numbers about the metric are in this unit or
+//! have a suffix.
 
 use serde_json::{Value, json};
 
@@ -185,7 +186,7 @@ metrics:
     assert!(table.contains("wait (ms)") && table.contains("step_ms (s)") && table.contains("1.50"), "{table}");
     let because = claims(&sandbox)[0]["because"].as_str().unwrap().to_owned();
     assert!(because.contains("expected at least 1000 ms"), "{because}");
-    // Without the declaration nothing says what a bare number is.
+    // Without the declaration the unit of a bare number is unknown.
     sandbox.write("recipe.yaml", &recipe.replace("  wait: { unit: ms }\n", ""));
     run(&sandbox);
     let because = claims(&sandbox)[0]["because"].as_str().unwrap().to_owned();
@@ -221,7 +222,7 @@ fn mistakes_in_units_have_their_place() {
 fn a_record_of_an_earlier_version_means_the_same() {
     let sandbox = study(STUDY);
     run(&sandbox);
-    // Earlier versions have stored base units, and without a unit what was printed.
+    // Earlier versions have stored base units, and without a unit the printed number.
     let key = sandbox.records()["train/seed=0"]["key"].as_str().unwrap().to_owned();
     let path = format!("results/store/{}/{key}/record.json", &key[..2]);
     let mut record: Value = serde_json::from_str(&sandbox.read(&path)).unwrap();

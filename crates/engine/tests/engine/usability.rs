@@ -1,4 +1,4 @@
-//! The page of ten tasks: every command is run, and prints what the page says.
+//! The page of ten tasks: every command is run, and its output must equal the page's.
 
 use crate::sandbox::Sandbox;
 

@@ -134,7 +134,7 @@ fn a_running_job_has_its_curve_and_is_stopped_after_a_question() {
     terminal.press("xy");
     terminal.until_shown("the end of slow/seed=1 is requested, as by `sweep stop slow/seed=1`");
     until("the job has stopped", || !sandbox.journal("stopped").is_empty());
-    // What needs it is skipped, and the run ends by itself.
+    // Jobs that need it are skipped, and the run ends by itself.
     let ended = run.wait();
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
     assert_eq!(sandbox.tally(), [("done", 3), ("failed", 1), ("stopped", 1), ("skipped", 1)]);

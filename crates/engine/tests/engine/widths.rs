@@ -72,7 +72,7 @@ fn failed_lines_are_one_row_each() {
         let rows = Terminal::start(&sandbox, columns, &["run", "recipe.yaml"]).ended(5);
         let failed: Vec<&String> = rows.iter().filter(|row| row.starts_with("  ✗ a ")).collect();
         assert_eq!(failed.len(), 2, "{columns}: {rows:#?}");
-        // What has no room in its row is cut, and the first log is named below.
+        // A text without room in its row is cut, and the first log is named below.
         let below = rows.iter().filter(|row| row.starts_with("  ! the first failed job: sweep logs ")).count();
         let in_row =
             failed.iter().filter(|row| row.contains("the program ended with exit code 3  log: sweep logs ")).count();

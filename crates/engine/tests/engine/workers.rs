@@ -1,4 +1,4 @@
-//! Workers that stay: one serves programs in turn, as if each had a worker of its own.
+//! Workers that stay: one serves programs in turn, as if each had a separate worker.
 
 use crate::sandbox::{Sandbox, until};
 

@@ -75,7 +75,7 @@ impl Project {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sweep-engine"));
         command.args(args).current_dir(self.root()).env("NO_COLOR", "1");
         command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG");
-        // Each project is a machine of its own: tests must not wait for each other.
+        // Each project acts as a separate machine, so that tests do not wait for each other.
         command.env("SWEEP_LOCKS", self.folder.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         command
@@ -120,7 +120,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A client, connected to a server of its own.
+/// A client, connected to a separate server.
 pub(crate) struct Client {
     pub(crate) child: Child,
     input: Option<ChildStdin>,

@@ -1,4 +1,5 @@
-//! The documentation for agents: its session is what happens, and its tables are the tools and the kinds of errors.
+//! The documentation for agents: its session equals a real session, and its tables list the tools and the kinds of
+//! errors.
 
 use std::collections::BTreeSet;
 

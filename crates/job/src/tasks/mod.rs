@@ -75,8 +75,8 @@ pub use train::{Train, Training};
 
 /// Calls the macro `$callback` with every task: where it runs, and the type of its parameters.
 ///
-/// The order is that of documentation. A task of the `lab` implements `sweep_lab`'s `Run`; one of the `worker` needs no
-/// network, or starts processes of its own.
+/// Documentation has the same order. A task of the `lab` implements `sweep_lab`'s `Run`; a task of the `worker` needs
+/// no network, or starts its own processes.
 #[macro_export]
 macro_rules! for_each_task {
     ($callback:ident) => {

@@ -39,8 +39,7 @@ pub trait Compute: Selects {
     /// The backend, as recipes name it.
     const BACKEND: Backend;
 
-    /// Memory that the device's allocator has handed out; `None` if Burn has no allocator of its own. Does not wait for
-    /// the device.
+    /// Memory that the device's allocator has handed out; `None` if Burn has no allocator for the device. Does not wait for the device.
     fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
         None
     }
@@ -107,7 +106,7 @@ macro_rules! kernels {
     };
 }
 
-/// A backend as it is, and the same inside `Fusion`.
+/// A backend without and with `Fusion`.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
     ($backend:ty, $runtime:ty, $name:path) => {
@@ -329,7 +328,7 @@ fn wgpu_device(place: ExecutionTarget) -> Result<cubecl::wgpu::WgpuDevice, LabEr
     Ok(best(&adapters))
 }
 
-/// The device that stands for the best of `adapters`, which are sorted, best first.
+/// The device for the best of `adapters`, which are sorted, best first.
 #[cfg(all(feature = "wgpu", not(test)))]
 fn best(adapters: &[probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     use cubecl::wgpu::WgpuDevice;

@@ -49,7 +49,7 @@ impl From<Rejected> for LabError {
     }
 }
 
-/// The answer for a backend that this build leaves out.
+/// The result for a backend that this build does not contain.
 #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
 pub(crate) fn not_built(backend: Backend) -> Rejected {
     Rejected {
@@ -261,7 +261,7 @@ impl Adapter {
             software: self.kind == wgpu::DeviceType::Cpu,
             name: self.name,
             driver: self.driver,
-            // wgpu does not tell.
+            // wgpu does not report the memory.
             memory: None,
             chosen: None,
         }
@@ -277,7 +277,7 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
         reason: reason.to_owned(),
         advice: "install a Vulkan driver, or choose `--backend cpu`".to_owned(),
     };
-    // In a thread of its own: a broken driver may hang or crash its caller.
+    // Runs in a separate thread, because a broken driver may hang or crash its caller.
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(list_adapters()));
     let mut adapters = receiver.recv_timeout(TIMEOUT).map_err(|_| rejection("the graphics driver does not answer"))?;

@@ -35,7 +35,7 @@ thread_local! {
     static NOTED: RefCell<Option<(Counter, Vec<Operation>)>> = const { RefCell::new(None) };
 }
 
-/// A counter of the heap, for devices without an allocator of their own.
+/// A counter of the heap, for devices without an allocator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     /// Begins to count.
@@ -50,7 +50,6 @@ pub(crate) struct Counter {
 pub(crate) struct Operation {
     /// Its name, in snake case; one on whole numbers or truth values has the prefix `int_` or `bool_`.
     pub(crate) name: String,
-    /// Its group.
     pub(crate) group: Group,
     /// The shape of its first output.
     pub(crate) shape: Vec<usize>,
@@ -58,8 +57,8 @@ pub(crate) struct Operation {
     pub(crate) started: Instant,
     /// The moment at which the device had finished it.
     pub(crate) ended: Instant,
-    /// Bytes that it allocated: the most at once on the heap, or what the device's allocator had given out after it and
-    /// not before. `None` if nothing can be counted.
+    /// Bytes that the operation allocated: the peak on the heap, or the increase in the device allocator's memory. `None` if neither can be
+    /// counted.
     pub(crate) bytes: Option<f64>,
 }
 
@@ -259,7 +258,7 @@ fn described(operation: &OperationIr) -> (String, Group) {
     let family = words.next().unwrap_or_default();
     let kind = words.next().unwrap_or_default();
     let kind = kind.rsplit(", ").next().unwrap_or_default();
-    // Operations without a kind of their own have only a name: `Init(InitOperationIr { …`.
+    // Operations without a kind have only a name: `Init(InitOperationIr { …`.
     let kind = if kind.contains(' ') { family } else { kind };
     let prefix = match family {
         "BaseInt" | "NumericInt" | "Int" => "int_",

@@ -1,4 +1,4 @@
-//! The batches of a training, in order: each made when it is needed, or prefetched by a separate thread.
+//! The batches of a training, in order: each is created when it is needed, or prefetched by a separate thread.
 
 use std::{
     sync::mpsc::{Receiver, sync_channel},

@@ -82,7 +82,7 @@ impl Store {
 }
 
 impl Dataset {
-    /// The data that a recipe asks for.
+    /// Opens the data that a recipe requests.
     pub fn open(data: &Data) -> Result<Self, DataError> {
         let path = match (&data.data, data.tokens) {
             (Corpus::Kjv | Corpus::Stories, TokenFormat::Uint16) => {

@@ -1,8 +1,8 @@
 //! Short stories from a grammar: data from which a small network can learn, in the manner of `TinyStories`.
 //!
-//! A story has a hero with a trait, who wants a thing, meets another person, and gets or loses the thing. Names and things
-//! stay the same through a story, so that a network gains by looking back; words of a kind have frequencies like those of a
-//! language, so that many are rare. The words are made of syllables. All of it follows from a fixed seed.
+//! A story has a hero with a trait, who wants a thing, meets another person, and gets or loses the thing. Names and things stay the same
+//! through a story, so that a network gains by looking back; words of a kind have frequencies as in a natural language, so that many are
+//! rare. The words are made of syllables. All of it follows from a fixed seed.
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
@@ -205,7 +205,7 @@ impl Teller<'_> {
         self
     }
 
-    /// Tells `words`, which are function words between spaces.
+    /// Appends `words`, which are function words between spaces.
     fn say(&mut self, words: &str) -> &mut Self {
         let places = words.split(' ').filter_map(|word| FUNCTION.iter().position(|candidate| *candidate == word));
         self.told.extend(places.map(token));

@@ -1,4 +1,4 @@
-//! Tokenizers in Hugging Face's format, and folders of tokens made by them.
+//! Tokenizers in Hugging Face's format, and folders of their tokens.
 
 use std::path::{Path, PathBuf};
 
@@ -169,7 +169,7 @@ impl TokensMeta {
         (tokens > 0 && bytes > 0).then(|| bytes as f64 / tokens as f64)
     }
 
-    /// Reads the description of a folder; `None` if the folder has none, as those of nanoGPT.
+    /// Reads the description of a folder; `None` if the folder has none, as in nanoGPT.
     pub(super) fn read(folder: &Path) -> Result<Option<Self>, DataError> {
         let path: PathBuf = folder.join(META_FILE);
         let bytes = match fs_err::read(&path) {

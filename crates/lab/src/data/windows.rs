@@ -70,7 +70,7 @@ impl Batch {
 impl Tokens {
     /// The batch of one forward pass in training: `batch_size` windows of `length` tokens at random places.
     ///
-    /// It depends on `seed`, `iteration` and `micro_batch` alone, not on what was read before.
+    /// It depends only on `seed`, `iteration` and `micro_batch`, not on earlier reads.
     pub fn random_batch(
         &self,
         seed: u64,

@@ -1,4 +1,4 @@
-//! Words as tokens: generated ones, with frequencies like those of a language, or those of a text file.
+//! Words as tokens: generated words, with frequencies as in a natural language, or the words of a text file.
 
 use std::{collections::HashMap, path::Path};
 
@@ -9,7 +9,7 @@ use sweep_job::tasks::{K1Data, Words};
 use super::{DataError, Dataset, source::HELD_OUT};
 use crate::rng;
 
-/// The tokens that `data` asks for, with ids below `vocab_size`.
+/// The tokens that `data` describes, with ids below `vocab_size`.
 pub fn words(data: &K1Data, vocab_size: usize) -> Result<Dataset, DataError> {
     Ok(match &data.data {
         Words::Zipf => Dataset::of_ids("zipf".into(), generated(data, vocab_size), vocab_size),
@@ -20,7 +20,7 @@ pub fn words(data: &K1Data, vocab_size: usize) -> Result<Dataset, DataError> {
 /// Tokens of which a part follows from the one before: every token has one successor, drawn as the tokens are, so that these
 /// are about as frequent as those.
 fn generated(data: &K1Data, vocab_size: usize) -> Vec<u32> {
-    // The parameters' ranges are within what the distribution takes; without one there is only the first token.
+    // The distribution accepts the whole ranges of the parameters; without a distribution, only the first token is drawn.
     let zipf = Zipf::new(vocab_size as f64, data.zipf_exponent).ok();
     let draw = |rng: &mut _| zipf.map_or(0, |zipf| rank(zipf.sample(rng), vocab_size));
     let mut rng = rng::stream(0, "zipf", "successors", &[vocab_size as u64]);

@@ -1,7 +1,7 @@
 //! The memory of tensors on a GPU, for this project's kernels.
 //!
 //! A tensor of `Fusion` is lazy: operations are recorded, and executed when a result is needed. Taking its memory
-//! executes the recorded operations, without waiting for the device; a tensor made of other memory is recorded as an
+//! executes the recorded operations, without waiting for the device; a tensor with other memory is recorded as an
 //! existing one.
 
 use burn::tensor::{Tensor, TensorMetadata as _, TensorPrimitive, backend::Backend};

@@ -32,13 +32,13 @@ pub enum StateError {
         /// Numbers that there must be.
         expected: usize,
     },
-    /// A file is not what was written.
+    /// A file has changed since it was written.
     #[error("{}: its digest does not match its content", path.display())]
     Digest {
         /// The file.
         path: PathBuf,
     },
-    /// A number is NaN or infinite, from which nothing can go on.
+    /// A number is NaN or infinite, so that the training cannot continue.
     #[error("`{name}` contains a value that is not finite")]
     NotFinite {
         /// Its name.

@@ -23,7 +23,7 @@ use crate::{LabError, StateError, device::read::host};
 pub struct Folders {
     /// For artifacts.
     pub files: PathBuf,
-    /// For what a failed attempt leaves for the next one.
+    /// The folder for files that a failed attempt leaves for the next one.
     pub scratch: PathBuf,
 }
 

@@ -56,7 +56,7 @@ impl<B: Backend> Snapshot<B> {
         count.ok_or_else(|| StateError::Missing { name: name.to_owned() })
     }
 
-    /// An error if anything has not been taken.
+    /// Fails if a part of the state has not been taken.
     pub fn finish(self) -> Result<(), StateError> {
         match self.tensors.into_keys().chain(self.counts.into_keys()).next() {
             Some(name) => Err(StateError::Unknown { name }),

@@ -1,5 +1,5 @@
-//! The measured peak rates of a device: those of a large matrix product and of a copy. A training is compared with them
-//! (MFU), not with a data sheet.
+//! The measured peak rates of a device: of a large matrix product and of a copy. A training is compared with them (MFU), not with a data
+//! sheet.
 
 use std::time::{Duration, Instant};
 

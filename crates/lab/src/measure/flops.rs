@@ -4,13 +4,13 @@ use sweep_job::tasks::{AttentionKind, BlockSpec, CrossProjection};
 
 use crate::model::GptDims;
 
-/// Floating-point operations of training on one token of a sequence as long as the network takes: two for each
-/// multiplication in the matrix products of the forward pass, and in those of every gradient that the loss depends on.
+/// Floating-point operations of training on one token of a sequence of the maximum length: two for each multiplication in the matrix
+/// products of the forward pass, and of every gradient that a training step needs.
 ///
-/// The sum is six for each weight in a product, and for each pair of token and width in the scores of attention and in its
-/// weighted sums of values, over whole sequences (as the PaLM paper counts, with the token table counted as the output layer
-/// that it is). Redundant operations are not counted: those that checkpointing repeats, and the last block's output to a
-/// next block; nor are running sums and means, which need no product, although some are computed as one.
+/// The sum is six for each weight in a product, and for each pair of token and width in the scores of attention and in its weighted sums of
+/// values, over whole sequences (as the PaLM paper counts, with the token table counted as the output layer that it is). Not counted are
+/// redundant operations (repetitions by checkpointing, and the last block's output to a next block), and running sums and means, which need
+/// no product, although some are computed as one.
 pub fn flops_per_token(dims: &GptDims) -> f64 {
     let head = trained(dims.vocab_size * dims.d_model);
     let blocks = (1..=dims.n_layer).map(|number| block(dims, number == dims.n_layer));
@@ -30,7 +30,7 @@ const fn trained_on_one_side(size: usize) -> usize {
 /// Multiplications for one token in a block, `is_last` if no other block follows it.
 fn block(dims: &GptDims, is_last: bool) -> usize {
     let (d, heads, length, hidden) = (dims.d_model, dims.n_head, dims.block_size, dims.mlp_hidden());
-    // The others multiply no matrices: they scale, move or drop numbers.
+    // The other mechanisms multiply no matrices: they scale, move or drop numbers.
     let BlockSpec {
         attention,
         r_mlp,
@@ -53,7 +53,7 @@ fn block(dims: &GptDims, is_last: bool) -> usize {
         // Every head's scores and context are as wide as the latent vectors, to which and from which it has its own maps.
         AttentionKind::Latent { dim } => trained(2 * d * d + 4 * d * dim + 2 * length * heads * dim),
     };
-    // Of experts, those that a token chooses, and the router.
+    // Only the experts that a token chooses, and the router.
     let mlps = experts.map_or(1, |experts| experts.per_token);
     sum += trained(if parts.glu { 3 } else { 2 } * d * hidden * mlps);
     sum += trained(d * experts.map_or(0, |experts| experts.count));

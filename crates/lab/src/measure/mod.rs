@@ -92,7 +92,7 @@ pub(crate) struct Watch {
     last: Option<Instant>,
 }
 
-/// Readings of what was in use, in bytes.
+/// Readings of the memory in use, in bytes.
 #[derive(Debug, Default, Clone, Copy)]
 struct Readings {
     sum: u128,
@@ -128,7 +128,7 @@ impl Watch {
         is_due
     }
 
-    /// The mean in use after the first steps, in bytes, or in them if there are no others; `None` before the first reading.
+    /// The mean in use after the first steps, in bytes, or during the first steps if there are no others; `None` before the first reading.
     pub(crate) fn mean(&self) -> Option<f64> {
         self.later.mean().or_else(|| self.first.mean())
     }
@@ -159,7 +159,7 @@ impl Breakdown {
         self.on
     }
 
-    /// Begins, or ends, to read what the device's allocator has given out after every part, for which it waits.
+    /// Enables or disables readings of the device allocator's memory after every part, each of which waits for the device.
     pub(crate) fn watch(&mut self, on: bool) {
         if on {
             self.watch.get_or_insert_default();
@@ -233,7 +233,7 @@ impl Breakdown {
     }
 }
 
-/// The number below which a part `q`, from 0 to 1, of `values` lies, in place; `None` if there are none.
+/// The quantile `q`, from 0 to 1, of `values`, which are reordered; `None` without values.
 pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the values")]
@@ -241,7 +241,7 @@ pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.get(place).copied()
 }
 
-/// The median of `values`, in place; `None` if there are none.
+/// The median of `values`, which are reordered; `None` without values.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let half = values.len() / 2;

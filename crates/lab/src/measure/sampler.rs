@@ -74,7 +74,7 @@ impl Sampler {
         Self { stop: Some(stop_sender), paused, thread: thread.ok() }
     }
 
-    /// Leaves out what happens until [`resume`](Self::resume).
+    /// Ignores the time until [`resume`](Self::resume).
     pub fn pause(&self) {
         self.paused.store(true, Ordering::Relaxed);
     }

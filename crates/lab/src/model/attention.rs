@@ -25,11 +25,11 @@ pub enum TokenMixer<B: Backend> {
     Folded(FoldedAttention<B>),
 }
 
-/// Attention without biases in which the last numbers of a head's queries and keys change places, so that they score the
-/// reverse pair (ratio-ablation, section 9.1).
+/// Attention without biases in which the last elements of a head's queries and keys are swapped, so that they score the reverse pair
+/// (ratio-ablation, section 9.1).
 #[derive(Module, Debug)]
 pub struct FoldedAttention<B: Backend> {
-    /// To queries, keys and values, `[d_model, 3 d_model]`.
+    /// Projection to queries, keys and values, `[d_model, 3 d_model]`.
     pub c_attn: Linear<B>,
     /// Back to the residual stream, `[d_model, d_model]`.
     pub c_proj: Linear<B>,
@@ -41,24 +41,24 @@ pub struct FoldedAttention<B: Backend> {
     pub restart: Option<Param<Tensor<B, 1>>>,
     /// Heads.
     pub n_head: usize,
-    /// Numbers of a head that score the reverse pair.
+    /// Elements of a head that score the reverse pair.
     pub(crate) rank: usize,
-    /// True if they are in use.
+    /// True if these elements are swapped.
     pub(crate) live: bool,
 }
 
 /// Attention whose heads share one latent key and one latent value per token (ratio-ablation, section 4.2).
 #[derive(Module, Debug)]
 pub struct LatentAttention<B: Backend> {
-    /// To queries, `[d_model, d_model]`.
+    /// Projection to queries, `[d_model, d_model]`.
     pub q: Linear<B>,
-    /// To latent keys, `[d_model, latent]`.
+    /// Projection to latent keys, `[d_model, latent]`.
     pub k_down: Linear<B>,
-    /// To latent values, `[d_model, latent]`.
+    /// Projection to latent values, `[d_model, latent]`.
     pub v_down: Linear<B>,
-    /// From a head's query to a latent one, `[heads, width, latent]`.
+    /// Maps from each head's queries to latent queries, `[heads, width, latent]`.
     pub q_latent: Param<Tensor<B, 3>>,
-    /// From a latent value to a head's, `[heads, latent, width]`.
+    /// Maps from latent values to each head's values, `[heads, latent, width]`.
     pub v_up: Param<Tensor<B, 3>>,
     /// Back to the residual stream, `[d_model, d_model]`.
     pub c_proj: Linear<B>,
@@ -78,8 +78,8 @@ pub(crate) struct Heads<B: Backend> {
 impl<B: Ops> TokenMixer<B> {
     /// Queries, keys and values of `x` `[batch * length, d_model]`.
     ///
-    /// The coupling of `pass` is the strength of what is folded in; standard attention rotates queries and keys, and mixes its values
-    /// with `embedded`.
+    /// The coupling of `pass` is the strength of folded reciprocal attention; standard attention rotates queries and keys, and mixes its
+    /// values with `embedded`.
     pub(crate) fn project(&self, x: Tensor<B, 2>, pass: &Pass<'_, B>, embedded: Option<&Tensor<B, 2>>) -> Heads<B> {
         let Pass { batch, rows, coupling } = *pass;
         match self {
@@ -129,7 +129,7 @@ impl<B: Ops> FoldedAttention<B> {
         let (queries, keys) = (split(0), split(1));
         let standard_part = |x: &Tensor<B, 4>| x.clone().narrow(3, 0, width - self.rank);
         let reverse_part = |x: &Tensor<B, 4>| x.clone().narrow(3, width - self.rank, self.rank);
-        // A weight that is not positive stays a weight, of almost nothing.
+        // A weight that is not positive is replaced by a tiny positive weight.
         let weight = |param: &Param<Tensor<B, 1>>, scale: f64| {
             let weights = param.dims()[0];
             param.val().clamp_min(1e-8).reshape([1, weights, 1, 1]) * (scale / (width as f64).sqrt())
@@ -152,7 +152,7 @@ impl<B: Ops> LatentAttention<B> {
         let [heads, width, latent] = self.q_latent.dims();
         let length = x.dims()[0] / batch;
         let queries = self.q.forward(x.clone()).reshape([batch, length, heads, width]).swap_dims(1, 2);
-        // The scale is of the latent width, over which scores sum.
+        // Scores sum over the latent width, so the scale depends on it.
         let queries = by_head(queries, self.q_latent.val()) * (latent as f64).sqrt().recip();
         let latents = |down: &Linear<B>| down.forward(x.clone()).reshape([batch, 1, length, latent]);
         Heads { queries, keys: latents(&self.k_down), values: latents(&self.v_down) }

@@ -1,5 +1,5 @@
-//! Attention masks: the visible positions of every query of a sequence, and the angles of RoPE, as constants, made once for
-//! a network's longest sequence.
+//! Attention masks: the visible positions of every query of a sequence, and the angles of RoPE, as constants, computed once for a network's
+//! longest sequence.
 
 use burn::{
     module::Module,
@@ -84,7 +84,7 @@ impl<B: Backend> AttentionMasks<B> {
         }
     }
 
-    /// These constants, of those that are added to or multiplied with activations, in another format.
+    /// These constants, with those that are added to or multiplied with activations in another format.
     pub(crate) fn in_format(self, dtype: DType) -> Self {
         Self { mask: self.mask.cast(dtype), rope: self.rope.map(|rope| rope.cast(dtype)), ..self }
     }

@@ -19,20 +19,20 @@ use super::{
 };
 use crate::ops::{Ops, plain::dropout};
 
-/// Attention and MLP, and what couples them.
+/// Attention and MLP, and the mechanisms that couple them.
 #[derive(Module, Debug)]
 pub struct Block<B: Backend> {
-    /// Before the attention.
+    /// Normalization before attention.
     pub ln_1: Norm<B>,
     /// The attention.
     pub attn: TokenMixer<B>,
-    /// Before the MLP.
+    /// Normalization before the MLP.
     pub ln_2: Norm<B>,
     /// The MLP.
     pub mlp: FeedForward<B>,
     /// Reciprocal attention.
     pub ra: Option<Reciprocal<B>>,
-    /// The head gate: this block's strength, and the maker of the next block's gate.
+    /// The head gate: this block's strength, and the layers that compute the next block's gate.
     pub gate: Option<HeadGate<B>>,
     /// Cross-token aggregation.
     pub cross: Option<CrossToken<B>>,
@@ -84,7 +84,7 @@ pub(crate) struct Flow<'a, B: Backend> {
 }
 
 impl<B: Ops> Block<B> {
-    /// The residual stream `x` `[batch * length, d_model]` after this block, and what the next block is handed.
+    /// The residual stream `x` `[batch * length, d_model]` after this block, and the values for the next block.
     pub(crate) fn forward(
         &self,
         x: Tensor<B, 2>,
@@ -183,7 +183,7 @@ impl<B: Ops> Block<B> {
         Attended { output: dropout(output, flow.dropout), weights: mean_weights, keys }
     }
 
-    /// The MLP, with what attention has left for it.
+    /// Applies the MLP, with the values that attention passes to it.
     fn think(
         &self,
         x: Tensor<B, 2>,

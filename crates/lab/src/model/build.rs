@@ -26,7 +26,7 @@ pub(crate) struct Builder<'a, B: Backend> {
     pub(crate) dims: GptDims,
     pub(crate) device: &'a B::Device,
     pub(crate) values_of: &'a mut dyn FnMut(&ParamInfo) -> Result<Vec<f32>, LabError>,
-    /// Of the names, such as `h.3.`.
+    /// Prefix of the names, such as `h.3.`.
     pub(crate) prefix: String,
 }
 

@@ -17,7 +17,7 @@ pub const VOCAB_BYTES: usize = 256;
 /// Rows of the token table for files of token ids: GPT-2's 50257, padded to a multiple of 64.
 pub const VOCAB_UINT16: usize = 50_304;
 
-/// The dimensions of a network: a GPT-2 whose blocks may be made of something else.
+/// The dimensions of a network: a GPT-2, possibly with other blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GptDims {
     /// Blocks.
@@ -93,14 +93,13 @@ impl GptDims {
         Ok(self)
     }
 
-    /// The width relative to that at which the maximal update parametrization has the standard one's weights and learning rates; 1
-    /// without it.
+    /// The width relative to the width at which the maximal update parametrization equals the standard parametrization; 1 without it.
     pub fn width_ratio(&self) -> f64 {
         self.block.parts.mup_base_width.map_or(1.0, |base| self.d_model as f64 / base as f64)
     }
 
-    /// Factor of a parameter's learning rate: the maximal update parametrization divides that of matrices whose sides both grow
-    /// with the width.
+    /// Factor of a parameter's learning rate: the maximal update parametrization divides the rate of matrices whose sides both grow with
+    /// the width.
     pub fn rate_factor(&self, info: &ParamInfo) -> f64 {
         if info.role() == Role::Linear { self.width_ratio().recip() } else { 1.0 }
     }
@@ -277,7 +276,7 @@ impl GptDims {
         names
     }
 
-    /// Numbers that compute a token: those of experts count as many times as a token chooses experts, over their number.
+    /// Number of parameters that compute a token. Parameters of experts count in proportion to the experts that a token chooses.
     pub fn active_parameter_count(&self) -> usize {
         let Some(ExpertsSpec { count, per_token }) = self.block.experts else { return self.parameter_count() };
         let parameters = self.parameters();
@@ -285,7 +284,7 @@ impl GptDims {
         self.parameter_count() - of_experts / count * (count - per_token)
     }
 
-    /// Numbers in the network, by arithmetic: 124,475,904 for size `gpt2` with 50,304 tokens.
+    /// Number of parameters, by arithmetic: 124,475,904 for size `gpt2` with 50,304 tokens.
     pub fn parameter_count(&self) -> usize {
         self.parameters().iter().map(ParamInfo::len).sum()
     }
@@ -381,8 +380,8 @@ mod tests {
         assert_eq!(names(DecayOn::All).len(), dims.parameters().len());
     }
 
-    /// Total parameters of the 19 steps at full size (ratio-ablation, section 5): documented nets with mechanisms of the
-    /// budget's sizes, the same with mechanisms as coded, and what the reference's code builds.
+    /// Total parameters of the 19 steps at full size (ratio-ablation, section 5): documented nets with mechanisms of the budget's sizes,
+    /// the same with mechanisms as coded, and the nets that the reference's code builds.
     const COUNTS: [[usize; 3]; 19] = [
         [124_475_904, 124_475_904, 124_475_904],
         [124_475_904, 124_475_904, 124_475_904],

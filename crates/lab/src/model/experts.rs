@@ -18,7 +18,7 @@ use crate::ops::Ops;
 /// A router and its experts.
 #[derive(Module, Debug)]
 pub struct Experts<B: Backend> {
-    /// To a logit for each expert, `[d_model, experts]`.
+    /// Projection to a logit for each expert, `[d_model, experts]`.
     pub router: Linear<B>,
     /// The experts.
     pub experts: Vec<Mlp<B>>,

@@ -24,7 +24,7 @@ pub enum FeedForward<B: Backend> {
     Experts(Experts<B>),
 }
 
-/// An MLP whose hidden numbers are a standard and a reciprocal part, weighed separately (ratio-ablation, section 9.2).
+/// An MLP whose hidden activations are a standard and a reciprocal part, weighed separately (ratio-ablation, section 9.2).
 #[derive(Module, Debug)]
 pub struct ReciprocalMlp<B: Backend> {
     /// `[d_model, standard]`.
@@ -46,9 +46,9 @@ pub struct ReciprocalMlp<B: Backend> {
 }
 
 impl<B: Ops> FeedForward<B> {
-    /// The output for `x` `[rows, d_model]`, of the hidden numbers `[rows, hidden]` after `between`; and a router's choices.
+    /// The output for `x` `[rows, d_model]`, with `between` applied to the hidden activations `[rows, hidden]`; and a router's choices.
     ///
-    /// Experts have hidden numbers of their own, and no architecture has a mechanism between them.
+    /// `between` is not applied to experts, because no architecture combines them with such a mechanism.
     pub(crate) fn forward(
         &self,
         x: Tensor<B, 2>,

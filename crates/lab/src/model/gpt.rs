@@ -33,8 +33,8 @@ pub trait Network<B: Backend>: Module<B> {
     /// `dropout` is the probability in the four places that have one; 0 computes deterministically.
     fn logits(&self, tokens: Tensor<B, 2, Int>, dropout: f64) -> Tensor<B, 3>;
 
-    /// Logits `[batch, 1, vocab]` of the token after `token` `[batch, 1]`, which comes after those in `cache` and is added
-    /// to them; without dropout.
+    /// Logits `[batch, 1, vocab]` of the token after `token` `[batch, 1]`, which follows the tokens in `cache` and is added to them;
+    /// without dropout.
     ///
     /// Fails where the network has no position left.
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError>;
@@ -53,7 +53,7 @@ pub trait Network<B: Backend>: Module<B> {
     }
 }
 
-/// A GPT-2, or a network whose blocks are made of something else.
+/// A GPT-2, possibly with other blocks.
 #[derive(Module, Debug)]
 pub struct Gpt<B: Backend> {
     /// The token table `[vocab, d_model]`, also the output layer if there is no other.
@@ -64,7 +64,7 @@ pub struct Gpt<B: Backend> {
     pub vte: Option<Embedding<B>>,
     /// The blocks.
     pub h: Vec<Block<B>>,
-    /// Before the output layer.
+    /// Normalization before the output layer.
     pub ln_f: Norm<B>,
     /// The output layer `[vocab, d_model]`, if it is not the token table.
     pub lm_head: Option<Embedding<B>>,
@@ -145,7 +145,7 @@ impl<B: Ops> Gpt<B> {
         self.stream(tokens, 0, &rows, dropout_p, None).0
     }
 
-    /// The normalized residual stream of `tokens`, the first of which is at `position`, and what the last block hands on.
+    /// The normalized residual stream of `tokens`, the first of which is at `position`, and the values that the last block passes on.
     fn stream(
         &self,
         tokens: Tensor<B, 2, Int>,
@@ -206,7 +206,7 @@ impl<B: Ops> Gpt<B> {
         self.masks.rows(length, self.dims.block.gate.map(|gate| gate.pool))
     }
 
-    /// The residual stream and what is handed on after the blocks `range`.
+    /// The residual stream after the blocks `range`, and the values that they pass on.
     pub(crate) fn through(
         &self,
         range: Range<usize>,
@@ -234,7 +234,7 @@ impl<B: Ops> Gpt<B> {
         self.objective_of(self.ln_f.forward(x), targets, z_loss)
     }
 
-    /// The loss, see [`Network::loss`], and what a training with the auxiliary losses minimizes.
+    /// The loss, see [`Network::loss`], and its sum with the auxiliary losses, which a training minimizes.
     pub(crate) fn objective(
         &self,
         tokens: Tensor<B, 2, Int>,

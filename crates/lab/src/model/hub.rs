@@ -1,10 +1,10 @@
 //! Networks in the layout of the Hugging Face Hub: a folder with `config.json` and `model.safetensors`, or with several
 //! files of tensors and their index.
 //!
-//! Numbers may be F32, F16 or BF16. `GPT2LMHeadModel.from_pretrained` reads the files of a GPT-2, whose linear weights are
-//! `[in, out]` there as here, and `LlamaForCausalLM` those of a Llama (`llama.rs`). Another network of this program is
-//! written like a GPT-2, but as model type `sweep-gpt`, with a description of its blocks and without the prefix of names,
-//! so that no program mistakes it for a GPT-2.
+//! Numbers may be F32, F16 or BF16. `GPT2LMHeadModel.from_pretrained` reads the files of a GPT-2, whose linear weights are `[in, out]`
+//! there as here, and `LlamaForCausalLM` reads the files of a Llama (`llama.rs`). Another network of this program is written like a GPT-2,
+//! but as model type `sweep-gpt`, with a description of its blocks and without the prefix of names, so that no program mistakes it for a
+//! GPT-2.
 
 mod llama;
 mod weights;
@@ -42,7 +42,7 @@ const GPT2: &str = "gpt2";
 const OWN: &str = "sweep-gpt";
 const HEAD: &str = "lm_head.weight";
 
-/// The part of `config.json` that decides what is computed.
+/// The part of `config.json` that decides the computation.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the file has these switches")]
 struct Config {
@@ -67,7 +67,7 @@ struct Config {
     add_cross_attention: bool,
     #[serde(default = "yes")]
     tie_word_embeddings: bool,
-    /// Only of networks that are no GPT-2.
+    /// Only for networks that are not a GPT-2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sweep: Option<Own>,
 }
@@ -176,7 +176,7 @@ fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result
     }
 }
 
-/// The same for every number of a block's specification that its network uses later.
+/// Checks every number of a block's specification that its network uses later, as [`check`] does.
 fn check_block(block: &BlockSpec) -> Result<(), String> {
     let BlockSpec {
         attention,
@@ -225,7 +225,7 @@ fn check_block(block: &BlockSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// The same for every number of the parts.
+/// Checks every number of the parts, as [`check`] does.
 fn check_parts(parts: &Parts) -> Result<(), String> {
     check("sweep.block.parts.norm_epsilon", parts.norm_epsilon, "norm_epsilon")?;
     check("sweep.block.parts.value_embeddings", parts.value_embeddings, "value_embeddings")?;
@@ -243,7 +243,7 @@ fn check_parts(parts: &Parts) -> Result<(), String> {
     }
 }
 
-/// The same for a scaling of RoPE's frequencies.
+/// Checks a scaling of RoPE's frequencies, as [`check`] does.
 fn check_scaling(scaling: RopeScaling) -> Result<(), String> {
     let (RopeScaling::Linear { factor } | RopeScaling::Llama3 { factor, .. }) = scaling;
     check("the factor of RoPE's scaling", factor, "rope_factor")?;
@@ -276,7 +276,7 @@ enum Layout {
 }
 
 impl Layout {
-    /// Begins the names of tensors.
+    /// Prefix of the names of tensors.
     fn prefix(self) -> &'static str {
         match self {
             Self::Gpt2 => PREFIX,
@@ -432,7 +432,7 @@ pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), L
     files::write_tensors(&folder.join(WEIGHTS), tensors.collect(), metadata, false)
 }
 
-/// The tensors `infos`, whose numbers stand one after the other in `numbers`.
+/// The tensors `infos`, whose values are concatenated in `numbers`.
 fn parts<B: Backend>(numbers: &Tensor<B, 1>, infos: Vec<ParamInfo>) -> Vec<Stored<B>> {
     let mut start = 0;
     let cut = |info: ParamInfo| {

@@ -1,7 +1,7 @@
 //! Initial weights (ratio-ablation, section 2; 4.2 for MLA's maps), drawn on the host.
 //!
 //! Every tensor has its own stream, named after it, so a weight's value depends on the seed, its name and its position
-//! in the tensor only: it is the same on every backend and in every network.
+//! in the tensor only, and is the same on every backend and in every network.
 
 use rand::Rng;
 use rand_distr::StandardNormal;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::rng;
 
-/// Standard deviation of weights; those that end a residual branch get it divided by `sqrt(2 n_layer)`.
+/// Standard deviation of weights. For weights that end a residual branch, it is divided by `sqrt(2 n_layer)`.
 const STD: f32 = 0.02;
 /// Bias of a gate's sigmoid: mostly open (ratio-ablation, sections 4.4 and 4.7).
 const OPEN: f32 = 2.0;

@@ -1,7 +1,7 @@
 //! The inputs of linear layers: the norms by which WANDA scores weights, and the products by which GPTQ and SparseGPT change them.
 //!
-//! Recording is enabled per thread. While it is enabled, every linear layer stores what is recorded of its input under its
-//! weight's id; the read waits for the device.
+//! Recording is enabled per thread. While it is enabled, every linear layer stores the norms or products of its input under its weight's
+//! id; reading them waits for the device.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -32,7 +32,7 @@ pub(crate) enum Combining {
     All,
 }
 
-/// What is recorded of inputs.
+/// The recorded properties of inputs.
 enum Record {
     Norms(Combining, Norms),
     Products(Products),
@@ -59,9 +59,9 @@ pub(crate) fn products(work: impl FnOnce() -> Result<(), LabError>) -> Result<Pr
     }
 }
 
-/// Does `work`, and returns `empty` with what was recorded meanwhile.
+/// Does `work`, and returns `empty` with the records of the layers that ran meanwhile.
 fn record(empty: Record, work: impl FnOnce() -> Result<(), LabError>) -> Result<Option<Record>, LabError> {
-    /// Stops looking, also when `work` panics.
+    /// Stops recording, also when `work` panics.
     struct Stop;
 
     impl Drop for Stop {
@@ -81,7 +81,7 @@ pub(super) fn is_recording() -> bool {
     SEEN.with_borrow(|state| matches!(state, Some(Ok(_))))
 }
 
-/// Notes that the layer with `weight` gets `x` `[rows, in]`.
+/// Records that the layer with `weight` gets the input `x` `[rows, in]`.
 pub(super) fn saw<B: Backend>(weight: &Param<Tensor<B, 2>>, x: &Tensor<B, 2>) {
     SEEN.with_borrow_mut(|state| {
         let Some(Ok(record)) = state else { return };

@@ -1,5 +1,5 @@
-//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps those of its keys that had the
-//! most attention from the queries so far, including itself, and normalizes their weights again.
+//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps the keys with the most attention from all queries
+//! so far, including itself, and normalizes their weights again.
 
 use burn::{
     module::Module,
@@ -32,7 +32,7 @@ pub(crate) struct PruneMasks<B: Backend> {
     keep: Tensor<B, 2>,
 }
 
-/// The same for one length, or for one query behind a cache.
+/// The pruning for one length, or for one query behind a cache.
 #[derive(Debug)]
 pub(crate) struct PruneRows<B: Backend> {
     /// `[length, length]`; `None` behind a cache.
@@ -100,8 +100,8 @@ fn kept(spec: &KvPruneSpec, visible: usize) -> usize {
     count.max(spec.recency)
 }
 
-/// `weights` `[batch * heads * length, seen]` of the kept keys, made to sum to 1 again. Keys are chosen without gradient;
-/// where importances are equal, more are kept.
+/// `weights` `[batch * heads * length, seen]` of the kept keys, normalized to a sum of 1. Keys are chosen without gradient; where
+/// importances are equal, more are kept.
 pub(crate) fn prune<B: Backend>(
     weights: Tensor<B, 2>,
     rows: &PruneRows<B>,

@@ -96,13 +96,13 @@ impl<B: Ops> Norm<B> {
 /// values.
 #[derive(Module, Debug)]
 pub struct Attention<B: Backend> {
-    /// To queries, keys and values, `[d_model, d_model + 2 kv_heads width]`.
+    /// Projection to queries, keys and values, `[d_model, d_model + 2 kv_heads width]`.
     pub c_attn: Linear<B>,
     /// Back to the residual stream, `[d_model, d_model]`.
     pub c_proj: Linear<B>,
-    /// Of the queries of a head, over its width.
+    /// Normalization of the queries of a head, over its width.
     pub q_norm: Option<Norm<B>>,
-    /// Of the keys of a head, over its width.
+    /// Normalization of the keys of a head, over its width.
     pub k_norm: Option<Norm<B>>,
     /// Factors of the values and of their embeddings, `[2]`, where these are mixed.
     pub value_mix: Option<Param<Tensor<B, 1>>>,
@@ -138,7 +138,7 @@ impl<B: Ops> Attention<B> {
         let qkv = if is_plain { qkv } else { self.joined(&qkv, batch, rope, embedded) };
         let context = match autocast::cast_format::<B>() {
             None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
-            // Scores and probabilities are the largest tensors of a block, so they stay short as well.
+            // Scores and probabilities are the largest tensors of a block, so they keep the short format, too.
             Some(format) => {
                 let original_format = qkv.dtype();
                 let mask = mask.clone().cast(format);
@@ -235,19 +235,19 @@ impl<B: Ops> Attention<B> {
 pub struct Mlp<B: Backend> {
     /// `[d_model, hidden]`.
     pub c_fc: Linear<B>,
-    /// `[d_model, hidden]`: the activation function applies to its output, which multiplies that of `c_fc`.
+    /// `[d_model, hidden]`: the activation function applies to its output, which multiplies the output of `c_fc`.
     pub c_gate: Option<Linear<B>>,
     /// `[hidden, d_model]`.
     pub c_proj: Linear<B>,
 }
 
 impl<B: Ops> Mlp<B> {
-    /// Changes every row of `x` `[rows, d_model]` on its own.
+    /// Applies the MLP to every row of `x` `[rows, d_model]` independently.
     pub fn forward(&self, x: Tensor<B, 2>, activation: Activation, dropout_p: f64) -> Tensor<B, 2> {
         dropout(self.c_proj.forward(self.hidden(x, activation)), dropout_p)
     }
 
-    /// The hidden numbers `[rows, hidden]`.
+    /// The hidden activations `[rows, hidden]`.
     pub(crate) fn hidden(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
         match &self.c_gate {
             None => self.c_fc.forward_activated(x, activation),

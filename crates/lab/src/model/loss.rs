@@ -3,7 +3,7 @@
 use burn::tensor::{Int, Tensor, backend::Backend};
 use sweep_job::tasks::Optimizer;
 
-/// A loss of a training and what is to be minimized, `[1]` each.
+/// The loss of a training and the minimized objective, `[1]` each.
 #[derive(Debug, Clone)]
 pub struct Objective<B: Backend> {
     /// The mean cross-entropy in nats.

@@ -112,7 +112,7 @@ pub struct CrossToken<B: Backend> {
     pub alpha: Param<Tensor<B, 1>>,
     /// `[hidden, dim]`, or `[hidden, hidden]` where there is no bottleneck.
     pub down: Linear<B>,
-    /// `[dim, hidden]`; none where there is no bottleneck.
+    /// `[dim, hidden]`; `None` without a bottleneck.
     pub up: Option<Linear<B>>,
     #[module(skip)]
     pub(crate) spec: CrossSpec,

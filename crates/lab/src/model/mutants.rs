@@ -10,7 +10,7 @@ use burn::tensor::{Tensor, backend::Backend};
 pub(crate) enum Mutant {
     /// The causal mask is not added to the scores.
     MaskDropped,
-    /// The reverse score is that of the pair itself.
+    /// The reverse score is the score of the pair itself.
     ReverseNotTransposed,
     /// Reciprocal attention is skipped where its strength is not positive, and stays so for good.
     ReverseSkipped,
@@ -18,7 +18,7 @@ pub(crate) enum Mutant {
     ShortQueryRing,
     /// The head gate's strength ignores the coupling scale.
     GateUncoupled,
-    /// The head gate is the one that the same block has made in the call before.
+    /// The head gate comes from the same block in the previous call.
     StaleGate,
     /// The head gate is thrown away.
     GateDropped,

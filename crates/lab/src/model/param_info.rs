@@ -17,7 +17,7 @@ pub enum Role {
     Linear,
     /// The matrix of a router, whose logits decide about experts. It is neither pruned nor rounded to codes.
     Router,
-    /// A matrix for each head, of MLA. The reference prunes only weights of linear layers, to which these do not belong.
+    /// A matrix for each head, of MLA. Never pruned, because the reference prunes only weights of linear layers.
     HeadMaps,
     /// A bias, a gain of a LayerNorm, or a mechanism's strength.
     Vector,
@@ -33,12 +33,12 @@ pub struct ParamInfo {
 }
 
 impl ParamInfo {
-    /// Numbers in it.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Inputs and outputs of a matrix `[in, out]`; of anything else, 1 and its numbers.
+    /// Inputs and outputs of a matrix `[in, out]`; of any other tensor, 1 and its number of elements.
     pub fn matrix(&self) -> [usize; 2] {
         match self.shape[..] {
             [inputs, outputs] => [inputs, outputs],
@@ -46,7 +46,7 @@ impl ParamInfo {
         }
     }
 
-    /// True if it has no numbers.
+    /// True if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -79,7 +79,7 @@ impl ParamInfo {
         self.name.contains(".mlp.experts.")
     }
 
-    /// True if its weights may be pruned: those of linear layers, and with `head` the output layer and the token table.
+    /// True if its weights may be pruned: in linear layers, and with `head` also in the output layer and the token table.
     pub fn prunable(&self, head: bool) -> bool {
         match self.role() {
             Role::Linear => true,

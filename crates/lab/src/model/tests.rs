@@ -173,7 +173,7 @@ fn latent_caches_are_smaller() {
 
 #[test]
 fn recorded_inputs_of_an_expert_are_those_of_the_tokens_that_choose_it() {
-    // Squares of the norms of the inputs of the first block's experts, which are those of all tokens, each as often as it chooses.
+    // Squares of the norms of the inputs of the first block's experts. Each token is an input as many times as it chooses experts.
     let squares = |experts_per_token| {
         let architecture =
             Architecture { experts: Some(4), experts_per_token: Some(experts_per_token), ..Architecture::default() };

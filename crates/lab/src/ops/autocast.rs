@@ -14,7 +14,7 @@ thread_local! {
     static FORMAT: Cell<Option<DType>> = const { Cell::new(None) };
 }
 
-/// The format of products on this thread, if it is not that of their inputs.
+/// The format of products on this thread, if it differs from the format of their inputs.
 pub(crate) fn format() -> Option<DType> {
     FORMAT.get()
 }

@@ -12,10 +12,10 @@ use sweep_job::tasks::Activation;
 
 use super::{AdamWState, AdamWStep, Parameter};
 
-/// Gradients with respect to three inputs; `None` for one that needs none.
+/// Gradients with respect to three inputs; `None` for an input that needs no gradient.
 pub type Gradients3<B> = [Option<FloatTensor<B>>; 3];
 
-/// Forward and backward passes in single precision; shapes are those of [`Ops`](super::Ops).
+/// Forward and backward passes in single precision; shapes are as in [`Ops`](super::Ops).
 ///
 /// The factors of a layer's and of the output layer's matrix products are rounded according to [`Products`], in both passes.
 ///
@@ -77,7 +77,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// The mixed values, and `[batch * heads, length]`: the logarithms of the normalizers.
     fn causal_attention(&self, qkv: &FloatTensor<B>, batch: usize, heads: usize) -> (FloatTensor<B>, FloatTensor<B>);
 
-    /// The gradient with respect to `qkv`, where `out` and `normalizers` are what the forward pass gave.
+    /// The gradient with respect to `qkv`, where `out` and `normalizers` are results of the forward pass.
     fn causal_attention_backward(
         &self,
         qkv: &FloatTensor<B>,
@@ -122,7 +122,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// The softmax of every `columns` numbers, with the mask added.
     fn softmax_rows(&self, logits: FloatTensor<B>, mask: Option<&FloatTensor<B>>, columns: usize) -> FloatTensor<B>;
 
-    /// The gradient with respect to the logits, in the shape of `weights`, where `weights` are what the forward pass gave.
+    /// The gradient with respect to the logits, in the shape of `weights`, where `weights` are the result of the forward pass.
     fn softmax_rows_backward(&self, weights: &FloatTensor<B>, gradient: FloatTensor<B>) -> FloatTensor<B>;
 
     /// 1 at the `k` largest numbers of each row, 0 elsewhere.

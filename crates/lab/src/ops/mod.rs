@@ -46,14 +46,14 @@ pub struct AdamWStep<B: BurnBackend> {
     pub step_size: f64,
     /// Factor of the root of the second mean, because that began at 0 too.
     pub root_correction: f64,
-    /// True if the root is that of the largest second mean so far (AMSGrad).
+    /// True if the step divides by the root of the largest second moment so far (AMSGrad).
     pub amsgrad: bool,
     /// Factors of both previous means, `[1]` each, if they are known on the device only: instead of `beta_1` and
     /// `beta_2`, which still give the factors of the gradient.
     pub keeps: Option<[Tensor<B, 1>; 2]>,
     /// Factor of the gradient, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
-    /// True for fused operations on a GPU, false for one kernel; `None` for what the backend does with other operations.
+    /// True for fused operations on a GPU, false for one kernel; `None` for the backend's default.
     pub fused: Option<bool>,
 }
 
@@ -169,9 +169,8 @@ pub trait Ops: BurnBackend {
     /// Causal self-attention of `batch` sequences from queries, keys and values `[batch * length, 3 d_model]`, whose
     /// heads stand side by side; the result is `[batch * length, d_model]`.
     ///
-    /// `mask` `[1, length * length]` is what the plain body adds to the scores: 0 where a query may look, a large
-    /// negative number where it may not. Dropout with probability `dropout` applies to the probabilities, always in
-    /// the plain body.
+    /// `mask` `[1, length * length]` is added to the scores by the plain body: 0 where a query may look, a large negative number where it
+    /// may not. Dropout with probability `dropout` applies to the probabilities, always in the plain body.
     fn causal_attention(
         qkv: Tensor<Self, 2>,
         batch: usize,
@@ -278,7 +277,7 @@ pub trait Ops: BurnBackend {
 
     /// The weights and the means after a step of AdamW.
     ///
-    /// It is not differentiated. Kernels write into the memory of what they are given where nothing else uses it.
+    /// It is not differentiated. Kernels write into the memory of their inputs if nothing else uses it.
     fn adamw_step(step: &AdamWStep<Self>, parameter: Parameter<'_, Self>) -> (Tensor<Self, 1>, AdamWState<Self>) {
         match kernels_for::<Self>(&[parameter.weights.dtype(), parameter.gradient.dtype()]) {
             Some(kernels) => kernels.adamw_step(step, parameter),
@@ -300,7 +299,7 @@ fn in_use() -> bool {
     KERNELS.load(Ordering::Relaxed)
 }
 
-/// Makes this thread one of those that kernels run on, if the pool has not begun and there are more.
+/// Adds this thread to the pool of kernels, if the pool has not started and has more than one thread.
 ///
 /// Otherwise this thread would sleep while the pool's threads do its work: two switches of context for each of the hundreds
 /// of loops of a step. For the thread that trains, before its first operation.
@@ -458,7 +457,7 @@ fn float<B: BurnBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B>
     tensor.into_primitive().tensor()
 }
 
-/// A tensor around what is inside.
+/// Wraps a primitive in a tensor.
 fn wrap<B: BurnBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
     Tensor::from_primitive(TensorPrimitive::Float(primitive))
 }

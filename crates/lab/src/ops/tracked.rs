@@ -1,7 +1,7 @@
 //! The operations under `Autodiff`: a forward kernel, the values that it keeps, and a backward kernel.
 //!
-//! Kept values are the tensors themselves, which share their memory with the network's activations, and every operation
-//! counts as one that is not recomputed. They therefore behave the same under every checkpointing strategy.
+//! Kept values are the tensors themselves, which share their memory with the network's activations, and every operation counts as one that
+//! is not recomputed. Their behavior is therefore the same under every checkpointing strategy.
 
 use std::sync::Arc;
 

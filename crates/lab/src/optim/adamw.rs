@@ -28,13 +28,13 @@ pub struct AdamW<B: Backend> {
     beta_2: f64,
     epsilon: f64,
     amsgrad: bool,
-    /// By parameter.
+    /// Weight decay, by parameter.
     decay: Vec<f64>,
-    /// By parameter: factor of the learning rate, but not of the decay.
+    /// Factor of the learning rate, but not of the decay, by parameter.
     rates: Vec<f64>,
-    /// By parameter; none before its first gradient.
+    /// State of each parameter; `None` before its first gradient.
     states: Vec<Option<AdamWState<B>>>,
-    /// Since the start, or since SPAM has begun the bias correction again.
+    /// Steps since the start, or since SPAM reset the bias correction.
     steps: i32,
     spam: Option<Spam<B>>,
     rules: Rules<B>,
@@ -47,7 +47,7 @@ pub struct AdamW<B: Backend> {
 pub struct StepContext<'a, B: Backend> {
     /// Factor of all gradients, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
-    /// By parameter: 1 where a number stays, 0 where it is pruned. Empty if nothing is.
+    /// Masks by parameter: 1 for kept weights, 0 for pruned weights. Empty if nothing is pruned.
     pub masks: &'a [Option<Tensor<B, 1>>],
     /// True if the moments of pruned weights become 0 too, AMSGrad's maximum included.
     pub mask_moments: bool,
@@ -83,8 +83,8 @@ impl<B: Ops> AdamW<B> {
         Self { fused: Some(fusing.fuses_optimizer()), ..self }
     }
 
-    /// Returns this optimizer of the `parameters` of a network of `dims` with the factors that its parametrization gives the
-    /// learning rate. Weight decay stays that of the learning rate without a factor, as in the `mup` package.
+    /// Returns this optimizer of the `parameters` of a network of `dims` with the factors that its parametrization gives the learning rate.
+    /// Weight decay uses the learning rate without the factor, as in the `mup` package.
     pub fn with_rates_of(self, dims: &GptDims, parameters: &[ParamInfo]) -> Self {
         Self { rates: parameters.iter().map(|info| dims.rate_factor(info)).collect(), ..self }
     }
@@ -120,8 +120,8 @@ impl<B: Ops> AdamW<B> {
         (gradients, norm)
     }
 
-    /// Multiplies state with the masks of the parameters that have one: that by which pruned weights could return, and with
-    /// `moments` the moments, AMSGrad's maximum included.
+    /// Multiplies state by the masks of parameters: the state from which pruned weights could return, and with `moments` also the moments,
+    /// including AMSGrad's maximum.
     pub(crate) fn mask(&mut self, masks: &[Option<Tensor<B, 1>>], moments: bool) {
         self.rules.mask(masks, moments);
         if !moments {
@@ -218,8 +218,7 @@ impl<B: Ops> AdamW<B> {
         self.rules.end().map(|()| network)
     }
 
-    /// Resets if it is time for that. Gives the decays of both moments, each `[1]`, where they are not simply `beta_1`
-    /// and `beta_2`.
+    /// Resets the moments if SPAM requires it. Returns the decays of both moments, each `[1]`, if they differ from `beta_1` and `beta_2`.
     fn begin_step(&mut self) -> Option<[Tensor<B, 1>; 2]> {
         let spam = self.spam.as_mut()?;
         if spam.advance() {
@@ -256,8 +255,8 @@ impl<B: Ops> AdamW<B> {
         }
     }
 
-    /// Takes the state that [`store`](Self::store) has put into `snapshot`, and continues from it. After an error, this
-    /// optimizer may have taken a part of the state.
+    /// Continues from the state that [`store`](Self::store) has put into `snapshot`, and removes it there. After an error, this optimizer
+    /// may have taken a part of the state.
     pub fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
         self.steps = snapshot.take_count("adam.steps")?;
         for (info, state) in parameters.iter().zip(&mut self.states) {

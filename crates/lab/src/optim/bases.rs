@@ -6,15 +6,15 @@
 
 use rayon::prelude::*;
 
-/// Eigenvalues below this part of the largest one are those of the null space: the gradients are in single precision.
+/// Eigenvalues below this fraction of the largest one belong to the null space, because the gradients are in single precision.
 const LEAST_PART: f64 = 1e-10;
 /// Limit of the iterations for one eigenvalue; usually there are one or two.
 const ITERATIONS: usize = 60;
 /// Numbers that are summed side by side.
 const LANES: usize = 8;
 
-/// An orthonormal basis of the space of vectors of `length` numbers. Its first vectors span, one by one, what the first of
-/// `vectors` span, as by Gram and Schmidt, if these are independent. It is the matrix `Q` of Householder's QR decomposition, which
+/// An orthonormal basis of the space of vectors of `length` numbers. Its first vectors successively span the same spaces as the first of
+/// `vectors`, as in Gram and Schmidt's method, if these are independent. It is the matrix `Q` of Householder's QR decomposition, which
 /// LAPACK computes with the same signs.
 pub(super) fn orthonormal(length: usize, mut vectors: Vec<f64>) -> Vec<f64> {
     let count = (vectors.len() / length.max(1)).min(length);

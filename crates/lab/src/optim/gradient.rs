@@ -50,7 +50,7 @@ pub enum Requested<'a> {
     These(&'a [usize]),
 }
 
-/// What a backward pass computes.
+/// The gradients that a backward pass computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Derived<'a> {
     /// The parameters whose gradients are computed.
@@ -116,7 +116,7 @@ impl Reach {
 pub struct Forward<B: Ops> {
     loss: Tensor<B, 1>,
     rest: Rest<B>,
-    /// The format of products, if it is another one.
+    /// The format of matrix products, if it differs from the format of activations.
     products: Option<DType>,
 }
 
@@ -128,25 +128,25 @@ enum Rest<B: Ops> {
     Segments(Box<Segments<B>>),
 }
 
-/// Inputs of segments, and the graph of what follows the last one.
+/// Inputs of segments, and the graph behind the last segment.
 #[derive(Debug)]
 struct Segments<B: Ops> {
     network: Gpt<Autodiff<B>>,
     tokens: Tensor<B, 2, Int>,
     dropout: Dropout,
-    /// The blocks of each segment and what they get.
+    /// The blocks of each segment, and their inputs.
     kept: Vec<(Range<usize>, Stream<B>)>,
     /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
-    /// The loss and auxiliary losses, without the one that balances experts.
+    /// The loss and auxiliary losses, without the loss that balances experts.
     total: Tensor<Autodiff<B>, 1>,
-    /// The derivative of the loss that balances experts with respect to the probabilities of every block, `[experts]`. The
-    /// probabilities are summed over blocks and have no other factor with a gradient, so each segment needs only this of the others.
+    /// The derivative of the loss that balances experts with respect to the probabilities of every block, `[experts]`. The probabilities
+    /// are summed over blocks and have no other factor with a gradient, so each segment needs no other value of the other segments.
     slopes: Option<Tensor<B, 1>>,
     reach: Reach,
 }
 
-/// The residual stream `[batch * length, d_model]`, and what is handed on beside it.
+/// The residual stream `[batch * length, d_model]`, and the values that blocks pass on beside it.
 type Stream<B> = (Tensor<B, 2>, Handed<B>);
 
 impl<B: Ops> Forward<B> {
@@ -161,7 +161,7 @@ impl<B: Ops> Forward<B> {
         Self::of(network, [tokens, targets], computing, dropout, Derived::default())
     }
 
-    /// Computes the forward pass like [`new`](Self::new), for a backward pass that computes what is `derived`.
+    /// Computes the forward pass like [`new`](Self::new), for a backward pass that computes the gradients `derived`.
     pub fn of(
         network: &Gpt<Autodiff<B>>,
         [tokens, targets]: [Tensor<B, 2, Int>; 2],
@@ -280,7 +280,7 @@ impl<B: Ops> Segments<B> {
             let back = handed.back.map(|back| leaf_if(has_earlier_parts, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
             let handed = Handed { gate: gate.clone(), back: back.clone(), routing: None };
-            // Each segment has value embeddings with a graph of its own, which its backward pass consumes.
+            // Each segment has value embeddings with a separate graph, which its backward pass consumes.
             let flow = network.flow(&Tensor::from_inner(tokens.clone()), 0, &rows, dropout.p);
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
             let (d_out, d_gate, d_back) = take(&mut output_gradients);
@@ -316,7 +316,7 @@ impl<B: Ops> Segments<B> {
 }
 
 impl Dropout {
-    /// Begins the numbers of a segment, so that the backward pass draws those of the forward pass again.
+    /// Seeds the random numbers of a segment, so that the backward pass draws the same numbers as the forward pass.
     fn seed_segment<B: Backend>(&self, segment: usize, device: &B::Device) {
         if self.p > 0.0 {
             let [iter, micro_batch] = self.at;
@@ -335,7 +335,7 @@ fn activations(precision: Precision) -> DType {
     }
 }
 
-/// `network` without a graph, with its numbers in the format of activations.
+/// `network` without a graph, with its parameters in the format of activations.
 pub(crate) fn in_precision<B: Ops>(network: &Gpt<Autodiff<B>>, precision: Precision) -> Gpt<B> {
     match activations(precision) {
         DType::F32 => network.valid(),
@@ -343,7 +343,7 @@ pub(crate) fn in_precision<B: Ops>(network: &Gpt<Autodiff<B>>, precision: Precis
     }
 }
 
-/// The format of matrix products, where it is not that of activations.
+/// The format of matrix products, if it differs from the format of activations.
 fn autocasts(precision: Precision) -> Option<DType> {
     Some(products(precision)).filter(|format| *format != activations(precision))
 }
@@ -397,12 +397,12 @@ fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64)
     model::gradients(network, &mut gradients)
 }
 
-/// A network that notes its graph, as far as it leads to parameters whose gradients are `requested`.
+/// A network that records its graph, as far as it leads to parameters whose gradients are `requested`.
 fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, requested: Requested<'_>) -> Gpt<A> {
     track(<Gpt<A> as AutodiffModule<A>>::from_inner(inner), requested)
 }
 
-/// `module`, noting its graph as far as it leads to parameters whose gradients are `requested`.
+/// `module`, which records its graph as far as it leads to parameters whose gradients are `requested`.
 pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, requested: Requested<'_>) -> M {
     struct Track<'a> {
         index: usize,
@@ -431,8 +431,7 @@ fn leaf_if<B: Ops, const D: usize>(is_requested: bool, tensor: Tensor<B, D>) -> 
     if is_requested { leaf(tensor) } else { Tensor::from_inner(tensor) }
 }
 
-/// The scalar product of `output` and the gradient that comes back to it, `[1]`. Its gradient with respect to the output
-/// is that gradient, to the bit.
+/// The scalar product of `output` and `gradient`, `[1]`, whose own gradient with respect to `output` is bit-identical to `gradient`.
 fn product<B: Ops, const D: usize>(
     output: Option<Tensor<Autodiff<B>, D>>,
     gradient: Option<Tensor<B, D>>,

@@ -12,18 +12,18 @@ use crate::{LabError, StateError, device::read::number, files::Snapshot, ops::Op
 /// `GradScaler`). The test costs one read per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossScale {
-    /// A power of 2, if the first one is.
+    /// The factor; a power of 2 if the initial factor is one.
     factor: f64,
     /// Steps since it last changed.
     good: u32,
-    /// Steps left out.
+    /// Number of skipped steps.
     pub(crate) left_out: u32,
     /// Good steps before the factor doubles.
     patience: u32,
 }
 
 impl LossScale {
-    /// The smallest number of half precision. Gradients that are not finite with a smaller factor never are.
+    /// The smallest number of half precision. Gradients that overflow at this factor overflow at any factor.
     const MIN_FACTOR: f64 = 1.0 / 16_777_216.0;
     /// The initial factor and the growth interval of PyTorch's `GradScaler`.
     const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0, patience: 2000 };

@@ -28,8 +28,8 @@ use crate::ops::Ops;
 /// Gradients in the network's order of parameters, each `[numbers]`; `None` for a parameter without a gradient.
 pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
 
-/// The learning rate of iteration `iter`, counted from 0, in a training of `iters` iterations (ratio-ablation,
-/// section 6): `peak * iter / warmup` in the warm-up, then as the schedule says, with a minimum that is reached at `iters`.
+/// The learning rate of iteration `iter`, counted from 0, in a training of `iters` iterations (ratio-ablation, section 6):
+/// `peak * iter / warmup` in the warm-up, then by the schedule, with a minimum that is reached at `iters`.
 pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
     let (peak, warmup) = (settings.lr, settings.warmup_iters);
     if iter < warmup {

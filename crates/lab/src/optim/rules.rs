@@ -168,7 +168,7 @@ impl<B: Ops> Rules<B> {
 
     fn mask_one(&mut self, index: usize, mask: &Tensor<B, 1>, moments: bool) {
         let Some(rule) = &self.by_parameter[index] else { return };
-        // SOAP's moments are those of rotated weights, and pruned weights are set to 0 after each step anyway.
+        // SOAP's moments belong to rotated weights, and pruned weights are set to 0 after each step anyway.
         if matches!(rule, Rule::Soap(_)) {
             return;
         }
@@ -186,7 +186,7 @@ impl<B: Ops> Rules<B> {
         self.free.is_some()
     }
 
-    /// The weights of parameter `index` with which the network is evaluated, where `weights` are those of the training.
+    /// The weights of parameter `index` with which the network is evaluated, where `weights` are the weights of the training.
     pub(super) fn mean(&self, index: usize, weights: Tensor<B, 1>) -> Tensor<B, 1> {
         match (&self.free, self.states.get(index).and_then(|state| state.first())) {
             (Some(free), Some(z)) => free.mean(weights, z.clone()),
@@ -329,7 +329,7 @@ impl MeanRule {
     }
 }
 
-/// A matrix near the orthogonal one that is nearest to `matrix`: its singular values come to lie around 1.
+/// An approximation of the orthogonal matrix that is nearest to `matrix`; its singular values are about 1.
 fn orthogonal<B: Backend>(matrix: Tensor<B, 2>) -> Tensor<B, 2> {
     let [rows, columns] = matrix.dims();
     let is_tall = rows > columns;

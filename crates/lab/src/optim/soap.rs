@@ -1,9 +1,9 @@
 //! The step of SOAP (Vyas et al., "SOAP: Improving and Stabilizing Shampoo using Adam", 2024), as the authors' program defines it.
 //!
-//! A matrix `[rows, columns]` has the preconditioners of Shampoo, the running means of `g g^T` and `g^T g`. Adam's moments are those
-//! of the gradient in the eigenbases of both. The first gradient begins the preconditioners and changes no weight, so that no
-//! gradient is in the bases it is rotated by. Every `precondition_frequency` further gradients, a step of power iteration and a QR
-//! decomposition bring the bases after the preconditioners.
+//! A matrix `[rows, columns]` has the preconditioners of Shampoo, the running means of `g g^T` and `g^T g`. Adam's moments are computed
+//! from the gradient in the eigenbases of both. The first gradient initializes the preconditioners and changes no weight, so that no
+//! gradient is part of the bases by which it is rotated. Every `precondition_frequency` further gradients, a step of power iteration and a
+//! QR decomposition update the bases.
 //!
 //! The bases are computed on the host (`bases.rs`): this is the only part of a step that is read from the device.
 
@@ -13,7 +13,7 @@ use sweep_job::tasks::Optimizer;
 use super::bases::{eigenbases, orthonormal};
 use crate::{LabError, device::read::host, ops::Ops};
 
-/// Tensors of a state before those of its sides.
+/// Number of tensors of a state before the tensors of its sides.
 const MOMENTS: usize = 2;
 
 /// SOAP for one matrix.
@@ -102,7 +102,7 @@ impl Soap {
         Ok(weights)
     }
 
-    /// Moves the preconditioners towards those of `gradient`.
+    /// Moves the preconditioners towards the preconditioners of `gradient`.
     fn accumulate<B: Ops>(&self, state: &mut [Tensor<B, 1>], gradient: &Tensor<B, 2>) {
         for (side, length) in self.used() {
             let transposed = gradient.clone().transpose();

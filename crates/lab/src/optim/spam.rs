@@ -27,7 +27,7 @@ const MIN_FACTOR: f64 = 1e-3;
 /// Added to the second moment in the element clip.
 const CLIP_EPSILON: f64 = 1e-12;
 
-/// The guards and what they remember.
+/// The guards and their state.
 #[derive(Debug)]
 pub(super) struct Spam<B: Backend> {
     theta: f64,
@@ -119,9 +119,9 @@ impl<B: Backend> Spam<B> {
         gradients.into_iter().zip(states).map(clip).collect()
     }
 
-    /// Remembers `norm`, the global norm of an iteration's gradients, `[1]`, and finds out whether it is a spike: at least
-    /// ten norms are known, and `norm` is more than `spike_z` standard deviations above the mean of those before it. A norm
-    /// that is not finite is not remembered and is no spike.
+    /// Remembers `norm`, the global norm of an iteration's gradients, `[1]`, and decides if it is a spike: at least ten norms are known,
+    /// and `norm` is more than `spike_z` standard deviations above the mean of the norms before it. A non-finite norm is neither remembered
+    /// nor a spike.
     pub(super) fn observe(&mut self, norm: Tensor<B, 1>) {
         if self.reference {
             self.count += 1;

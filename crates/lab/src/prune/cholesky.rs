@@ -24,12 +24,12 @@ pub(super) fn inverse_factor(mut matrix: Vec<f64>, size: usize) -> Option<Vec<f6
     Some(inverse)
 }
 
-/// Replaces the numbers on and above the diagonal of `matrix` by those of `R`.
+/// Replaces the elements on and above the diagonal of `matrix` by the elements of `R`.
 fn decompose(matrix: &mut [f64], size: usize) -> Option<()> {
     let mut column = vec![0.0; size];
     for last in (0..size).rev() {
         let pivot = matrix[last * size + last];
-        // A pivot that is no number is not positive.
+        // A NaN pivot is not positive.
         if !(pivot > 0.0 && pivot.is_finite()) {
             return None;
         }

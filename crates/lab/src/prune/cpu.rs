@@ -63,7 +63,7 @@ impl Selects for Flex {
     }
 }
 
-/// The scores that `settings` ask for; the weights themselves without.
+/// The scores that `settings` request; without settings, the weights themselves.
 fn formula(inputs: &[Inputs<Flex>], settings: Option<&Prune>) -> selection::Formula {
     let correction = bias_correction_1(inputs);
     settings.map_or(selection::Formula::GIVEN, |settings| selection::Formula::new(settings, correction))

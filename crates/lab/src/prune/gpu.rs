@@ -87,7 +87,7 @@ pub fn fused_scores<B: CubeMemory, F: CubeMemory<Runtime = B::Runtime>>(
     B::tensor(F::memory(scores(settings, to_fused(weights), moments, origin.map(to_fused))))
 }
 
-/// The scores that `settings` ask for; the weights themselves without.
+/// The scores that `settings` request; without settings, the weights themselves.
 fn formula<B: CubeMemory>(inputs: &[Inputs<B>], settings: Option<&Prune>) -> Formula {
     settings.map_or(Formula::GIVEN, |settings| Formula::new(settings, bias_correction_1(inputs)))
 }

@@ -19,7 +19,7 @@ const BINS: usize = 1024;
 /// A histogram is fine enough when its threshold prunes at most the part `1 / SLACK` of the scores too many.
 const SLACK: usize = 1000;
 
-/// Thresholds found by the host. Scores, or a sample of them, are read; masks are made on the device.
+/// Thresholds found by the host. Scores, or a sample of them, are read; masks are computed on the device.
 #[derive(Debug, Clone)]
 pub struct HostSelect {
     method: ThresholdMethod,
@@ -239,7 +239,7 @@ pub fn by_histogram(scores: &[f32], k: usize) -> f32 {
     }
     let (min_score, mut high) =
         remaining_scores().fold((f32::MAX, f32::MIN), |(min, max), score| (min.min(score), max.max(score)));
-    // 16 bits overflow to infinity, in which there are no bins.
+    // Numbers of 16 bits overflow to infinity, which cannot be divided into bins.
     high = high.min(f32::MAX);
     // A bin reaches from above its lower edge to its upper edge.
     let mut low = min_score.next_down();

@@ -1,4 +1,4 @@
-//! Masks of methods that stream, in the format that a job asks for.
+//! Masks of streaming methods, in the format of a job.
 
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::MaskFormat;

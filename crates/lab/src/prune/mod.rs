@@ -8,8 +8,8 @@
 //! A pruned weight stays pruned, but with RigL (`regrow.rs`). If scores are magnitudes this follows from the score 0 of a
 //! pruned weight; if scores can be negative, pruned weights are ranked below all others. In the reference they come back.
 //!
-//! Other masks are made before the first iteration: those of SNIP by gradients, those of RigL at random, and those of a lottery
-//! ticket from the weights of another network.
+//! Other masks are computed before the first iteration: SNIP's by gradients, RigL's at random, and a lottery ticket's from the weights of
+//! another network.
 //!
 //! `surgery.rs` prunes and rounds a trained network without scores: block by block, and input by input (`sweep.rs`).
 //!
@@ -177,7 +177,7 @@ impl<B: Selects> Pruner<B> {
         self.spent.unwrap_or_default()
     }
 
-    /// The gradients, without those of pruned weights where the method asks for it.
+    /// The gradients, with zeros for pruned weights if the method requires it.
     pub fn mask_gradients(&self, gradients: Gradients<B>) -> Gradients<B> {
         if !self.masks_state {
             return gradients;
@@ -189,7 +189,7 @@ impl<B: Selects> Pruner<B> {
         gradients.into_iter().zip(&self.masks).map(mask_gradient).collect()
     }
 
-    /// A step of `optimizer` that leaves pruned weights at 0, and their moments where the method asks for it.
+    /// A step of `optimizer` that leaves pruned weights at 0, and their moments if the method requires it.
     ///
     /// All gradients are multiplied by `gradient_factor` `[1]` first.
     pub fn step<AB, M>(
@@ -208,7 +208,7 @@ impl<B: Selects> Pruner<B> {
         optimizer.step_with::<AB, M>(network, gradients, lr, context)
     }
 
-    /// Sets the pruned weights to 0, and their moments where the method asks for it: for masks that are new.
+    /// Sets the pruned weights to 0, and their moments if the method requires it. Called for new masks.
     pub fn apply<AB, M>(&self, network: M, optimizer: &mut AdamW<B>) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
@@ -241,8 +241,8 @@ impl<B: Selects> Pruner<B> {
         Ok(())
     }
 
-    /// Takes the masks of another network, whose `weights` stand in the order of this one's: of the prunable weights those that
-    /// are 0, and the part `sparsity` with the smallest magnitudes. Returns the part that is pruned. Waits for the device.
+    /// Takes the masks of another network, whose `weights` are in the same order: prunes the prunable weights that are 0, and the part
+    /// `sparsity` with the smallest magnitudes. Returns the part that is pruned. Waits for the device.
     pub fn take_masks(&mut self, weights: &[Tensor<B, 1>], sparsity: f64) -> Result<f64, LabError> {
         let settings = Prune { prune: PruneMethod::Magnitude, ..Prune::default() };
         let inputs = self.layers.iter().zip(&self.names).map(|(&index, (name, _))| Inputs {
@@ -331,7 +331,7 @@ impl<B: Selects> Pruner<B> {
             second: state.moment_2.clone(),
             bias_correction_1: optimizer.bias_correction_1(),
         });
-        // In a group, a weight of score 0 must not lose to one that is pruned.
+        // In a group, a weight with score 0 must rank above a pruned weight.
         let Prune { prune, prune_pattern, .. } = self.settings;
         let needs_mask = prune.has_negative_scores() || prune.by_output() || prune_pattern != PrunePattern::None;
         let mask = self.masks[index].clone().filter(|_| needs_mask);
@@ -376,7 +376,7 @@ impl<B: Selects> Pruner<B> {
     fn keep(&mut self, choices: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
         let (mut pruned_count, mut mask_sums) = (0, Vec::new());
         for ((&index, choice), (_, size)) in self.layers.iter().zip(choices).zip(&self.names) {
-            // What another network has pruned stays so, also where less is asked for.
+            // Weights that another network has pruned remain pruned, even if the request is for less.
             let given = self.masks[index].take().filter(|_| self.is_given);
             let choice = match (choice, given) {
                 (Some(choice), Some(given)) => Some(Choice { mask: choice.mask * given, pruned: None, ..choice }),
@@ -421,8 +421,8 @@ impl<B: Selects> Pruner<B> {
         for &index in &self.layers {
             let info = &parameters[index];
             self.masks[index] = snapshot.take(&format!("mask.{}", info.name), info.len())?;
-            // Before the first choice a training by any method has the same state; only this one remembers its start,
-            // which is that of the network with which this pruner began.
+            // Before the first choice a training by any method has the same state; only this pruner stores the initial weights, of the
+            // network with which it began.
             let name = format!("origin.{}", info.name);
             let origin = snapshot.take(&name, info.len())?;
             if self.settings.prune == PruneMethod::Movement {

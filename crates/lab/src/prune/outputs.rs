@@ -1,4 +1,4 @@
-//! Masks by output: of the inputs of each output, those with the highest scores stay.
+//! Masks by output: each output keeps its inputs with the highest scores.
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
 
@@ -35,7 +35,7 @@ pub(super) fn select<B: Backend>(
     Ok(choices)
 }
 
-/// 0 for the `pruned` lowest of `scores` `[inputs, outputs]` of each output, else 1. Of equal scores, the last stay.
+/// The mask `[inputs, outputs]`: 0 for the `pruned` lowest `scores` of each output, else 1. Of equal scores, the last are kept.
 fn mask(scores: &[f32], inputs: usize, pruned: usize) -> Vec<f32> {
     let outputs = scores.len() / inputs;
     let mut mask = vec![1.0; scores.len()];

@@ -1,5 +1,5 @@
-//! Masks that are random at first and change at intervals (RigL): a share of the kept weights, those with the smallest
-//! magnitudes, is pruned, and the same number of weights with the largest gradients is grown.
+//! Masks that are random at first and change at intervals (RigL): the share of the kept weights with the smallest
+//! magnitudes is pruned, and the same number of weights with the largest gradients is grown.
 
 use burn::{
     module::Module,
@@ -33,8 +33,8 @@ impl<B: Selects> Pruner<B> {
         all as f64 / total.max(1) as f64
     }
 
-    /// Replaces the fraction `share` of the kept weights of each layer of `network`; `gradients` are those of all
-    /// weights, also of pruned ones. Pruned and grown weights are 0 afterwards, as are their moments. Waits for the
+    /// Replaces the fraction `share` of the kept weights of each layer of `network`; `gradients` are the gradients of
+    /// all weights, also of pruned ones. Pruned and grown weights are 0 afterwards, as are their moments. Waits for the
     /// device.
     ///
     /// # Errors

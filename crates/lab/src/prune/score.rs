@@ -16,8 +16,8 @@ pub struct Moments<B: Backend> {
 
 /// The scores, `[numbers]` in 32 bits, of a layer's weights `[numbers]`.
 ///
-/// Methods that look at the moments fall back to `|w|` without them. `origin` is the weights at the start, for
-/// [`ScoreKind::Movement`]; without it nothing has moved.
+/// Methods that use the moments fall back to `|w|` without them. `origin` has the weights at the start, for
+/// [`ScoreKind::Movement`]; without it, all movements are 0.
 ///
 /// The sign of `bitter5` and `bitter9` is not the reference's. Adam moves a weight by `-m`, so `sign(w) m > 0` means
 /// that it moves toward zero, which makes it less important; the reference scores it as more important.

@@ -29,7 +29,7 @@ pub struct Group {
 pub struct Goal<'a> {
     /// Every layer is in one of them.
     pub groups: &'a [Group],
-    /// Seed of what this choice draws.
+    /// Seed of the random numbers of this selection.
     pub seed: u64,
 }
 

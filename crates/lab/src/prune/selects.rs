@@ -34,8 +34,8 @@ pub trait Selects: Ops {
         None
     }
 
-    /// The `k`-th smallest score of all layers by a method that streams, and the masks, where this backend has it. The
-    /// weights are the scores if there are no `settings`.
+    /// The `k`-th smallest score of all layers by a streaming method, and the masks, if this backend has the method. The weights are the
+    /// scores if there are no `settings`.
     fn stream(
         _inputs: &[Inputs<Self>],
         _settings: Option<&Prune>,

@@ -1,4 +1,4 @@
-//! Pruning and rounding block by block, each block with the inputs that the compressed blocks before it give.
+//! Pruning and rounding block by block, each with the outputs of the compressed blocks before it as inputs.
 
 use std::collections::BTreeSet;
 
@@ -23,21 +23,21 @@ use crate::{
     ops::Ops,
 };
 
-/// What is done to the linear layers of a network.
+/// The compression of the linear layers of a network.
 #[derive(Debug, Clone, Copy)]
 pub struct Surgery {
     /// The weights that become 0.
     pub pruned: Pruned,
-    /// Bits of a code, and how many neighboring inputs of an output share a scale, all if that is not given; weights are not rounded
-    /// without.
+    /// Bits of a code, and the number of neighboring inputs of an output that share a scale (`None`: all). Without codes, weights are not
+    /// rounded.
     pub codes: Option<(u32, Option<usize>)>,
-    /// The parameter that asks for it, with its value.
+    /// The parameter that requests the compression, with its value.
     pub asked_by: &'static str,
 }
 
 impl Surgery {
-    /// `network` after it. All `batches` of tokens `[batch, length]` go through each block twice: for the inputs of its layers, and for
-    /// those of the next block. Waits for the device.
+    /// Compresses `network`. All `batches` of tokens `[batch, length]` go through each block twice: for the inputs of its layers, and for
+    /// the inputs of the next block. Waits for the device.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Surgery {
         }
     }
 
-    /// `network` after it has been done to the layers whose inputs have `products`, which are then `changed`.
+    /// Compresses the layers of `network` whose inputs have `products`, and adds them to `changed`.
     fn on_layers<B: Ops>(
         &self,
         network: Gpt<Autodiff<B>>,

@@ -1,9 +1,9 @@
 //! The column sweep of optimal brain surgery: pruning by SparseGPT (Frantar and Alistarh 2023) and rounding by GPTQ (Frantar et al.
 //! 2022), on the host in double precision.
 //!
-//! The inputs of a layer are gone through in their order. Weights of an input become 0 or a multiple of their scale, and the weights of
-//! the later inputs take over the error, so that the outputs of the calibration tokens change as little as possible. By how much they
-//! change follows from the Cholesky factor of the inverse of the Hessian `x^T x`, with a damping.
+//! The inputs of a layer are gone through in their order. Weights of an input become 0 or a multiple of their scale, and the weights of the
+//! later inputs compensate the error, so that the outputs of the calibration tokens change as little as possible. By how much they change
+//! follows from the Cholesky factor of the inverse of the Hessian `x^T x`, with a damping.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::model::quantize::Grid;
 const BLOCK: usize = 128;
 /// Part of the mean of the Hessian's diagonal that is added to it.
 const DAMPING: f64 = 0.01;
-/// Greatest number of times that the damping is made ten times as large, until the Hessian is positive definite.
+/// Maximum number of times that the damping is multiplied by ten until the Hessian is positive definite.
 const ATTEMPTS: i32 = 6;
 
 /// The weights that become 0.
@@ -24,7 +24,7 @@ const ATTEMPTS: i32 = 6;
 pub enum Pruned {
     /// None.
     Nothing,
-    /// Those that are 0 already.
+    /// Weights that are already 0.
     Zeros,
     /// This part of all weights of each 128 inputs, those whose loss costs least.
     Part(f64),
@@ -138,7 +138,7 @@ impl Pass<'_> {
         &self.factor[input * self.inputs..][columns]
     }
 
-    /// What the loss of the weight of `input` costs.
+    /// The cost of pruning the weight of `input`.
     fn cost(&self, line: &Line, input: usize) -> f64 {
         let part = line.weights[input] / self.factor[input * self.inputs + input];
         part * part

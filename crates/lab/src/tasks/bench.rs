@@ -176,7 +176,7 @@ fn on_device<B: Compute>(selection: &Found) -> Option<f64> {
     (!B::SYNCHRONOUS).then_some(selection.extra as f64)
 }
 
-/// The least time of a pass over the same bytes.
+/// The shortest time of a pass over the same bytes.
 fn floor<B: Compute>(inputs: &[Inputs<B>], settings: Option<&Prune>, masks: &mut Masks<B>) -> Option<f64> {
     let device = inputs.first()?.weights.device();
     let mut least_seconds = f64::INFINITY;

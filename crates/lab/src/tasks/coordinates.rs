@@ -1,9 +1,9 @@
 //! `uses: coordinates`: how activations grow with the width of a network (the coordinate check of Yang et al. 2022, "Tensor
 //! Programs V", appendix D.1).
 //!
-//! A network of each width takes the same steps on the same tokens. After each step the mean magnitude of the activations and of
-//! their change since the start is measured: of the embedding, of the residual stream after each block, and of the logits. A
-//! slope is that of a line through the logarithms over the widths, by least squares.
+//! A network of each width takes the same steps on the same tokens. After each step the mean magnitude of the activations and of their
+//! change since the start is measured: of the embedding, of the residual stream after each block, and of the logits. A slope is the slope
+//! of the least-squares line through these logarithms over the logarithms of the widths.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ use crate::{
     rng,
 };
 
-/// The file that the artifact is.
+/// File name of the artifact.
 const TABLE_FILE: &str = "coordinates.csv";
 /// The layer after the blocks.
 const LOGITS: &str = "logits";
@@ -130,7 +130,7 @@ fn measured<B: Compute>(coordinates: &Coordinates, width: usize, device: &B::Dev
     Ok(Network { width, layers, loss })
 }
 
-/// Random tokens and independent random targets, each of `shape`: those of `seed`, for every width.
+/// Random tokens and independent random targets, each of `shape`; the same for every width, because they depend only on `seed`.
 fn batch<B: Backend>(shape: [usize; 2], vocab: usize, seed: u64, device: &B::Device) -> [Tensor<B, 2, Int>; 2] {
     let vocab = i32::try_from(vocab).unwrap_or(i32::MAX);
     let mut rng = rng::stream(seed, "coordinates", "tokens", &[]);

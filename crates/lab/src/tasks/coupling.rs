@@ -26,7 +26,7 @@ pub(super) struct Schedule<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Schedule<'a, B> {
-    /// A schedule that has not begun; `preset` is its start if the settings have none.
+    /// A schedule that has not begun; `preset` is its start if the settings do not define one.
     pub(super) fn new(settings: &'a Coupling, preset: CouplingStart) -> Self {
         let start = settings.coupling_start.unwrap_or(preset);
         Self { settings, start, started: None, losses: VecDeque::new() }

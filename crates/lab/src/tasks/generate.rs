@@ -98,7 +98,7 @@ impl<'a, B: Compute> Reader<'a, B> {
         Self { network, device, cache: Cache::new(network.h.len()), begin }
     }
 
-    /// The logits of the token after `text`, which begins with what was read before.
+    /// The logits of the token after `text`, which begins with the text of earlier calls.
     fn after(&mut self, text: &[u32]) -> Result<Vec<f32>, LabError> {
         let room = self.network.dims().block_size;
         if self.cache.len() == room {
@@ -181,7 +181,7 @@ impl Codec {
         if tokens.is_empty() { Err(LabError::Dimensions("`prompt` contains no token".into())) } else { Ok(tokens) }
     }
 
-    /// The text of `tokens`; bytes that are no UTF-8 become `\u{FFFD}`.
+    /// The text of `tokens`; bytes that are not UTF-8 become `\u{FFFD}`.
     fn decode(&self, tokens: &[u32]) -> Result<String, LabError> {
         Ok(match self {
             Self::Tokenizer(tokenizer) => tokenizer.decode(tokens)?,

@@ -98,7 +98,7 @@ struct Quality {
     held_out: [MetricInfo; 2],
     /// With all candidates pruned.
     strategy: MetricInfo,
-    /// With the smallest scores pruned to the same sparsity.
+    /// The metric after pruning the smallest scores to the same sparsity.
     matched: MetricInfo,
 }
 
@@ -309,7 +309,7 @@ impl Pruning<'_> {
     }
 }
 
-/// The part of the weights for which the masks in the file at `path` say the same as `marks`.
+/// The fraction of the weights for which the masks in the file at `path` agree with `marks`.
 fn agreement(path: &Path, names: &[String], marks: &[Vec<u8>]) -> Result<f64, LabError> {
     let mask_error = |message: String| LabError::Masks { path: path.to_owned(), message };
     let map = files::map(path).map_err(|error| mask_error(error.to_string()))?;

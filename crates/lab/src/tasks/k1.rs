@@ -97,7 +97,7 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// The format of products, if it is not that of the rest.
+/// The format of matrix products, if it differs from the format of activations.
 fn products(precision: K1Precision) -> Option<DType> {
     match precision {
         K1Precision::F32 => None,
@@ -133,7 +133,7 @@ struct Trainer<'a, B: Compute> {
     optimizers: Optimizers<B>,
     attribution: Attribution<B>,
     losses: Losses<B>,
-    /// Of the definitions of the norm.
+    /// Agreement of the two definitions of the norm.
     agreement: Mean<B>,
     updated: Updated<B>,
     /// Time of the selections since the first steps.
@@ -141,11 +141,11 @@ struct Trainer<'a, B: Compute> {
     breakdown: Breakdown,
     clock: Clock,
     curves: Curves,
-    /// The format of products, if it is not that of the rest.
+    /// The format of matrix products, if it differs from the format of activations.
     products: Option<DType>,
     /// The factor of the loss, where the format needs one.
     scale: Option<LossScale>,
-    /// Steps that were made, not skipped.
+    /// Number of steps that were not skipped.
     steps: u64,
     /// Zeros in the gradients of the last step.
     zeros: Option<Zeros<B>>,
@@ -179,7 +179,7 @@ impl<B: Compute> Trainer<'_, B> {
             }
             if done.is_multiple_of(log_every) || done == iters {
                 let loss = self.read_loss(done)?;
-                // Losses that have been read before say nothing of the step's end.
+                // Reading the loss does not wait for the end of the step.
                 sync::<B>(self.device)?;
                 let mean = done as f64 * sequences / start.elapsed().as_secs_f64();
                 let recent = self.clock.close().map(|steps_per_s| steps_per_s * sequences);
@@ -252,7 +252,7 @@ impl<B: Compute> Trainer<'_, B> {
             let (inputs, targets) = (Tensor::from_inner(inputs), Tensor::from_inner(targets));
             autocast::with(self.products, || network.loss(inputs, targets, training.shift, way))
         })?;
-        // Without its graph: one that kept it would keep every activation of the step.
+        // A loss with its graph would keep every activation of the step in memory.
         let value = loss.clone().inner();
         let scaled_loss = match self.scale {
             Some(scale) => loss * scale.factor(),
@@ -291,8 +291,8 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(network)
     }
 
-    /// Factors of the gradients of the nodes. Clipping comes before it, but multiplies all of them with the same
-    /// number, so that their order is that of the gradients as they are.
+    /// Factors of the gradients of the nodes. Clipping precedes the selection, but multiplies all gradients by the same
+    /// number, so that their order is the same without it.
     fn select(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
         let is_timed = self.times_selection();
         if is_timed {
@@ -384,7 +384,7 @@ impl<B: Compute> Trainer<'_, B> {
         }
     }
 
-    /// Adds the updated nodes of the steps that were made, the cost of their selection, and the skipped steps.
+    /// Adds the updated nodes of the steps that were not skipped, the cost of their selection, and the skipped steps.
     fn describe_nodes(&mut self, outcome: &mut Outcome) -> Result<(), LabError> {
         let [shared, node] = self.dims.numbers();
         let steps = self.steps as f64;

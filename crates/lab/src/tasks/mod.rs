@@ -77,7 +77,7 @@ fn network<B: BurnBackend>(
     }
 }
 
-/// Fails if the parametrization of a network, which may come from a folder, says nothing about the steps of `optimizer`.
+/// Fails if the parametrization of a network, which may come from a folder, does not define the learning rates of `optimizer`.
 fn check_optimizer(dims: &GptDims, optimizer: &Optimizer) -> Result<(), LabError> {
     match dims.block.misfit_of_optimizer(optimizer) {
         Some(Conflict { message, advice, .. }) => Err(LabError::Dimensions(format!("{message}; {advice}"))),

@@ -57,11 +57,11 @@ fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> 
 struct Allowed {
     /// Logits and outputs of blocks, relative to the largest number.
     outputs: f64,
-    /// Gradients, as a part of their parameter's largest number.
+    /// Gradients, relative to the parameter's largest gradient.
     gradients: f64,
     /// Losses, in nats.
     losses: f64,
-    /// Masks, as a part of the prunable weights: those whose scores are almost the threshold may fall on either side.
+    /// Masks, as a fraction of the prunable weights: scores close to the threshold may fall on either side of it.
     masks: f64,
 }
 
@@ -94,19 +94,19 @@ struct Observed {
     losses: Vec<f64>,
     /// Iterations whose step was left out, because gradients in half precision overflowed.
     left_out: Vec<usize>,
-    /// By prunable parameter, after the last step: which weights are 0.
+    /// True for weights that are 0 after the last step, by prunable parameter.
     pruned: Vec<Vec<bool>>,
     parameters: usize,
 }
 
-/// Finds out what a backend computes.
+/// Computes the results of a backend.
 struct Observe<'a> {
     parity: &'a Parity,
     /// Outputs of each module of the reference, which are the inputs of the next.
     inputs: Option<&'a Vec<(String, Vec<f32>)>>,
     /// Iterations whose step is to be left out.
     left_out: &'a [usize],
-    /// A parameter whose values are made wrong, for tests.
+    /// A parameter with falsified values, for tests.
     spoilt: Option<&'a str>,
 }
 
@@ -122,7 +122,7 @@ impl BackendTask for Observe<'_> {
         let infos = model::infos(&network);
         if let Some(place) = self.spoilt.and_then(|name| infos.iter().position(|info| info.name == name)) {
             network = model::map_values::<Autodiff<B>, _>(network, &mut |index, weight| {
-                // Not by the same everywhere: a layer after a normalization gives the same then.
+                // The change is not uniform, because a normalization would remove a common factor.
                 if index == place { weight * 1.5 + 0.1 } else { weight }
             });
         }
@@ -132,7 +132,7 @@ impl BackendTask for Observe<'_> {
         };
         let first_batch = batch(0)?;
         let (tokens, _) = first_batch.to_tensors::<B>(device);
-        // In the formats of a training, which are not those of the weights.
+        // In the formats of a training, which differ from the format of the weights.
         let inner = in_precision(&network, computing.precision);
         let (logits, modules) = with_products(computing.precision, || {
             let logits = numbers(inner.logits(tokens, 0.0))?;
@@ -238,7 +238,7 @@ fn numbers<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f32>,
     host(tensor.reshape([length]))
 }
 
-/// The largest difference, as a part of the largest number of the reference; infinite if anything is not finite.
+/// The largest difference, relative to the largest number of the reference; infinite if a number is not finite.
 fn error(reference: &[f32], numbers: &[f32]) -> f64 {
     let scale = reference.iter().map(|number| f64::from(number.abs())).fold(1e-6, f64::max);
     let differences = reference.iter().zip(numbers).map(|(reference, numbers)| f64::from((reference - numbers).abs()));
@@ -254,7 +254,7 @@ fn first_difference<'a>(
     tolerance: f64,
 ) -> (Option<(&'a str, f64)>, f64) {
     let errors = reference.iter().zip(results).map(|((name, reference), (_, results))| {
-        // If nothing depends on a parameter, one of the two may have no gradient of it, and the other a gradient of 0.
+        // If the loss does not depend on a parameter, one backend may return no gradient and the other a gradient of 0.
         let zeros = vec![0.0; reference.len().max(results.len())];
         let gradient = |numbers: &'a [f32]| if numbers.is_empty() { None } else { Some(numbers) };
         (name.as_str(), error(gradient(reference).unwrap_or(&zeros), if results.is_empty() { &zeros } else { results }))

@@ -24,7 +24,7 @@ use crate::{
     rng,
 };
 
-/// The files that the artifacts are.
+/// File names of the artifacts.
 const OPERATORS_FILE: &str = "operators.csv";
 const TRACE_FILE: &str = "trace.json";
 /// Steps in the trace.

@@ -23,8 +23,8 @@ pub(super) struct Times {
 
 /// External measurements of this attempt's steps.
 pub(super) struct Seen {
-    /// Steps that do not count as time: the first two, or the first if there are no more than two. The first compiles
-    /// kernels and fills caches, and the optimizer makes its moments at its end, so that memory is whole in the second.
+    /// Steps that do not count as time: the first two, or the first if there are no more than two. The first compiles kernels and fills
+    /// caches, and the optimizer allocates its moments at its end, so that the second step shows the complete memory.
     pub(super) warm_up: usize,
     pub(super) first_step: Duration,
     pub(super) fused: Option<fusion::Fused>,
@@ -97,8 +97,8 @@ impl Curves {
 
 /// Measures training steps and nothing else: not those for warming up, not evaluation.
 ///
-/// If operations are asynchronous, the time between two points at which the device is idle is divided by the steps
-/// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
+/// If operations are asynchronous, the time between two points at which the device is idle is divided by the steps in between, so that
+/// measuring adds no waiting; otherwise, every step is a sample.
 pub(super) struct Clock {
     per_step: bool,
     since: Instant,

@@ -4,8 +4,8 @@
 //!
 //! - `optim/gradient.rs` computes the gradients of `model`, averaged over the micro-batches.
 //! - `prune` masks them, if the method masks more than the weights.
-//! - `optim` applies SPAM's guards and makes the step of `AdamW`, clipped by the global norm and masked, in one pass over each parameter's
-//!   memory. One norm serves SPAM and clipping; the spike test is computed on the device.
+//! - `optim` applies SPAM's guards and computes the step of `AdamW`, clipped by the global norm and masked, in one pass over each
+//! parameter's memory. One norm serves SPAM and clipping; the spike test is computed on the device.
 //! - At intervals, `prune` selects new masks and sets newly pruned weights and their moments to 0.
 //!
 //! Between two log points nothing is read from the device unless masks are selected (`crates/lab/tests/lab/reads.rs`) or SOAP's bases
@@ -124,7 +124,7 @@ impl BackendTask for Job<'_> {
                     report.note(&format!("resuming after iteration {iters}"));
                     (restored_network, done) = (Some(saved_network), work);
                     if checkpoint::started(&folders.scratch) == Some(iters) {
-                        // Rates are those of this job's own steps.
+                        // Rates count only the steps of this job.
                         (other_work, done.first_step) = (Some(work), 0.0);
                         trainer.clock = Clock::start(B::SYNCHRONOUS);
                     }
@@ -139,7 +139,7 @@ impl BackendTask for Job<'_> {
         if done.iters == 0 {
             checkpoint::began_anew(&folders.scratch);
         }
-        // Moved, so that an initial network that the training does not begin with is freed before the training.
+        // Moves `network`, so that an initial network that a restored one replaces is freed before the training.
         let network = restored_network.unwrap_or(network);
         let mut attempts = Attempts::begin(&folders.scratch, done.iters, other_work);
         let context = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
@@ -193,8 +193,8 @@ struct Done {
 }
 
 impl Done {
-    /// This work and that of an attempt that continued it: `iters` iterations in all, `time` in the attempt's loop, and
-    /// `first_step` for its first step.
+    /// Adds the work of an attempt that continued this work: `iters` iterations in all, `time` in the attempt's loop, and `first_step` for
+    /// its first step.
     fn and(self, iters: usize, time: Duration, first_step: Duration) -> Self {
         let first_step = if self.first_step == 0.0 { first_step.as_secs_f64() } else { self.first_step };
         Self { iters, seconds: self.seconds + time.as_secs_f64(), first_step }
@@ -217,7 +217,7 @@ struct Trainer<'a, B: Compute> {
     block_size: usize,
     batches: Batches,
     held_out: Vec<Batch>,
-    /// Batches whose inputs of layers decide what is pruned; none if they do not.
+    /// Batches whose inputs of layers decide about pruning; empty if the method does not use inputs.
     calibration: Vec<Batch>,
     /// The factor of the loss in half precision.
     loss_scale: Option<LossScale>,
@@ -227,7 +227,7 @@ struct Trainer<'a, B: Compute> {
     /// Training loss since the last reading.
     loss: Mean<B>,
     clock: Clock,
-    /// Spent on choosing masks.
+    /// Time of the selections of masks.
     prune_time: Duration,
     breakdown: Breakdown,
     curves: Curves,
@@ -248,7 +248,7 @@ impl<B: Compute> Trainer<'_, B> {
         let settings = &self.train.training;
         let end = settings.end();
         let mut measurements = Seen::new(end - earlier_work.iters);
-        // How long the start has taken.
+        // Reports the time until the first step.
         let (done, total) = (earlier_work.iters as u64, end as u64);
         report.progress(Progress { done, total, ..Progress::default() });
         let start = Instant::now();
@@ -482,7 +482,7 @@ impl<B: Compute> Trainer<'_, B> {
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, format!("at iteration {done}")));
         }
-        // A state at the end may have this point.
+        // A state from the end of a training may already have this point.
         if self.train.training.eval_every > 0 && self.curves.last_at("val_loss") != Some(done as u64) {
             self.curves.push("val_loss", Unit::Nats, done as u64, loss);
         }

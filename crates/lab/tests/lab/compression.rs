@@ -134,7 +134,7 @@ fn groups_without_a_scale_and_numbers_that_are_none() {
     assert!((weights[3] - 1.0).abs() < 1e-6);
 }
 
-/// A trained network, and what evaluations of it say.
+/// Trains a network; returns the outcomes of its evaluations.
 fn evaluations(settings: &[Value]) -> Vec<sweep_job::Outcome> {
     let folder = tempfile::tempdir().unwrap();
     let train = json!({

@@ -127,7 +127,7 @@ fn checkpointing_and_prefetch_leave_the_loss_curve_as_it_is() {
     }
 }
 
-/// Segments give the same bits in single precision only: elsewhere what is computed again is rounded in another place.
+/// Segments give the same bits in single precision only: in other formats, recomputed values are rounded at other places.
 #[test]
 fn checkpointing_in_shorter_formats_differs_by_their_rounding() {
     for (precision, most) in [("f32", 0.0), ("mixed", 2e-3), ("bf16", 5e-3), ("f16", 5e-3)] {

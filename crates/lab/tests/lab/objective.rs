@@ -71,7 +71,7 @@ fn a_z_loss_with_checkpointing_and_in_shorter_formats() {
         for (checkpointing, precision, limit) in [
             (Checkpointing::Segment1, Precision::F32, 1e-5),
             (Checkpointing::Balanced, Precision::F32, 1e-5),
-            // Less than what a forgotten z-loss would leave out; Llama without it differs as much by rounding.
+            // Less than the z-loss, so that its omission is detected; Llama without it differs as much by rounding.
             (Checkpointing::Off, Precision::Mixed, 0.75 * added),
             (Checkpointing::Segment2, Precision::Bf16, 0.75 * added),
         ] {

@@ -151,7 +151,7 @@ fn assert_fuses_where_asked(backend: Backend) {
     assert!(kernels > 10.0 && operations > 2.0 * kernels, "{operations} operations in {kernels} kernels");
 }
 
-/// A folder of tokens with one window of 64 and what follows each: `i * i + 7` modulo 256.
+/// A folder of tokens with one window of 64 tokens and their successors: `i * i + 7` modulo 256.
 fn tokens() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..65_u16).flat_map(|index| ((index * index + 7) % 256).to_le_bytes()).collect();

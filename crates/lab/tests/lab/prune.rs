@@ -235,7 +235,7 @@ fn bitter4_prunes_of_each_layer_what_its_formula_says() {
     }
 }
 
-/// 400 choices at the same target, between which weights go on: what was pruned too much stays.
+/// 400 choices at the same target, between which the weights change: weights that were pruned in excess stay pruned.
 #[test]
 fn a_corrected_sample_stays_at_its_target_and_a_plain_one_ratchets_up() {
     let reached = |method, threshold| {

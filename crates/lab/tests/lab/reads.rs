@@ -71,7 +71,7 @@ fn soap_reads_when_its_bases_turn() {
     assert_eq!(readings(&soap), [1, 9, 1, 9, 1]);
 }
 
-/// The counts above are worth what they count: no other file reads.
+/// The counts above are complete only if no other file reads.
 #[test]
 fn only_one_module_reads() {
     fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -125,7 +125,7 @@ fn a_training_with_the_mask_of_another_network_goes_on_bit_for_bit() {
     goes_on(&merged(given, &json!({"prune": "bitter5", "sparsity": 0.6, "prune_every": 7})));
 }
 
-/// A training of 33 iterations, in a folder of its own, that was interrupted after the checkpoints after 10 and 20.
+/// A training of 33 iterations, in a separate folder, that was interrupted after the checkpoints after 10 and 20.
 fn interrupted(more: &Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut report = Interrupting { at: Some(24), ..Interrupting::default() };
@@ -294,7 +294,8 @@ fn nothing_is_saved_that_no_attempt_could_go_on_from() {
 fn a_result_tells_of_the_attempts_that_did_not_reach_it() {
     let more = json!({"dropout": 0});
     let folder = tempfile::tempdir().unwrap();
-    // The checkpoint after 10 counts; what came after it is lost, more than a second, of which there is a sign at 15.
+    // The training continues from the checkpoint after 10. The later iterations are lost, more than a second, of which
+    // there is a sign at 15.
     let mut report = Interrupting { at: Some(15), slow_at: Some(12), ..Interrupting::default() };
     assert!(catch_unwind(AssertUnwindSafe(|| train(&more, folder.path(), &mut report))).is_err());
     let path = folder.path().join("attempts.jsonl");

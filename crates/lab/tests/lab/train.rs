@@ -26,7 +26,7 @@ fn small(more: &Value, dir: &Path) -> Outcome {
     run("train", merged(base, more), dir).unwrap()
 }
 
-/// Entropy of single bytes of the text, in nats: what a model without context could reach.
+/// Entropy of single bytes of the text, in nats: the smallest loss of a model without context.
 fn unigram_entropy() -> f64 {
     let mut counts = [0_u32; 256];
     for byte in KJV {
@@ -63,7 +63,7 @@ fn where_the_time_goes_is_measured_if_asked() {
     let dir = tempfile::tempdir().unwrap();
     let parts = |more: Value| -> BTreeMap<String, bool> {
         let base = json!({"iters": 12, "prune": "bitter3", "prune_every": 2, "prune_ramp_end": 5, "dropout": 0,
-            // The update in one pass has no scores of its own.
+            // The update in one pass stores no scores.
             "prune_update": "single_pass"});
         let outcome = small(&merged(base, &more), dir.path());
         let metrics = outcome

@@ -85,7 +85,7 @@ fn transformers_computes_the_same_logits() {
 
     llamas_are_the_same(&python);
 
-    // The one that a training leaves behind.
+    // The model that a training saves.
     let folder = tempfile::tempdir().unwrap();
     let given = json!({
         "n_layer": 2, "n_head": 2, "d_model": 16, "block_size": 16, "batch_size": 2, "iters": 6, "prune_every": 1,

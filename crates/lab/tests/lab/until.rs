@@ -1,4 +1,4 @@
-//! A training that continues from the state of a shorter one has the result of one that was trained alone.
+//! A training that continues from the state of a shorter one has the same result as an uninterrupted training.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

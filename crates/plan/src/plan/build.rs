@@ -90,9 +90,9 @@ pub(super) struct Builder<'a> {
 
 /// The numbers of seeds that a step plans.
 struct PlannedSeeds {
-    /// Those of every point; `None` if the points have no seed.
+    /// The plan of seeds of every point; `None` if the points have no seed.
     of_step: Option<SeedPlan>,
-    /// With `include`, which gives points seeds of their own: the seeds of each point, by the point without its seed.
+    /// With `include`, which gives points different seeds: the seeds of each point, by the point without its seed.
     by_point: HashMap<String, HashSet<u64>>,
 }
 
@@ -138,7 +138,7 @@ impl Builder<'_> {
                 continue;
             };
             if self.steps[index].is_empty() {
-                // The scripts of a bundle are on the machine that made it.
+                // The scripts of a bundle are on the machine that wrote it.
                 if !self.jobs.digests.is_locked() {
                     lint::scripts(self.recipe, step, &point, &values, self.problems);
                 }

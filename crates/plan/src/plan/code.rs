@@ -1,10 +1,9 @@
 //! The code that programs were observed to read, as it is now: which of a job's records is still valid, and the key of
 //! the job if none is.
 //!
-//! A record is valid if the files and packages of its manifest are unchanged. Otherwise the key contains the present
-//! digests of *all* files that any earlier run of the job read, not only of those of the latest: a file that only some
-//! versions of the code read would be missing otherwise, and the key could be that of a record made with another
-//! content of this file.
+//! A record is valid if the files and packages of its manifest are unchanged. Otherwise the key contains the present digests of *all* files
+//! that any earlier run of the job read, not only the latest run: otherwise a file that only some versions of the code read would be
+//! missing, and the key could match a record that was computed with another content of this file.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -43,7 +42,7 @@ pub struct Manifests {
     listed: HashSet<(Key, String)>,
     /// States in which jobs left paths that they had looked at.
     left: HashMap<String, HashSet<String>>,
-    /// Paths that jobs made in folders that they had listed.
+    /// Paths that jobs created in folders that they had listed.
     made: HashSet<String>,
     /// The code of jobs on the machine that had the files, by their base keys.
     locked: BTreeMap<Key, String>,
@@ -51,9 +50,9 @@ pub struct Manifests {
     variants: BTreeMap<String, String>,
     /// On a host to which jobs are sent with their code: the files of the project as they were sent, as far as known.
     hosted: Option<Vec<CodeFile>>,
-    /// Sets that were read; `None` for those that cannot be.
+    /// Sets that were read; `None` for unreadable sets.
     known: HashMap<String, Option<Arc<ReadSet>>>,
-    /// Environments that were read; `None` for those that cannot be.
+    /// Environments that were read; `None` for unreadable environments.
     environments: HashMap<String, Option<Arc<Environment>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
     states: HashMap<(PathBuf, Site, Vec<String>), Arc<Code>>,
@@ -121,7 +120,7 @@ impl Manifests {
         self.left.contains_key(path)
     }
 
-    /// True if a job has made the file at a path of a project, even if other jobs have changed it since.
+    /// True if a job has created the file at a path of a project, even if other jobs have changed it since.
     pub fn is_made(&self, project: &Path, path: &Path, digests: &mut Digests) -> bool {
         let place = path_text(path.strip_prefix(project).unwrap_or(path));
         self.made.contains(&place) && self.is_left(&place, &state_now(digests, path))
@@ -132,7 +131,7 @@ impl Manifests {
         Self { locked: code, ..Self::default() }
     }
 
-    /// The same, with the names of the layers of code by the values of `code`.
+    /// Returns these manifests with the names of the layers of code by the values of `code`.
     #[must_use]
     pub fn with_variants(self, variants: BTreeMap<String, String>) -> Self {
         Self { variants, ..self }
@@ -155,8 +154,8 @@ impl Manifests {
         self.observation(base, record).map(|(_, set)| set)
     }
 
-    /// The files and packages that the job of a record read: those of the set that the record names. Records of earlier versions
-    /// name none, and have the set of their line in the list.
+    /// The files and packages that the job of a record read, from the set that the record names. Records of earlier versions name no set;
+    /// their line in the list names it.
     pub fn read_by(&mut self, named: Option<&str>, identity: &Identity, record: Key) -> Option<Arc<ReadSet>> {
         match named {
             Some(id) => self.set(id),
@@ -200,8 +199,8 @@ impl Manifests {
         places.join(" ")
     }
 
-    /// Adds the code that a job was observed to read to its identity; returns its key, and its code if the job is observed.
-    /// `folder` has the recipe. The project is that of the folder in which the program runs, else of the recipe.
+    /// Adds the code that a job was observed to read to its identity; returns its key, and its code if the job is observed. `folder` has
+    /// the recipe. The project is the project of the folder in which the program runs, else of the recipe.
     pub(super) fn keyed(
         &mut self,
         identity: &mut Identity,
@@ -227,7 +226,7 @@ impl Manifests {
         Ok((key, Some(code)))
     }
 
-    /// The code in the identity of a job with this base key, and what of it there is now.
+    /// The code in the identity of a job with this base key, and its present state.
     pub fn resolve(
         &mut self,
         base: Key,
@@ -248,7 +247,7 @@ impl Manifests {
         let is_known = !known.is_empty();
         let here: Vec<_> = known.into_iter().filter(|(_, _, set)| self.is_at(set, &site.place)).collect();
         if here.is_empty() {
-            // Copies of a program have the same base key, but beside each copy other files may be.
+            // Copies of a program have the same base key, but the files beside the copies may differ.
             let is_first = !is_known && !site.is_variant() && {
                 let own = (project.clone(), site.place.clone());
                 *self.first.entry(base).or_insert_with(|| own.clone()) == own
@@ -280,8 +279,7 @@ impl Manifests {
         (Some(code), union)
     }
 
-    /// True if a set has a file, package or other path with other content than the present one. An absent path may be
-    /// one that the job makes.
+    /// True if the present content of a file, package or other path differs from a set. A job may create paths that are absent in the set.
     fn contradicts(&mut self, set: &str, now: &Code) -> bool {
         let Some(set) = self.set(set) else { return true };
         let mut files = now.files.iter().filter(|file| file.digest != ABSENT && !file.path.starts_with(FILE_ELSEWHERE));
@@ -338,8 +336,8 @@ impl Manifests {
         set
     }
 
-    /// True if the code that a job was planned with, `planned`, is that of the job now; and its code now. Other runs of the
-    /// program, with other variants of its code, may have read the same files meanwhile, or others.
+    /// True if the code `planned`, with which a job was planned, is the job's present code; also returns the present code. Other runs of
+    /// the program, with other variants of its code, may have read the same files meanwhile, or others.
     pub fn is_planned(
         &mut self,
         base: Key,
@@ -362,7 +360,7 @@ impl Manifests {
         (is_current, now)
     }
 
-    /// The present state of what some sets have.
+    /// The present state of the paths in some sets.
     fn state(&mut self, project: &Path, site: &Site, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
         let known = (project.to_owned(), site.clone(), sets);
         if let Some(state) = self.states.get(&known) {
@@ -447,8 +445,8 @@ impl Manifests {
         own.left.get(path).is_some_and(|left| left == now || self.is_left(path, now))
     }
 
-    /// True if a path with a different property is in the state in which the job left it. A path that was absent then
-    /// may have been made by any job.
+    /// True if a path with a different property is in the state in which the job left it. A path that was absent then may have been created
+    /// by any job.
     fn is_own_fact(&self, own: &Own, real: &Path, path: &str, now: &str, digests: &mut Digests) -> bool {
         if fact::is_names(now) {
             return self.is_own(own, path, now);
@@ -457,7 +455,7 @@ impl Manifests {
         own.left.get(path) == Some(&state) || self.is_left(path, &state)
     }
 
-    /// The property that a path has now; of names in a folder, those that jobs have made do not count.
+    /// The present property of a path. Names in a folder that jobs have created do not count.
     fn fact_now(
         &self,
         project: &Path,
@@ -481,7 +479,7 @@ impl Manifests {
     }
 }
 
-/// True if a path is that of a script, by its extension.
+/// True if a path leads to a script, by its extension.
 pub fn is_script(path: &Path) -> bool {
     path.extension().is_some_and(|end| lint::EXTENSIONS.iter().any(|known| end == *known))
 }

@@ -73,7 +73,7 @@ struct Walk {
 #[derive(Debug)]
 struct Locked {
     digests: BTreeMap<PathBuf, String>,
-    /// The folder here that stands for one there.
+    /// The local folder that corresponds to the folder `there`.
     here: PathBuf,
     there: PathBuf,
     /// Digests of files by the digests of their paths on the other machine, which are unknown on this one.
@@ -107,7 +107,7 @@ struct Kept {
 }
 
 const FORMAT: u32 = 1;
-/// A digest begins so if the file is one of tokens by its name.
+/// Prefix of the digest of a file of tokens, which is recognized by its name.
 const BIN: &str = "bin:";
 /// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
 /// page that was changed through a mapping, and updates the time at the next such write.
@@ -117,8 +117,8 @@ const REST: Duration = Duration::from_mins(1);
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
-    /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is
-    /// no part of any input.
+    /// Opens the digests in `file`. An unreadable file counts as empty. The file is in a store, whose results folder is not part of any
+    /// input.
     pub fn open(file: PathBuf) -> Self {
         let cache = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let known = cache.filter(|cache| cache.format == FORMAT).map(|cache| cache.files).unwrap_or_default();
@@ -182,7 +182,7 @@ impl Digests {
         self.manifests.is_rewritten(path)
     }
 
-    /// True if a job has made the file at a path of a project.
+    /// True if a job has created the file at a path of a project.
     pub fn is_made_in(&mut self, project: &Path, path: &Path) -> bool {
         let manifests = std::mem::take(&mut self.manifests);
         let is_made = manifests.is_made(project, path, self);
@@ -234,7 +234,7 @@ impl Digests {
         self.of_input(path, ignore_patterns)
     }
 
-    /// Looks at every path again from now on.
+    /// Makes all later calls examine every path again.
     pub fn forget(&mut self) {
         self.asked.clear();
         self.inputs.clear();
@@ -382,7 +382,7 @@ impl Digests {
         Ok((!walk.ignore.is_ignored(&text, metadata.is_dir())).then_some(metadata))
     }
 
-    /// True if jobs made a file, or a folder that has nothing else.
+    /// True if jobs created a file, or a folder with no other files.
     fn is_made(&self, walk: &mut Walk, path: &Path, inner_path: &Path, digest: &str) -> bool {
         if !self.made.has_name(path) {
             return false;
@@ -458,8 +458,8 @@ pub fn digest_of(path: &Path, bytes: &str) -> String {
     format!("{prefix}{bytes}")
 }
 
-/// The error of a path in an input, with the path: a link that leads nowhere would be taken for the input, which is there. The
-/// input itself may be missing.
+/// The error of a path in an input, with the path: without the path, a broken link would look like an error of the input itself. The input
+/// itself may be missing.
 fn unreadable(path: &Path, error: io::Error, is_input: bool) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;

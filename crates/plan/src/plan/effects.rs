@@ -230,7 +230,7 @@ impl Layout {
         clean(&label).into_owned()
     }
 
-    /// Refuses effects of which each is an alias of another one.
+    /// Rejects effects that are aliases of other effects.
     fn check_aliases(&self, effects: &Effects, names: &[(String, Span)]) -> Result<(), LayoutError> {
         let requests: BTreeSet<Vec<usize>> = self
             .interactions
@@ -311,7 +311,7 @@ fn repeats(step: &Step) -> Vec<String> {
     std::iter::once("seed".to_owned()).chain(other_axes).collect()
 }
 
-/// The axes that repeat a measurement, without those of kind `repeat` that only name the points because the others tell them apart,
+/// The axes that repeat a measurement, without axes of kind `repeat` that only name the points because the other axes distinguish them,
 /// such as the names of imported runs with seeds.
 fn without_names(repeats: Vec<String>, step: &Step, points: &[&Point], names: &[(String, Span)]) -> Vec<String> {
     let is_distinct = |axes: &[&str]| {
@@ -350,7 +350,7 @@ fn factors(step: &Step, effects: &Effects, points: &[&Point], repeats: &[String]
     step.axes().into_iter().filter(is_factor).map(|axis| (axis.to_owned(), effects.span)).collect()
 }
 
-/// An axis that is no factor and on which two points of a combination differ.
+/// An axis that is not a factor and on which two points of a combination differ.
 fn varying<'p>(point: &'p Point, other: &'p Point, factors: &[(String, Span)], repeats: &[String]) -> Option<&'p str> {
     let is_explained =
         |axis: &str| factors.iter().any(|(name, _)| name == axis) || repeats.iter().any(|name| name == axis);

@@ -86,7 +86,7 @@ pub fn states(environment: Option<&Environment>) -> BTreeMap<String, String> {
     states
 }
 
-/// Returns the same parts with their present states. The parts of another machine's environment cannot be compared.
+/// Returns these parts with their present states. The parts of another machine's environment cannot be compared.
 pub(super) fn states_now(
     environment: Option<&Environment>,
     present: &Present,

@@ -1,5 +1,4 @@
-//! A step's matrix to its points: the product of its dimensions, without `exclude`, with `include`, as far as `if`
-//! holds.
+//! Expands a step's matrix to points: the product of its dimensions, without `exclude`, with `include`, and only where `if` holds.
 
 use sweep_base::SEED;
 use sweep_job::{Value, tasks::Imported};
@@ -15,11 +14,11 @@ use crate::recipe::{Assignment, Dimension, Problem, Scope, Spanned, Step, Templa
 /// An assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
 pub struct Point {
-    /// Axis, value, and the place that gave the value.
+    /// Each axis with its value and the value's place in the recipe.
     pub values: Vec<(String, Spanned<Value>)>,
 }
 
-/// More points than this in one step are a mistake.
+/// Maximum number of points of a step.
 pub(super) const MAX_POINTS: usize = 1_000_000;
 
 impl Point {
@@ -34,7 +33,7 @@ impl Point {
         self.get(axis).is_some_and(|value| value.to_string() == typed || *value == typed_value(typed))
     }
 
-    /// The point without one of its axes, as a text.
+    /// The text of the point without one of its axes.
     pub fn but(&self, axis: &str) -> String {
         let values = self.values.iter().filter(|(name, _)| name != axis).cloned();
         Self { values: values.collect() }.to_string()
@@ -130,8 +129,7 @@ struct Part {
     crosses: bool,
 }
 
-/// The dimensions of a step, and whether these are all: after a mistake in a dimension, which has been reported, that
-/// dimension is omitted.
+/// The dimensions of a step, and true if these are all: a dimension with a mistake, which has been reported, is omitted.
 fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
     let mut parts = Vec::with_capacity(step.matrix.dimensions.len());
     for dimension in &step.matrix.dimensions {

@@ -1,7 +1,7 @@
 //! `include`: additional points, and further values for existing points.
 //!
-//! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it
-//! matches, else it is an additional point. Seeds and ablations multiply all points, including those of `include`.
+//! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it matches, else it is an
+//! additional point. Seeds and ablations multiply all points, including the points of `include`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -53,7 +53,7 @@ impl<'s> Inclusion<'s> {
                 }
             }
         }
-        // A matrix without an axis of its own has only the points of `include`, if an entry sets no crossing axis.
+        // A matrix without axes has only the points of `include`, if an entry sets no crossing axis.
         let is_free =
             |entry: &Assignment| entry.values.iter().all(|(name, _)| !crossing.contains(&name.value.as_str()));
         let has_only_entries = crossing.len() == axes.len() && step.matrix.include.iter().any(is_free);
@@ -163,8 +163,8 @@ impl<'s> Inclusion<'s> {
         true
     }
 
-    /// Returns an entry's point; the values that the entry lacks come from a point of seeds and ablations. The values
-    /// of axes come in the axes' order; where the matrix has none of its own, the entry's come first.
+    /// Returns an entry's point; the values that the entry lacks come from a point of seeds and ablations. The values of axes come in the
+    /// axes' order; if the matrix has no axes, the entry's axes come first.
     fn point(&self, entry: &Assignment, values: &Values<'s>, crossed_point: &Point) -> Point {
         let assignment = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
         let on_axis = |axis: &&str| match values.own.iter().find(|(name, _)| name == axis) {

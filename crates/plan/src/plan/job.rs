@@ -11,12 +11,12 @@ use crate::{
     record::{Identity, Key, SeedPlan},
 };
 
-/// A step at a point, or several that are the same job.
+/// A step at a point, or several steps and points with the same job.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The job's name in the store.
     pub key: Key,
-    /// Identity, from which the key is made.
+    /// Identity, from which the key is computed.
     pub identity: Identity,
     /// The task.
     pub task: &'static TaskInfo,
@@ -44,7 +44,7 @@ impl Job {
         self.identity.task == lint::COMMAND
     }
 
-    /// True if the job stands for a run of another program, which cannot run here.
+    /// True if the job represents a run of another program, which cannot run here.
     pub fn is_imported(&self) -> bool {
         self.identity.task == Imported::NAME
     }

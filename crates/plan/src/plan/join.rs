@@ -20,7 +20,7 @@ pub(super) struct Join {
 pub(super) struct Group {
     /// In the order of the step's points.
     pub(super) jobs: Vec<JobId>,
-    /// The same jobs; `None` if there are no jobs.
+    /// The list of these jobs; `None` without jobs.
     pub(super) list: Option<ListId>,
     /// The first and the last further round in which one of the jobs runs.
     pub(super) rounds: (usize, usize),

@@ -25,7 +25,7 @@ pub(super) fn check(step: &Step, points: &[Point], context: &mut Context<'_>) {
             context.problem(value.span, message, "reads alike", help);
         }
     }
-    // Only the separators of a name within a text can make two points the same.
+    // Two points can have the same name only if a text contains a separator of names.
     let separates = |value: &Value| matches!(value, Value::Text(text) if text.contains(',') && text.contains('='));
     if !points.iter().flat_map(|point| &point.values).any(|(_, value)| separates(&value.value)) {
         return;

@@ -44,7 +44,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, matrix: &Names, label: &Label,
     }
 }
 
-/// An expression in a script becomes part of the script: its value is run, too.
+/// Warns about expressions in a script, whose values become part of the script and are run, too.
 fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, problems: &mut Collector) {
     for reference in template.references() {
         let (scope, value) = match reference.scope {
@@ -71,7 +71,7 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
 fn variables(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
     let Some(Value::List(items)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
     let words: Vec<&str> = items.iter().filter_map(Value::as_text).collect();
-    // `sh -c`, and scripts of awk and others, have a `$` of their own.
+    // `sh -c`, and scripts of awk and others, use `$` for their own variables.
     if words.iter().any(|word| ["-c", "-e", "-lc"].contains(word)) {
         return;
     }
@@ -188,7 +188,7 @@ pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
-/// Checks that no step shares states whose purpose is to measure.
+/// Warns about steps that share states although their purpose is to measure.
 pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
     for step in recipe.steps.iter().filter(|step| step.policy.states.share && step.resources.exclusive) {
         let name = &step.name;
@@ -211,7 +211,7 @@ pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
-/// Says that jobs whose times are shown have their GPUs for themselves, although they are to share them.
+/// Warns that jobs whose times are shown do not share GPUs, although the recipe requests it.
 pub(super) fn gpus(recipe: &Recipe, problems: &mut Collector) {
     for (index, step) in recipe.steps.iter().enumerate() {
         if step.resources.shares_gpu() && recipe.measures(index) {

@@ -1,5 +1,5 @@
-//! Files that jobs made in their inputs: a loader may keep a cache beside the data that it reads. These files are not
-//! part of the inputs' digests while they have the content that a job has given them.
+//! Files that jobs created in their inputs: a loader may keep a cache beside the data that it reads. These files are
+//! not part of the inputs' digests while they have the content that a job has given them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,7 +16,7 @@ use crate::record::{path_text, text_path};
 /// The file in the store.
 const FILE: &str = "made.jsonl";
 
-/// Files that jobs made in their inputs.
+/// Files that jobs created in their inputs.
 #[derive(Debug, Default)]
 pub struct Made {
     /// The file in which the list is kept; `None` keeps the list for this run only.
@@ -39,7 +39,7 @@ impl Made {
     /// Placeholder for the digest of a folder.
     pub const FOLDER: &str = "folder";
 
-    /// Reads the files that the jobs of a store made.
+    /// Reads the files that the jobs of a store created.
     pub(super) fn open(store: &Path) -> Self {
         let file = store.join(FILE);
         let mut made = Self::default();
@@ -72,12 +72,12 @@ impl Made {
         self.files.entry(path).or_default().insert(digest)
     }
 
-    /// True if a job made a file of this name somewhere.
+    /// True if a job created a file of this name in any folder.
     pub(super) fn has_name(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| self.names.contains(name))
     }
 
-    /// True if a job made the file at `path`, with any content.
+    /// True if a job created the file at `path`, with any content.
     pub fn has(&self, path: &Path) -> bool {
         self.has_name(path) && self.files.contains_key(fs::canonicalize(path).as_deref().unwrap_or(path))
     }

@@ -3,13 +3,12 @@
 //! [`Plan::new`] is the only constructor of a `Plan`; its existence proves that the graph has no cycle, that every
 //! value fits its task, and that every key is computed.
 //!
-//! `dimension.rs`, `expand.rs` and `include.rs` expand matrices, `join.rs` joins steps that need each other, `needs.rs` has
-//! the lists of needed jobs, which jobs share, and `turns.rs` the order of measuring steps. `digest.rs` has the digests of
-//! inputs, `code.rs` those of the code that earlier runs read, `planned_code.rs` their comparison with the keys,
-//! `environment.rs` the present environment, `states.rs` the states that jobs share. `lint.rs` warns, `select.rs` selects a
-//! part, `room.rs` bounds the memory that a recipe may require, `serialized.rs` has the form that other processes read, and
-//! `effects.rs` the points of a table of effects.
-//! Planning continues after the draft's mistakes and adds its own.
+//! `dimension.rs`, `expand.rs` and `include.rs` expand matrices, `join.rs` joins steps that need each other, `needs.rs` has the lists of
+//! needed jobs, which jobs share, and `turns.rs` the order of measuring steps. `digest.rs` has the digests of inputs, `code.rs` the digests
+//! of the code that earlier runs read, `planned_code.rs` their comparison with the keys, `environment.rs` the present environment,
+//! `states.rs` the states that jobs share. `lint.rs` warns, `select.rs` selects a part, `room.rs` bounds the memory that a recipe may
+//! require, `serialized.rs` has the form that other processes read, and `effects.rs` the points of a table of effects. Planning continues
+//! after the draft's mistakes and adds its own.
 
 mod as_by_hand;
 mod build;
@@ -199,7 +198,7 @@ pub fn explanation(typed: &[String], label: &str) -> Option<String> {
     Some(format!("sweep {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
 }
 
-/// The words of the same command after the program's name.
+/// The words of that command after the program's name.
 pub fn explanation_words(typed: &[String], label: &str) -> Option<Vec<String>> {
     let (recipe, flags) = typed.split_first()?;
     let is_alone = !recipe.starts_with('-') && flags.first().is_none_or(|flag| flag.starts_with("--"));
@@ -326,7 +325,7 @@ impl Plan {
         counts.filter(|(study, step, _)| self.wants(*study, *step)).map(|(_, _, count)| count).sum()
     }
 
-    /// Number of jobs; points that give the same job count once.
+    /// Number of jobs; points with the same job count once.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
@@ -385,8 +384,8 @@ impl Plan {
         (names, place)
     }
 
-    /// A relative path in quotes that a program in a folder of its own has not found, according to its message, if the recipe's
-    /// folder has it.
+    /// A quoted relative path that a program in the job's folder has not found, according to its message, if the recipe's folder contains
+    /// it.
     pub fn left_behind<'m>(&self, id: JobId, message: &'m str) -> Option<&'m str> {
         const WORDS: [&str; 6] =
             ["no such file", "not found", "not find", "does not exist", "cannot open", "can't open"];
@@ -443,7 +442,7 @@ impl Plan {
         inputs
     }
 
-    /// The patterns of files in a job's input folders that are no part of them.
+    /// The patterns of ignored files in a job's input folders.
     pub fn ignored_by(&self, id: JobId) -> Vec<String> {
         ignored(&self.job(id).values)
     }

@@ -1,5 +1,5 @@
-//! The graph of a plan, as lists of jobs that are needed together. Jobs share lists: if `n` jobs need the same `m`,
-//! there are `n + m` entries and not `n · m`.
+//! The graph of a plan, as lists of jobs that are needed together. Jobs share lists: if `n` jobs need the same `m`
+//! jobs, there are `n + m` entries and not `n · m`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! The code of planned jobs: whether it is still that of their keys, and what their programs find of it during a run.
+//! The code of planned jobs: its comparison with their keys, and its state for their programs during a run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ impl Plan {
         self.is_other(id, code, manifests, digests)
     }
 
-    /// The same for the files as they were when the run began.
+    /// The comparison for the files as of the run's beginning.
     pub fn had_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
         let Some(code) = self.job(id).code.as_ref() else { return false };
         let code = self.earlier(code, &|path| manifests.is_rewritten(&path_text(path)));
@@ -84,7 +84,7 @@ impl Plan {
         self.moments.begin(results, projects)
     }
 
-    /// A file, a package or a part of the environment that differs from what the job of a record read.
+    /// A file, a package or a part of the environment that has changed since the job of a record read it.
     pub fn changed_file(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> Option<String> {
         let Job { identity, code: Some(code), key, .. } = self.job(id) else { return None };
         let base = identity.base_key().ok()?;
@@ -108,7 +108,7 @@ impl Plan {
         file.or_else(package).or_else(|| Some(part()?.0.clone()))
     }
 
-    /// True if it is known what the job of a record read.
+    /// True if the reads of a record's job are known.
     pub fn has_read_set(&self, id: JobId, manifests: &mut Manifests) -> bool {
         let Job { identity, key, .. } = self.job(id);
         identity.base_key().is_ok_and(|base| manifests.set_of(base, *key).is_some())

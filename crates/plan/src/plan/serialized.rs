@@ -22,7 +22,7 @@ pub struct SerializedJob {
     pub key: Key,
     /// Name for people.
     pub label: Label,
-    /// Identity, from which the key is made, as [`Plan::serialize_job`] gives it without the keys in `lists`.
+    /// Identity, from which the key is computed, as [`Plan::serialize_job`] gives it without the keys in `lists`.
     pub identity: Identity,
     /// Every parameter; references to other jobs have their keys.
     pub values: Values,
@@ -101,8 +101,8 @@ impl Plan {
         }
     }
 
-    /// The plan of these jobs, with whole identities. Their places in it are their places in the list, and so are those of
-    /// the jobs that they need, and of those in the shared lists. There are no recipes to report on.
+    /// The plan of these jobs, with whole identities. Jobs, needed jobs and the jobs in shared lists are identified by their indices in the
+    /// list. The plan has no recipes to report on.
     pub fn from_serialized(
         serialized: impl IntoIterator<Item = SerializedJob>,
         shared: &HashMap<usize, Vec<usize>>,

@@ -30,7 +30,7 @@ pub struct Code {
     pub(super) unchanged: bool,
     /// Digest of all of it.
     pub(super) digest: String,
-    /// True if the code is not that of the job's key.
+    /// True if the code differs from the job's key.
     pub stale: bool,
     /// True if it was sent to this machine with the job.
     pub hosted: bool,
@@ -47,7 +47,7 @@ pub struct Site {
     pub environment: Option<Present>,
     /// The files that replace the project's files for the job.
     pub layer: Layer,
-    /// The name of the layer that it was planned with, that of the variant of its code.
+    /// The name of the layer of the variant with which it was planned.
     variant: Option<String>,
 }
 

@@ -23,7 +23,7 @@ pub struct Shared {
     pub of: Vec<JobId>,
 }
 
-/// The steps that a job makes, with the states of the plan.
+/// The steps that a job computes, with the states of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// The job.
@@ -129,7 +129,7 @@ impl Tree<'_> {
 /// The jobs by the states that they leave: by the step and the key of a state.
 pub(super) type Left = HashMap<(u64, Key), JobId>;
 
-/// Adds the jobs whose only purpose is a state that several jobs of a step share. Answers these, and who leaves which state.
+/// Adds the jobs whose only purpose is a state that several jobs of a step share. Returns these jobs, and the job that leaves each state.
 pub(super) fn share(studies: &[Study], jobs: &mut Jobs) -> Result<(Vec<Shared>, Left), PlanError> {
     let mut shared = Vec::new();
     let mut left_states = left_by(&jobs.all)?;
@@ -243,7 +243,7 @@ pub(super) fn continues(jobs: &[Job], left_states: &Left) -> Result<Vec<Option<J
 }
 
 impl Plan {
-    /// The same, with jobs that begin with their first step, whatever states there are.
+    /// Returns this plan with jobs that always begin with their first step.
     #[must_use]
     pub fn alone(self) -> Self {
         Self { continues: vec![None; self.jobs.len()], is_alone: true, ..self }
@@ -269,8 +269,8 @@ impl Plan {
         self.shared.iter().any(|shared| shared.job == id)
     }
 
-    /// The jobs for shared states without which several of the `open` jobs would do the same; `has_state` returns true
-    /// for existing states.
+    /// The jobs for shared states without which several of the `open` jobs would compute the same steps; `has_state` returns true for
+    /// existing states.
     pub fn worth_sharing(&self, open: &HashSet<JobId>, has_state: impl Fn(u64, Key) -> bool) -> BTreeSet<JobId> {
         let mut shared_jobs = BTreeSet::new();
         // The job that continues from the next state of each job: the job itself, or the job for a later state.

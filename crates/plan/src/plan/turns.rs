@@ -1,7 +1,7 @@
 //! Turns of measurements: rounds of repetitions, and a drawn order within each round.
 //!
-//! The load of a machine drifts. If all repetitions of one variant ran before those of another, the drift would look like
-//! a difference between the variants. In rounds, every variant runs once before any runs again.
+//! The load of a machine drifts. If all repetitions of one variant ran before all repetitions of another, the drift would look like a
+//! difference between the variants. In rounds, every variant runs once before any runs again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,7 +20,7 @@ const DRAW: &str = "sweep round 1";
 /// Place of a job in the order of a measuring step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Turn {
-    /// The measuring step, by its number among those of the plan.
+    /// The number of the measuring step in the plan.
     pub group: usize,
     /// The round, from 0: the rank of the job's repetition.
     pub round: usize,
@@ -61,8 +61,8 @@ fn draw(recipe: &str, step: &str, round: usize, key: Key) -> [u8; 32] {
     *blake3::hash(format!("{DRAW}\n{recipe}\n{step}\n{round}\n{key}").as_bytes()).as_bytes()
 }
 
-/// The round of each point of a step: the rank of its repetition among the points that agree on all other axes. An axis that
-/// is zipped with that of the repetitions belongs to the repetition.
+/// The round of each point of a step: the rank of its repetition among the points that agree on all other axes. An axis that is zipped with
+/// the axis of repetitions belongs to the repetition.
 fn rounds(recipe: &Recipe, step: usize, points: &[(Point, JobId)]) -> Vec<usize> {
     let Some(axis) = recipe.repeats(step) else { return vec![0; points.len()] };
     let zipped_axes: Vec<&str> = recipe.steps[step]
@@ -108,7 +108,7 @@ fn ranks(values: Vec<&Value>) -> HashMap<String, usize> {
 }
 
 impl Plan {
-    /// The jobs in the plan's order, except that those of each measuring step take their places in the order of their turns.
+    /// The jobs in the plan's order, except that the jobs of each measuring step are in the order of their turns.
     pub fn in_turn(&self) -> Vec<JobId> {
         let mut groups: BTreeMap<usize, Vec<(Turn, JobId)>> = BTreeMap::new();
         for (id, job) in self.jobs() {

@@ -207,7 +207,7 @@ impl Builder<'_> {
         self.problems.push(reference.span, problem);
     }
 
-    /// Says that a job is left out because the step whose result it takes has no points.
+    /// Reports that a job is left out because the step whose result it takes has no points.
     fn left_out(&mut self, step: &Step, point: &Point, needed_step: &str, span: Span) {
         let message = format!(
             "`{}` is left out: it takes a result of `{needed_step}`, which has no job for it",
@@ -227,7 +227,7 @@ impl Builder<'_> {
         value: &Spanned<Value>,
         error: &ParamError,
     ) {
-        // If the recipe has the parts as a list, the invalid part is marked.
+        // If the recipe has a list, the message marks the invalid item.
         let part = match error {
             ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
             _ => None,
@@ -237,9 +237,8 @@ impl Builder<'_> {
         self.bad_value(step, param.name, part.as_ref().unwrap_or(value), used_at, error);
     }
 
-    /// Reserves the memory for a point and its job before they are made: the point's values are in the list of points
-    /// and in the job's name, the job's own in the job and in its identity. `false` after a mistake, which has been
-    /// reported.
+    /// Reserves the memory for a point and its job before they are made: the point's values are stored in the list of points and in the
+    /// job's name, and the job's values in the job and in its identity. `false` after a mistake, which has been reported.
     fn has_room(&mut self, step: &Step, point: &Point, matrix: &Names) -> bool {
         const EACH: u64 = 512;
         let sources = &self.recipe.sources;
@@ -257,9 +256,9 @@ impl Builder<'_> {
             && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
     }
 
-    /// The values of a step's expressions that name results of needed jobs: a text for each that
-    /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the expression with
-    /// its place, because all values that come from one alias have the place of the alias.
+    /// The values of a step's expressions that name results of needed jobs: a text for each that [`resolve`](crate::record::resolve)
+    /// replaces, or a list of them where several jobs are needed. The keys are expressions with their places, because all values of one
+    /// YAML alias have the same place.
     fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Reference, Option<Value>)> {
         let mut results = Vec::new();
         for (param, template) in &step.with {
@@ -369,7 +368,7 @@ impl Builder<'_> {
     fn inputs(&mut self, step: &Step, values: &mut Values, places: &Places) -> Option<BTreeMap<String, String>> {
         let mut inputs = BTreeMap::new();
         let ignore_patterns = ignored(values);
-        // Defaults are no files.
+        // Default values do not name files.
         for (param, place) in places {
             let Some(value) = values.get_mut(param.name) else { continue };
             if let (Kind::Folder, Value::Text(folder)) = (param.kind, &mut *value) {
@@ -395,7 +394,7 @@ impl Builder<'_> {
                             lint::results_in_input(self.recipe, *place, &path, results, self.problems);
                         }
                         inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
-                        // A path such as `..` has no name of its own.
+                        // A path such as `..` has no file name.
                         let real = path.file_name().is_none().then(|| fs_err::canonicalize(&path).ok()).flatten();
                         let absolute = real.or_else(|| std::path::absolute(&path).ok()).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {

@@ -1,4 +1,4 @@
-//! Records of jobs that need not run, because another job has computed the same.
+//! Records of jobs that need not run, because another job has the same computation.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -48,7 +48,7 @@ impl Pending {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             linked => linked?,
         }
-        // A file may have been changed or removed since, and the record would have its digest all the same.
+        // A file may have been changed or removed since then, although the record has its digest.
         if record::of_folder(&dir)? != record.files {
             return Ok(None);
         }

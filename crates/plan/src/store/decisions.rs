@@ -21,7 +21,7 @@ use crate::{host::failpoints, record::Key};
 pub struct Decision {
     /// The kind: `rung`, `race`, `suggestion` or `confirmation`.
     pub kind: String,
-    /// The version of the kind's rule; raised when the same members would give another result.
+    /// The version of the kind's rule; raised when the rule changes the result for the same members.
     pub version: u32,
     /// The part of the rule that the result depends on.
     pub rule: Json,
@@ -40,7 +40,7 @@ pub struct Member {
     pub value: Option<f64>,
 }
 
-/// The part of a decision that its key is made of.
+/// The part of a decision from which its key is computed.
 #[derive(Serialize)]
 struct Grounds<'a> {
     kind: &'a str,

@@ -65,8 +65,8 @@ impl Garbage {
 }
 
 impl Store {
-    /// Records, states and files that are neither reachable nor in use. A state is reached by its own key, or by that of
-    /// the record of the job that has left it.
+    /// Records, states and files that are neither reachable nor in use. A state is reached by its own key, or by the key of the record of
+    /// the job that left it.
     pub fn garbage(&self, reached: &HashSet<Key>) -> io::Result<Garbage> {
         let mut garbage = Garbage::default();
         for key in self.keys()?.into_iter().filter(|key| !reached.contains(key)) {
@@ -76,7 +76,7 @@ impl Store {
         garbage.states = self.states()?.into_iter().filter(|state| !is_reached(state)).collect();
         for folder in ["staging", "partial"] {
             for path in entries(&self.root.join(folder))? {
-                // In a shared store each holder has a folder of its own.
+                // In a shared store, each holder has a separate folder.
                 let key = path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse().ok());
                 // The checkpoints of a job that is still wanted are for its next attempt.
                 let is_needed = |key| folder == "partial" && reached.contains(&key) && !self.contains(key);
@@ -143,8 +143,8 @@ impl Store {
                 drop(Lock::try_take(&self.locks(), name, self.is_shared())?);
                 continue;
             };
-            // Under the lock nobody is taking over a lease, which a link of a dead heir may be about. This process has the lock of
-            // the removal itself.
+            // Under the lock, no process takes over a lease, so links of dead heirs can be removed. This process has the lock of the
+            // removal itself.
             if Presence::is_alive(&path) == Some(false) {
                 let lock = if lock == CLEARING { None } else { Some(self.lock(lock)?) };
                 if lock.is_none_or(|lock| lock.is_some()) {

@@ -1,10 +1,10 @@
 //! The index of the store: one line for each record, so that queries over all of them need not open thousands of
 //! folders.
 //!
-//! `index.jsonl` describes the records, `measured.jsonl` has their metrics. Both are derived: the folders decide
-//! each time which records exist, and whether each is still the same file. A record that a file does not list, or that
-//! has changed, is opened, compared with its digest, and added; a line that cannot be read or has no record is ignored.
-//! So a line also proves that its record was checked. Deleting the files loses nothing.
+//! `index.jsonl` describes the records, `measured.jsonl` has their metrics. Both are derived: the existing records, and changes of their
+//! files, are always determined from the folders. A record that is not listed, or that has changed, is opened, compared with its digest,
+//! and added; an unreadable line, or a line without record, is ignored. A line therefore also proves that its record was checked. Deleting
+//! the files loses nothing.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -349,7 +349,7 @@ mod tests {
             assert!(repaired_text.ends_with(&index_text) && repaired_text.lines().count() < 5, "{repaired_text}");
         }
     }
-    /// A job that has run again has the same key and may have measured something else.
+    /// A job that has run again has the same key, but may have other measurements.
     #[test]
     fn what_was_written_since_is_read_anew() {
         let (_results, store, record) = store_with_one();

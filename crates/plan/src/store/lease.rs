@@ -1,14 +1,13 @@
 //! Locks for a store that several machines use: a file that exists or not, with a heartbeat.
 //!
-//! `flock` is not enough for such a store: some network file systems ignore it, others lose it with the server. All of
-//! them correctly create a hard link for one of several concurrent requests (NFS has had no other exclusive creation
-//! from its beginning), and take modification times from one clock, the server's. So a lease is a file of the holder,
-//! linked to the lock's name and touched every [`RENEWAL`]; it ends with its process, if this machine can see the
-//! process, or when it has not been touched for [`STALE`]. Its age is measured against another file that is touched at
-//! that moment, so that no two clocks are compared, and no cached attribute is relied on.
+//! `flock` is not enough for such a store: some network file systems ignore it, others lose it with the server. All of them correctly
+//! create a hard link for one of several concurrent requests (NFS has had no other exclusive creation from its beginning), and take
+//! modification times from one clock, the server's. A lease is therefore a file of the holder, linked to the lock's name and touched every
+//! [`RENEWAL`]; it ends with its process, if this machine can see the process, or when it has not been touched for [`STALE`]. Its age is
+//! measured against another file that is touched at that moment, so that no two clocks are compared, and no cached attribute is relied on.
 //!
-//! A lock's name is removed or replaced by the [`Heir`] of its holder only: a link of its own, of which there is one. A process
-//! that has read the name before a take-over would else remove the lease of the next holder.
+//! Only the [`Heir`] of a lock's holder removes or replaces the lock's name; it is a separate link, which only one process can create.
+//! Otherwise, a process that has read the name before a take-over could remove the lease of the next holder.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -113,7 +112,7 @@ fn begun(pid: u32) -> Option<u64> {
 }
 
 impl Presence {
-    /// Says in a new file that this process is alive.
+    /// Announces in a new file that this process is alive.
     pub fn announce(path: &Path) -> io::Result<Self> {
         let mut file = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
         file.write_all(&serde_json::to_vec(&Owner::new(path))?)?;
@@ -128,17 +127,17 @@ impl Presence {
         Ok(presence)
     }
 
-    /// True if the process that has made this file is alive; `None` if there is no such file.
+    /// True if the process that has created this file is alive; `None` if there is no such file.
     pub fn is_alive(path: &Path) -> Option<bool> {
         // Asked often and only a hint, so by this machine's clock.
         match look(path) {
             Ok(found) => Some(found?.is_alive(&Owner::new(path), hinted_now())),
-            // A file that cannot be read may be that of a living process.
+            // An unreadable file may belong to a living process.
             Err(_) => Some(true),
         }
     }
 
-    /// True if the process that has made another file in the store is alive, by the clock of the file server.
+    /// True if the process that has created another file in the store is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         let now = now(self)?;
         Ok(look(path)?.is_some_and(|other| other.is_alive(&Owner::new(&self.path), now)))
@@ -189,7 +188,7 @@ impl Found {
     }
 }
 
-/// The lease at a path; `None` if there is none. An error says nothing: a lease that cannot be read may be that of a living process.
+/// The lease at a path; `None` without a lease. After an error, the lease may still belong to a living process.
 fn look(path: &Path) -> io::Result<Option<Found>> {
     let read = |path: &Path| -> io::Result<_> {
         let mut file = File::open(path)?;
@@ -199,7 +198,7 @@ fn look(path: &Path) -> io::Result<Option<Found>> {
     };
     let (metadata, text) = match read(path) {
         Ok(found) => found,
-        // A network file system has an error of its own for a file that another machine has removed.
+        // Network file systems have a separate error for a file that another machine has removed.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle) => {
             return Ok(None);
         }
@@ -207,7 +206,7 @@ fn look(path: &Path) -> io::Result<Option<Found>> {
     };
     let owner: Option<Owner> = serde_json::from_slice(&text).ok();
     let own = owner.as_ref().and_then(|owner| own_file(path, owner));
-    // A name that this machine has not asked for before is in no cache of missing names.
+    // A name that this machine has never looked up is in no cache of missing names.
     let is_given_up = own.is_some_and(|own| is_missing(&own));
     Ok(Some(Found { owner, touched: metadata.modified()?, inode: metadata.ino(), is_given_up }))
 }
@@ -223,7 +222,7 @@ impl Lease {
         for _ in 0..10 {
             match fs::hard_link(&presence.path, &path) {
                 Ok(()) => return Ok(Some(Self { path, own: presence })),
-                // This process was silent for so long that its file was removed as that of a dead one.
+                // This process did not renew the lease in time, and another process removed its file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 // The response to the first request may have been lost: then the link exists.
@@ -253,12 +252,12 @@ impl Lease {
         Presence::is_alive(&folder.join(name)).unwrap_or(false)
     }
 
-    /// True if another process has taken it over, because this one has not renewed it for too long.
+    /// True if another process has taken it over, because this process has not renewed it in time.
     pub(super) fn is_lost(&self) -> bool {
         fs::metadata(&self.path).map_or(0, |metadata| metadata.ino()) != self.own.inode()
     }
 
-    /// True if the process that has made a file in the store is alive, by the clock of the file server.
+    /// True if the process that has created a file in the store is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         self.own.sees_alive(path)
     }
@@ -284,7 +283,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A name that stays is taken over like that of a dead process.
+        // If the name remains, it is taken over like the name of a dead process.
         let _ = self.release();
     }
 }
@@ -292,7 +291,7 @@ impl Drop for Lease {
 /// Name of the link that gives the right to change the lock's name while `holder` has it.
 fn heir_of(path: &Path, holder: &Found) -> PathBuf {
     let own = holder.owner.as_ref().and_then(|owner| own_file(path, owner));
-    // A torn lease does not say its holder's file.
+    // A torn lease does not contain the name of its holder's file.
     with_suffix(&own.unwrap_or_else(|| with_suffix(path, &format!(".{}", holder.inode))), HEIR)
 }
 
@@ -316,9 +315,9 @@ struct Heir<'a> {
 }
 
 impl<'a> Heir<'a> {
-    /// Asks for the right to the lock `path`, which `holder` had, by the time `now`; `None` while another process has it.
+    /// Requests the right to take over the lock `path` from `holder` at the time `now`; `None` while another process has this right.
     fn of(path: &'a Path, holder: &Found, own: &'a Presence, now: SystemTime) -> io::Result<Option<Self>> {
-        /// Heirs that have died one after another in the same take-over.
+        /// Maximum number of heirs that died one after another in the same take-over.
         const MAX_DEAD: usize = 10;
         let me = Owner::new(&own.path);
         let own_of = |found: &Found| found.owner.as_ref().and_then(|owner| own_file(path, owner));

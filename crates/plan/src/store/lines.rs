@@ -26,7 +26,7 @@ pub struct Entry {
     /// Size of its files in bytes.
     #[serde(default)]
     pub bytes: u64,
-    /// Identity, from which the key is made.
+    /// Identity, from which the key is computed.
     pub identity: Identity,
     /// Record of the job that ran, if the metrics of this one were taken from it again or if it was adopted, and the time of
     /// that.
@@ -81,7 +81,7 @@ pub struct Measured {
     pub host: String,
     /// The program's version.
     pub sweep: String,
-    /// Origin of the record, if another machine made it.
+    /// Origin of the record, if another machine wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The record whose result this one was adopted from, after a change of the code.

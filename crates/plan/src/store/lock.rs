@@ -126,7 +126,7 @@ impl InUse {
     /// `None` while something is being removed.
     pub(super) fn shared(store: &Path, shared: bool) -> io::Result<Option<Self>> {
         if shared {
-            // First announced, then checked: removers do the same, and one of both sees the other.
+            // Announces first and then checks, as removers do, so that at least one of both sees the other.
             let users = store.join("users");
             fs::create_dir_all(&users)?;
             let presence = Presence::announce(&users.join(unique()))?;

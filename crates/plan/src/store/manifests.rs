@@ -1,8 +1,8 @@
 //! Manifests: the observed reads of the jobs of records.
 //!
-//! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without
-//! record is harmless, while a record without manifest would be taken for one whose job reads its declared inputs only.
-//! `manifests/sets/` has the sets of files, each once, and `manifests/environments/` the environments that the sets name.
+//! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without record is harmless,
+//! while a record without manifest would look like a record of a job that reads only its declared inputs. `manifests/sets/` has the sets of
+//! files, each once, and `manifests/environments/` the environments that the sets name.
 //!
 //! A line has a digest, and a record names the set of its run. So a line that is damaged or lost is noticed, and written again
 //! from its record.
@@ -163,7 +163,7 @@ impl Store {
     }
 
     fn wait_for_lock(&self) -> io::Result<super::Held> {
-        // A dead holder's lease lasts for minutes, and each request makes files on the server.
+        // A dead holder's lease lasts for minutes, and each request creates files on the server.
         const LONGEST: Duration = Duration::from_secs(1);
         let mut interval = Duration::from_millis(20);
         loop {
@@ -223,7 +223,7 @@ fn remove_others(folder: &Path, names: &HashSet<String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the end of a file that is no whole line: its writer was killed before it committed the record.
+/// Removes an incomplete last line: its writer was killed before it committed the record.
 fn cut_torn_line(file: &mut fs::File) -> io::Result<()> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Records of finished jobs, by key, and the right to write missing ones.
 //!
-//! A record's folder is written beside the store, synced, and renamed into it: it is atomic, and never edited.
-//! [`Store::claim`] returns `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
-//! can write its record, or `Busy` while another process holds the lock.
+//! A record's folder is written beside the store, synced, and renamed into it: it appears atomically, and is never edited. [`Store::claim`]
+//! returns `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that can write its record, or `Busy` while
+//! another process holds the lock.
 //!
 //! `index.rs` has one line for each record and one for its metrics, both derived and repaired; `manifests.rs` the files that
 //! jobs were observed to read and their environments; `states.rs` states that jobs leave for longer ones; `decisions.rs` the
@@ -160,12 +160,12 @@ impl Store {
         Self { root: results.join("store"), syncs: Arc::default(), own: Arc::default(), settled: Arc::default() }
     }
 
-    /// Like [`Store::new`], but fails if a later version of this program has made the store.
+    /// Like [`Store::new`], but fails if a later version of this program has created the store.
     pub fn open(results: &Path) -> Result<Self, StoreError> {
         let store = Self::new(results);
         match fs::read_to_string(store.root.join("format")) {
             Ok(text) if text.trim().parse::<u32>().is_ok_and(|format| format <= STORE_FORMAT) => Ok(store),
-            // Torn by a crash while the store was being made: there is nothing of a later version in it.
+            // Torn by a crash during the creation of the store, which therefore has no files of a later version.
             Ok(text) if text.trim().is_empty() => Ok(store),
             Ok(text) => {
                 let found = text.trim().chars().take(20).collect();
@@ -192,7 +192,7 @@ impl Store {
         fs::look(&path)?;
         let no_file =
             || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is not a file".into() });
-        // Opening a pipe without a writer would never return.
+        // Without `NONBLOCK`, opening a pipe without a writer would never return.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {
             Ok(file) => file,
@@ -222,7 +222,7 @@ impl Store {
     pub fn keys(&self) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in entries(&self.root)? {
-            // The other folders have longer names.
+            // Folders of records have names of two digits; all other folders have longer names.
             if shard.file_name().is_none_or(|name| name.len() != 2) {
                 continue;
             }
@@ -255,7 +255,7 @@ impl Store {
         let mut has_warned = false;
         loop {
             if let Some(in_use) = InUse::shared(&self.root, self.is_shared())? {
-                // Names may have been removed before, and are not removed from now on.
+                // Other processes may have removed names up to now, but do not while this process holds the lock.
                 self.settled.clear();
                 return Ok(in_use);
             }
@@ -283,14 +283,14 @@ impl Store {
         self.root.join(SHARED).is_file()
     }
 
-    /// From now on several machines use it. `false` while a sweep runs on it that relies on the locks of this one.
+    /// Marks the store as shared among machines. Returns false while a sweep uses it that relies on the locks of this machine.
     pub fn share(&self) -> io::Result<bool> {
         self.create()?;
         if self.is_shared() {
             return Ok(true);
         }
         let Some(_in_use) = InUse::alone(&self.root, false)? else { return Ok(false) };
-        // Another process may have done it since the look, and hold leases by now.
+        // Another process may have marked it since the check, and may hold leases by now.
         if self.is_shared() && !planted!(LeasesCleared) {
             return Ok(true);
         }
@@ -321,7 +321,7 @@ impl Store {
         Lock::is_held(&self.locks(), &key.to_string(), self.is_shared())
     }
 
-    /// Unique identifier of this store: made at the first request.
+    /// Unique identifier of this store, which is created at the first request.
     pub fn id(&self) -> io::Result<String> {
         self.create()?;
         let path = self.root.join("id");
@@ -361,7 +361,7 @@ impl Store {
         self.root.join("staging").join(key.to_string())
     }
 
-    /// The folder that outlives a job's failed attempts.
+    /// The folder of files that an attempt leaves for the next attempt.
     fn partial(&self, key: Key) -> PathBuf {
         self.root.join("partial").join(key.to_string())
     }
@@ -395,14 +395,14 @@ impl Store {
         }
     }
 
-    /// Remains of a record that was taken back.
+    /// File of a record that was withdrawn.
     fn condemned(&self, key: Key) -> PathBuf {
         self.folder(key).join("record.damaged.json")
     }
 
-    /// Takes a record back, so that its job runs again. `unfit` is evaluated once no other process can have claimed the job.
+    /// Withdraws a record, so that its job runs again, if `unfit` returns true. `unfit` is called while this process holds the job's lock.
     pub fn condemn(&self, key: Key, unfit: impl FnOnce() -> bool) -> io::Result<()> {
-        // The holder of the lock is making the record again.
+        // The holder of the lock is writing the record again.
         let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
         if unfit() {
             host::failpoints::point("store: before a record is taken back")?;
@@ -411,7 +411,7 @@ impl Store {
         Ok(())
     }
 
-    /// Asks for the right to run a job.
+    /// Requests the right to run a job.
     pub fn claim(&self, key: Key) -> Result<Claim, StoreError> {
         let span = info_span!(target: host::log::CLAIM, "claim", key = key.short(), answer = field::Empty);
         let claim = span.in_scope(|| self.try_claim(key));
@@ -439,7 +439,7 @@ impl Store {
             None => Lock::try_take(&locks, &name, self.is_shared())?,
         };
         let Some(lock) = lock else { return Ok(Claim::Busy) };
-        // The holder of the lock may have finished between the look and the lock.
+        // Another process may have finished the job between the lookup and the lock.
         if !planted!(NoLookUnderLock)
             && let Some(record) = self.readable(key)?
         {
@@ -449,7 +449,7 @@ impl Store {
     }
 }
 
-/// The entries of a folder; none if there is no folder.
+/// The entries of a folder; empty if the folder does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
@@ -458,9 +458,9 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Removes a folder with its content, also where a program or an overlay has taken its owner's permissions away.
+/// Removes a folder with its content, even if a program or an overlay has removed its owner's permissions.
 pub fn remove_if_there(folder: &Path) -> io::Result<()> {
-    /// Number of attempts: a worker that is about to end may add something while the folder is emptied.
+    /// Number of attempts: a worker that is about to end may add files while the folder is emptied.
     const MAX_TRIES: usize = 100;
     let mut is_open = false;
     for _ in 0..MAX_TRIES {

@@ -65,10 +65,10 @@ pub enum NoteChange {
 /// Refusal of a change of notes.
 #[derive(Debug, thiserror::Error)]
 pub enum NoteError {
-    /// A text is no tag.
+    /// A text is not a valid tag.
     #[error("`{0}` is no tag: a tag has 1 to {MAX_TAG} letters, digits or signs, and neither blanks nor commas")]
     Tag(String),
-    /// A text is no note.
+    /// A text is not a valid note.
     #[error("a note has 1 to {MAX_NOTE} bytes; this one has {0}")]
     Note(usize),
     /// There are too many.
@@ -96,7 +96,7 @@ impl Notes {
         self.texts.iter()
     }
 
-    /// True if there are none.
+    /// True without tags and notes.
     pub fn is_empty(&self) -> bool {
         self.tags.is_empty() && self.texts.is_empty()
     }
@@ -129,7 +129,7 @@ impl Notes {
         if self.tags.len() > MAX_TAGS || self.texts.len() > MAX_NOTES { Err(NoteError::Full) } else { Ok(()) }
     }
 
-    /// Adds those of another copy of the record, as far as there is room.
+    /// Adds the tags and notes of another copy of the record, as far as there is room.
     fn merge(&mut self, other: Self) {
         for tag in other.tags.into_iter().filter(|tag| is_tag(tag)) {
             if self.tags.len() < MAX_TAGS {
@@ -177,7 +177,7 @@ impl Store {
         self.notes_folder().join(format!("{key}.json"))
     }
 
-    /// The notes on a record; none if there is no file.
+    /// The notes on a record; empty without a file.
     ///
     /// # Errors
     /// The file cannot be read, or has no notes of this version.
@@ -201,12 +201,12 @@ impl Store {
         keys.filter_map(|key| Some((key, self.notes(key).ok()?))).filter(|(_, notes)| !notes.is_empty()).collect()
     }
 
-    /// Time of the last change of notes; `None` if there are none.
+    /// Time of the last change of notes; `None` without notes.
     pub fn noted(&self) -> Option<SystemTime> {
         fs::metadata(self.notes_folder()).ok()?.modified().ok()
     }
 
-    /// Changes the notes on a record, and returns them. Of several changes all are made or none.
+    /// Changes the notes on a record, and returns them. Either all changes are applied or none.
     ///
     /// # Errors
     /// A change is not possible, or the file cannot be read or written.

@@ -45,7 +45,7 @@ impl Origin {
         fs::write(folder.join(ORIGIN), text)
     }
 
-    /// Reads that of a record's folder; `None` for a record that was made here.
+    /// Reads the origin in a record's folder; `None` for a record from this machine.
     pub(super) fn read(folder: &Path) -> io::Result<Option<Self>> {
         match fs::read(folder.join(ORIGIN)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -64,7 +64,7 @@ impl fmt::Display for Origin {
 }
 
 impl Store {
-    /// Source of a record; `None` for a record that was made here. An unreadable origin does not prove that.
+    /// Source of a record; `None` for a record that this machine wrote. An unreadable origin does not prove that.
     pub fn origin(&self, key: Key) -> Option<Origin> {
         let folder = self.folder(key);
         Origin::read(&folder).unwrap_or_else(|_| {

@@ -19,15 +19,15 @@ use crate::{
 
 /// Folder of `sweep` in a scratch folder.
 pub const CONTRACT: &str = ".sweep";
-/// File in it that a program reports to.
+/// File in that folder to which a program reports.
 pub const REPORT: &str = "report.jsonl";
-/// File in it with the parameters of a program.
+/// File in that folder with the parameters of a program.
 pub const PARAMS: &str = "params.json";
-/// Folder beside a job's own that Python's observer is in.
+/// Name of the folder with Python's observer, beside the job's folder.
 pub const TRACKING: &str = "tracking";
-/// The observer.
+/// File name of Python's observer.
 pub const OBSERVER: &str = "sitecustomize.py";
-/// The list that it writes.
+/// File name of the list that the observer writes.
 pub const READS: &str = "reads";
 /// Name of the file to which the kernel's observer reports, while a program runs, the files that other programs may change, too.
 pub const SHARED_FILES: &str = "shared";
@@ -48,12 +48,12 @@ impl Pending {
         if let Lock::Lease(lease) = &lock
             && !planted!(SharedStaging)
         {
-            // A separate folder: the previous holder of the lease may only be late, and continue to write.
+            // Each lease has its own folder, because the previous holder may only be late and continue to write.
             staging.set_file_name(lease.name());
         }
         host::failpoints::point("claim: locked")?;
         remove_if_there(&staging)?;
-        // From here on a failure clears it away.
+        // From here on, dropping `pending` removes the folder.
         let pending = Self { store, key, staging, lock };
         fs::create_dir_all(pending.dir())?;
         host::failpoints::point("claim: staging made")?;
@@ -62,7 +62,6 @@ impl Pending {
         Ok(pending)
     }
 
-    /// The store.
     pub(super) fn store(&self) -> &Store {
         &self.store
     }
@@ -72,12 +71,12 @@ impl Pending {
         self.key
     }
 
-    /// The folder that the job's artifacts go to; it becomes part of the record.
+    /// The folder of the job's artifacts, which becomes part of the record.
     pub fn dir(&self) -> PathBuf {
         self.staging.join("files")
     }
 
-    /// The folder that stays when an attempt fails, and is removed when one succeeds.
+    /// The folder of files for the next attempt, which is removed when an attempt succeeds.
     pub fn scratch(&self) -> PathBuf {
         self.store.partial(self.key)
     }
@@ -97,7 +96,7 @@ impl Pending {
         self.tracking().join(SHARED_FILES)
     }
 
-    /// Marks the record as made elsewhere.
+    /// Marks the record as written elsewhere.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
     }
@@ -166,7 +165,7 @@ impl Pending {
         }
         drop(shared);
         host::failpoints::point("commit: done")?;
-        // If a crash here leaves the folder, `sweep cache gc` clears it. The next holder of a lost lock works in the same one.
+        // If a crash here leaves the folder, `sweep cache gc` clears it. The next holder of a lost lock uses the same folder.
         if !self.lock.is_lost() {
             let _ = remove_if_there(&self.scratch());
         }
@@ -174,14 +173,14 @@ impl Pending {
         Ok(record)
     }
 
-    /// The record that another holder of the claim has stored, while this process did not renew it for too long: that record
-    /// stays, because others may have used it. What is in its place and cannot be read is removed.
+    /// The record that another holder of the claim has stored, after this process failed to renew its lease in time: that record is kept,
+    /// because other processes may have used it. An unreadable record is removed.
     fn other(&self, folder: &Path) -> Result<Option<Record>, StoreError> {
         if planted!(DoubleCommit) {
             remove_if_there(folder)?;
             return Ok(None);
         }
-        // A record that appears after this look stays: a folder is not renamed to one with content.
+        // A record that appears after this check is kept, because a rename never replaces a folder with content.
         let is_there = fs::symlink_metadata(folder).is_ok();
         if let Some(record) = self.store.readable(self.key)? {
             warn!(target: host::log::STORE, "another process has taken the claim over and stored its record");
@@ -193,11 +192,11 @@ impl Pending {
         Ok(None)
     }
 
-    /// Renames the staging folder to the record's; returns the record of another process that was quicker.
+    /// Renames the staging folder to the record's; returns the record of another process that was faster.
     fn rename(&self, folder: &Path) -> Result<Option<Record>, StoreError> {
         host::failpoints::point("commit: before the rename")?;
         match fs::rename(&self.staging, folder) {
-            // A file system may say either.
+            // File systems return either error.
             Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
                 Ok(Some(self.store.readable(self.key)?.ok_or(error)?))
             }

@@ -1,7 +1,7 @@
 //! The store's folder, and names in it that a power failure does not remove.
 //!
-//! A file that was synced can still lose its name: the name is the data of its folder. The process that has made a folder may
-//! be killed before it syncs that, so every process does it once for the names that its own records need.
+//! A file that was synced can still lose its name: the name is the data of its folder. The process that has created a folder may be killed
+//! before it syncs that, so every process does it once for the names that its own records need.
 
 use std::{
     collections::HashSet,
@@ -16,7 +16,7 @@ use crate::host::{
     files::{self as fs, File},
 };
 
-/// Names that this process has brought to the disk, with those of the folders above them.
+/// Names that this process has synced to the disk, with the names of the folders above them.
 #[derive(Debug, Default)]
 pub(super) struct Settled(Mutex<HashSet<PathBuf>>);
 
@@ -25,7 +25,7 @@ impl Settled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets all names: the store is made anew.
+    /// Forgets all names, because the store is created anew.
     pub(super) fn clear(&self) {
         self.names().clear();
     }
@@ -44,7 +44,8 @@ impl Store {
         let missing: Vec<&Path> = missing.collect();
         fs::create_dir_all(&self.root)?;
         failpoints::point("store: before its format")?;
-        // Two containers may have processes of the same number. A temporary file of `tempfile` would be its owner's only.
+        // Process IDs may be equal in two containers, so the name is unique. `tempfile` is not used, because only the owner could read its
+        // file.
         let temporary = self.root.join(format!("format.{}", unique()));
         fs::write(&temporary, format!("{STORE_FORMAT}\n"))?;
         fs::File::open(&temporary)?.sync_all()?;
@@ -58,8 +59,7 @@ impl Store {
         failpoints::point("store: made")
     }
 
-    /// Brings the name of `path`, which is in the store, to the disk, and those of the folders that it is in, up to the folder of
-    /// results.
+    /// Syncs the name of `path`, which is in the store, to the disk, and the names of its folders up to the results folder.
     pub(super) fn settle(&self, path: &Path) -> io::Result<()> {
         let mut synced = Vec::new();
         for name in path.ancestors().take_while(|name| name.starts_with(self.results())) {
@@ -83,7 +83,7 @@ impl Store {
         self.settled.names().contains(path)
     }
 
-    /// Notes that the name of `path` is about to be given to another file.
+    /// Records that the name of `path` is about to be given to another file.
     pub(super) fn unsettle(&self, path: &Path) {
         self.settled.names().remove(path);
     }

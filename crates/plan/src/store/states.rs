@@ -102,8 +102,7 @@ impl Store {
         (state.format <= FORMAT && state.key == key && state.step == step).then_some(state)
     }
 
-    /// Keeps a state, whose files `put` makes in the folder that it is given. `false` if there is one already, which
-    /// stays, or if there are no files.
+    /// Stores a state, whose files `put` creates in a folder. Returns false if the state exists, which is then kept, or without files.
     pub fn keep_state(&self, mut state: State, put: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<bool> {
         let place = self.state(state.step, state.key);
         if self.find_state(state.step, state.key).is_some() {
@@ -136,7 +135,7 @@ impl Store {
         }
         failpoints::point("state: before the rename")?;
         match fs::rename(temporary.path(), &place) {
-            // Another process has kept the same.
+            // Another process has stored the same state.
             Err(_) if self.find_state(state.step, state.key).is_some() => return Ok(false),
             renamed => renamed?,
         }

@@ -1,4 +1,4 @@
-//! Syncs to the disk that several commits share: one of the whole file system brings everything that they have written there.
+//! Syncs to the disk that several commits share: a sync of the whole file system covers everything that they have written.
 
 use std::{
     path::Path,
@@ -12,7 +12,7 @@ use super::disk;
 const GATHER_TIME: Duration = Duration::from_millis(5);
 /// Time above which a sync of the whole file system is slower than many of single files: other processes write much to it.
 const SLOW: Duration = Duration::from_millis(100);
-/// Time after a slow sync, as a multiple of its own, in which commits bring only their own files to the disk.
+/// Time after a slow sync, as a multiple of its duration, in which commits sync only their own files.
 const REST: u32 = 20;
 
 /// The commits of this process that are in progress, and the syncs that they share.
@@ -56,9 +56,8 @@ impl Syncs {
 }
 
 impl Commit<'_> {
-    /// Waits for a sync of the file system of `folder` that begins from now on, and is shared with the other commits in
-    /// progress. `false` if there are none, or the sync has failed, or the last one was slow: then this commit brings its own
-    /// files to the disk.
+    /// Waits for a sync of the file system of `folder` that begins from now on, and is shared with the other commits in progress. Returns
+    /// false without such commits, if the sync failed, or if the last sync was slow; this commit then syncs its own files.
     pub(super) fn shares_sync(&self, folder: &Path) -> bool {
         let mut state = self.0.lock();
         if state.commits < 2 || state.rests.is_some_and(|deadline| Instant::now() < deadline) {

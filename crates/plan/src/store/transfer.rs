@@ -51,7 +51,7 @@ pub enum TransferError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The archive is torn, malicious, or not one of records.
+    /// The archive is torn, malicious, or not an archive of records.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
     /// The record is of other files than its key.
@@ -192,7 +192,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Adds the notes that came with a record. Unusable notes are reported, and do not keep the record out.
+    /// Adds the notes that came with a record. Unusable notes are reported, and the record is still added.
     fn bring_notes(&self, folder: &Path, key: Key, report: &mut Imported) -> io::Result<()> {
         let text = match fs::read(folder.join(NOTES)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -29,7 +29,7 @@ pub struct Verified {
     pub files: usize,
     /// Records with files without digests.
     pub without_digests: usize,
-    /// Records without a digest of their own.
+    /// Records that do not contain their digest.
     pub unsealed: usize,
     /// Records of programs that name no list of read files, in a store whose list does not show missing lines.
     pub unlisted: usize,
@@ -158,7 +158,7 @@ impl Store {
     }
 }
 
-/// Description of a record that is not that of its key.
+/// Description of a record that does not match its key; `None` if it matches.
 pub fn wrong_key(record: &Record) -> Option<String> {
     match record.identity.key() {
         Ok(key) if key == record.key => None,

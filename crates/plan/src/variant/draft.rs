@@ -54,7 +54,7 @@ impl Content {
         Ok(Self::File { bytes: fs::read(path)?, is_executable: metadata.permissions().mode() & 0o100 != 0 })
     }
 
-    /// Writes it to a path, and makes the folders above.
+    /// Writes the draft to a path, and creates the folders above.
     ///
     /// # Errors
     /// The content cannot be written.
@@ -73,7 +73,7 @@ impl Content {
         }
     }
 
-    /// The bytes that its digest is made of.
+    /// The bytes from which the digest is computed.
     fn parts(&self) -> (&[u8], &[u8]) {
         match self {
             Self::File { bytes, is_executable: false } => (b"file", bytes),
@@ -218,7 +218,7 @@ impl Draft {
         let temporary = temporary.keep();
         fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o755))?;
         match fs::rename(&temporary, folder) {
-            // Another process has made the same one.
+            // Another process has created the same layer.
             Err(_) if folder.is_dir() => fs::remove_dir_all(&temporary),
             Err(error) => {
                 let _ = fs::remove_dir_all(&temporary);

@@ -7,8 +7,8 @@ use sweep_job::Ignore;
 
 use super::{VariantError, draft::Draft, place, revision};
 
-/// Adds the files of `folder`, at the same paths below `at`, a folder of the project. Of a worktree of the project's repository,
-/// files that it does not have are not in the project either.
+/// Adds the files of `folder`, at the same paths below `at`, a folder of the project. Files that a worktree of the project's repository
+/// lacks are removed from the project, too.
 pub(super) fn add(draft: &mut Draft, folder: &Path, at: &Path) -> Result<(), VariantError> {
     let real = fs::canonicalize(folder).map_err(VariantError::file(folder))?;
     if revision::is_worktree(&real, draft.project()) {

@@ -1,5 +1,5 @@
-//! Variants of a project's code: the values of `code`, as the files that a job finds in place of those of its project.
-//! The project itself is never changed.
+//! Variants of a project's code: the values of `code`, as the files that replace files of the project for a job. The project itself is
+//! never changed.
 
 mod draft;
 mod folder;
@@ -33,7 +33,7 @@ const KEYS: [&str; 4] = ["rev", "folder", "files", "patches"];
 /// The working tree as it is.
 const AS_IS: &str = ".";
 
-/// A value of `code` that is no variant of a project's code.
+/// A value of `code` that is not a variant of a project's code.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VariantError {
     /// The value has another form.
@@ -57,7 +57,7 @@ pub(crate) enum VariantError {
         /// The folder of the project.
         project: String,
     },
-    /// A file is no patch.
+    /// A file is not a patch.
     #[error("`{patch}` is no patch: {reason}")]
     NoPatch {
         /// The patch's path.
@@ -253,7 +253,7 @@ fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
     }
 }
 
-/// The variants of a plan, each of which is made once.
+/// The variants of a plan, each of which is created once.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
     layers: HashMap<(PathBuf, PathBuf, String), Layer>,
@@ -262,8 +262,8 @@ pub(crate) struct Variants {
 }
 
 impl Variants {
-    /// The layer of a value of `code`, over the folder `project`, which is absolute and without links. Paths in the value start
-    /// from `folder`, that of the recipe. `results` is the results folder, which keeps the layers.
+    /// The layer of a value of `code`, over the folder `project`, which is absolute and without links. Paths in the value are relative to
+    /// `folder`, the recipe's folder. `results` is the results folder, which keeps the layers.
     ///
     /// # Errors
     /// The value is invalid, a file cannot be read, or a patch does not apply.
@@ -322,7 +322,7 @@ fn draft(variant: &Variant, project: &Path, folder: &Path) -> Result<Draft, Vari
             None => draft.remove(&place),
         }
     }
-    // A patch that Git has made has paths from the folder of the repository.
+    // A patch from Git has paths relative to the folder of the repository.
     let repository = project.ancestors().find(|folder| folder.join(".git").exists());
     let prefix =
         repository.and_then(|repository| project.strip_prefix(repository).ok()).unwrap_or(Path::new("")).to_owned();
@@ -367,7 +367,7 @@ fn is_direct(project: &Path, place: &Path) -> bool {
         && !place.ancestors().skip(1).any(|ancestor| ancestor != Path::new("") && project.join(ancestor).is_symlink())
 }
 
-/// True for a relative path inside a project that is no part of Git's own files.
+/// True for a relative path inside a project, except Git's own files.
 fn is_place(path: &Path) -> bool {
     let is_name = |component: Component<'_>| matches!(component, Component::Normal(name) if name != ".git");
     !path.as_os_str().is_empty() && path.components().all(is_name)

@@ -1,5 +1,5 @@
-//! The files of projects as they were when a run began. A job that starts after an edit finds them in its view of the project, so
-//! that all jobs of a run have the same version.
+//! The files of projects as they were when a run began. A job that starts after an edit sees these files in its view of the project, so
+//! that all jobs of a run use the same version.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -23,20 +23,20 @@ use super::{
 
 /// Largest file of which a copy is kept, in bytes: code and settings are smaller, data is larger.
 const MAX_BYTES: u64 = 1 << 20;
-/// Most files of a project that are kept without a record that names them, and their size in bytes.
+/// Maximum number of files of a project that are kept without a record that names them, and their maximum size in bytes.
 const MAX_FILES: usize = 2_000;
 const MAX_TOTAL: u64 = 64 << 20;
-/// Most entries of folders that are looked at for them: a project may be a folder with a whole data set.
+/// Maximum number of entries of folders that are searched for these files: a project may be a folder with a whole data set.
 const MAX_ENTRIES: usize = 20_000;
-/// The time between two comparisons with the project, as a multiple of the time that one takes.
+/// Time between two comparisons with the project, as a multiple of the duration of a comparison.
 const INTERVAL_FACTOR: u32 = 20;
-/// The folder of copies in that of layers.
+/// Name of the folder of copies, in the folder of layers.
 const COPIES: &str = "moments";
 /// The file in a folder of copies that its process has locked.
 const LOCK: &str = "lock";
-/// The file beside these folders that a process has locked while it makes or removes some.
+/// The file beside these folders that a process locks while it creates or removes folders.
 const GATE: &str = "gate";
-/// The files of an environment, or of a build, which are no part of a project's code.
+/// Files that mark a folder of an environment or a build, which is not part of a project's code.
 const MARKS: [&str; 3] = ["pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"];
 /// The folder of packages of JavaScript.
 const PACKAGES: &str = "node_modules";
@@ -48,7 +48,7 @@ pub struct Moments(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     folder: Option<Folder>,
-    /// By the folders of the projects.
+    /// The projects, by their folders.
     projects: BTreeMap<PathBuf, Moment>,
     /// True if this machine has private views of folders; `None` before the first edit.
     has_views: Option<bool>,
@@ -61,25 +61,25 @@ struct Folder {
     _lock: File,
 }
 
-/// A project as it was.
+/// The earlier state of a project.
 #[derive(Debug)]
 struct Moment {
     project: PathBuf,
     copies: PathBuf,
     layers: PathBuf,
-    /// By paths in the project.
+    /// The stamps of files, by their paths in the project.
     files: BTreeMap<PathBuf, FileStamp>,
     /// The files that differ now, with their present stamps.
     edited: BTreeMap<PathBuf, Option<FileStamp>>,
     /// The time of the last comparison, and of the next one.
     compared: Option<(Instant, Duration)>,
-    /// The layers that jobs see, by the folders of the variants of their code.
+    /// The layers that jobs have got, by the folders of the variants of their code.
     found: HashMap<Option<PathBuf>, Layer>,
 }
 
 impl Moments {
-    /// Copies the files of projects that are not kept yet: the files that earlier jobs have read, and, in a project of
-    /// usual size, of all that may be code. `results` is the results folder.
+    /// Copies the files of projects that are not kept yet: the files that earlier jobs have read, and, in a project of usual size, all
+    /// files that may be code. `results` is the results folder.
     ///
     /// # Errors
     /// A copy cannot be written. No files are kept then.
@@ -209,7 +209,7 @@ impl Moment {
         Some(layer)
     }
 
-    /// The files that differ. Finding them takes a twentieth of the time, at most.
+    /// The files that differ. The search for them takes at most one twentieth of the time.
     fn edited(&mut self) -> Vec<PathBuf> {
         if self.compared.is_none_or(|(at, pause)| at.elapsed() >= pause) {
             self.compare();
@@ -231,7 +231,7 @@ impl Moment {
         self.compared = Some((Instant::now(), start.elapsed() * INTERVAL_FACTOR));
     }
 
-    /// The files as they were, under those of a variant.
+    /// The earlier files, under the files of a variant.
     fn over(&self, variant: &Layer) -> io::Result<Layer> {
         let mut draft = Draft::new(&self.project);
         for path in self.edited.keys() {

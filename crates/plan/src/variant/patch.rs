@@ -206,7 +206,7 @@ impl Applied<'_> {
         }
     }
 
-    /// The place of a file that is made.
+    /// The place of a created file.
     fn new_place(&self, path: &[u8]) -> Result<PathBuf, VariantError> {
         let places = self.roots.places(path);
         let has_folder = |place: &&PathBuf| {

@@ -235,7 +235,7 @@ fn without(text: &str, regions: &[Region], name: &str, is_python: bool) -> Strin
     output
 }
 
-/// The statement that stands for a region, if without it a block of Python would be empty.
+/// The statement that replaces a region, if a block of Python would be empty without the region.
 fn only_statement(lines: &[&str], region: &Region) -> Option<String> {
     let is_code = |line: &&&str| !line.trim().is_empty() && comment(line).is_none();
     let indent = |line: &str| line.len() - line.trim_start().len();

@@ -21,7 +21,7 @@ use crate::host::{Children, Limits, converse, git};
 const GIT_TIMEOUT: Duration = Duration::from_mins(5);
 /// Maximum size of Git's output in bytes.
 const MAX_ANSWER: usize = 256 << 20;
-/// Mode of a submodule, and that of no file.
+/// Git's modes of a submodule and of a missing file.
 const SUBMODULE: &str = "160000";
 const NOTHING: &str = "000000";
 

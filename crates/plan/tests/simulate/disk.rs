@@ -1,8 +1,8 @@
-//! A model of a disk: what each operation has changed, and whether a power failure can undo it.
+//! A model of a disk: the changes of each operation, and whether a power failure can undo them.
 //!
-//! The strict model of crash consistency (as in ALICE, Pillai et al. 2014): data of a file are on the disk once the file was
-//! synced, names once their folder was; what was not synced may be there, in part, in any order, or not at all. A rename is one
-//! change of one or two folders.
+//! The strict model of crash consistency (as in ALICE, Pillai et al. 2014): data of a file are on the disk once the file was synced, names
+//! once their folder was; other changes may be on the disk completely, in part, in any order, or not at all. A rename is one change of one
+//! or two folders.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,7 +30,7 @@ enum Change {
     Name { folder: Node, name: OsString, node: Option<Node> },
 }
 
-/// What one operation has changed.
+/// The changes of one operation.
 #[derive(Debug)]
 struct Step {
     changes: Vec<Change>,
@@ -55,7 +55,7 @@ pub(crate) struct Disk {
     handles: HashMap<u64, Node>,
 }
 
-/// How much of what was not synced a power failure leaves.
+/// The part of unsynced changes that a power failure leaves.
 #[derive(Debug, Clone, Copy)]
 enum Left {
     Nothing,

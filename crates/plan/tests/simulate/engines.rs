@@ -40,7 +40,7 @@ pub(crate) struct Schedule {
     removes: bool,
 }
 
-/// What is known of the results, outside of the store.
+/// Facts about the results, from outside the store.
 #[derive(Debug, Default)]
 struct Results {
     /// Jobs that an engine was told to be done, with the number of the run that made the result.
@@ -157,7 +157,7 @@ pub(crate) struct Outcome {
 }
 
 impl<'s> Run<'s> {
-    /// Runs a schedule, lets the power fail, and checks what is left. The folder is empty.
+    /// Runs a schedule, simulates a power failure, and checks the remaining files. `folder` must be empty.
     pub(crate) fn all(schedule: &'s Schedule, folder: &Path, planted: Option<Planted>) -> std::io::Result<Outcome> {
         let run = Self { schedule, results: Mutex::default() };
         let root = folder.join("before");
@@ -292,7 +292,7 @@ impl<'s> Run<'s> {
             let at = machine.state().random.below(open.len());
             let job = open[at];
             let claim = match store.claim(job.key) {
-                // Others have cleared away what it had begun.
+                // Other engines have removed the job that it had begun.
                 Err(_) if machine.was_silent(engine) => continue,
                 claim => claim?,
             };
@@ -423,7 +423,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Looks at the store as the next sweep does after everything has ended, and runs what is missing.
+    /// Verifies the store after all engines have ended, as the next sweep does, and runs the missing jobs.
     fn recover(&self, machine: &Machine) -> Result<(), Failure> {
         let store = Store::open(&machine.root.join("results"))?;
         let report = store.verify()?;

@@ -22,7 +22,7 @@ use crate::{
 
 /// The simulated time begins here.
 const BEGINNING: Duration = Duration::from_secs(1_000_000_000);
-/// An engine that has not ended after this many operations of all is taken for one that never ends.
+/// An engine that has not ended after this number of operations of all engines is treated as endless.
 const MOST_OPERATIONS: u64 = 400_000;
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ struct Engine {
     leases: Vec<Weak<File>>,
 }
 
-/// What everything shares.
+/// The shared state of disk, clock and engines.
 pub(crate) struct State {
     pub(crate) random: Random,
     pub(crate) disk: Disk,
@@ -408,7 +408,7 @@ impl World for Seat {
                     state.put_off.push(*handle);
                     return Ok(());
                 }
-                // What should have been synced before the rename is synced after it.
+                // The planted bug syncs files after the rename instead of before it.
                 for handle in std::mem::take(&mut state.put_off) {
                     state.disk.sync_handle(handle);
                 }

@@ -1,6 +1,6 @@
-//! The store under a simulated disk, clock and scheduler: engines whose file operations are ordered by a seed, and that are
-//! killed, stopped, cut off by full disks, I/O errors and power failures. Every schedule ends with a look at what is left, as the next
-//! sweep has it.
+//! The store under a simulated disk, clock and scheduler: engines whose file operations are ordered by a seed, and that are killed,
+//! stopped, cut off by full disks, I/O errors and power failures. Every schedule ends with a check of the remaining files, as by the next
+//! sweep.
 //!
 //! `make simulate SECONDS=60` runs fresh seeds; `SWEEP_SIMULATE_SEED=N` runs the schedule of one seed again, and
 //! `SWEEP_SIMULATE_TRACE=1` prints its operations. `SWEEP_SIMULATE_PLANTED=NAME` plants a bug in it.

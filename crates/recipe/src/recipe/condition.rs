@@ -278,7 +278,7 @@ fn word(text: &str) -> Token {
     })
 }
 
-/// Reference that a word stands for, from its offset and length; `None` if it is not a name.
+/// The reference that a word names, given its offset and length; `None` if it is not a name.
 type Refer<'a> = &'a dyn Fn(&str, usize, usize) -> Option<Reference>;
 
 struct Parser<'a> {

@@ -1,6 +1,7 @@
-//! Words of other tools, and what a recipe has instead of them.
+//! Words of other tools, and the equivalents in a recipe.
 
-/// Keys of a mapping that other tools have, as the mapping's name in messages, the keys, and what to write instead.
+/// Keys of a mapping that other tools have, as the mapping's name in messages, the keys, and the advice on the
+/// replacement.
 const KEYS: &[(&str, &[&str], &str)] = &[
     (
         "a recipe",
@@ -90,7 +91,7 @@ const KEYS: &[(&str, &[&str], &str)] = &[
     ("a table", &["filter", "select", "only"], "write `where:` with axes and their values"),
 ];
 
-/// Keys of a step by which other tools name what a step runs.
+/// Keys by which other tools name the program of a step.
 pub(super) const PROGRAM: &[&str] = &["run", "argv", "command", "cmd", "script", "program", "entrypoint"];
 
 /// Replacement of a key that other tools have in a mapping; `None` for any other key.
@@ -98,7 +99,7 @@ pub(super) fn key(what: &str, key: &str) -> Option<&'static str> {
     KEYS.iter().find(|(mapping, keys, _)| *mapping == what && keys.contains(&key)).map(|(.., instead)| *instead)
 }
 
-/// The parameter of a task that a word of other tools stands for.
+/// The parameter of a task for a word of other tools.
 pub(super) fn parameter(task: &str, word: &str) -> Option<&'static str> {
     if task != "command" {
         return None;
@@ -120,7 +121,7 @@ pub(super) fn parameter(task: &str, word: &str) -> Option<&'static str> {
     })
 }
 
-/// Help on running a program, for an author whose word for it is no task; `uses` is that word.
+/// Help on running a program, for an author whose word for it, `uses`, is not a task.
 pub(super) fn task(uses: &str) -> String {
     let mut words: Vec<&str> = uses.split_whitespace().collect();
     if words.len() < 2 {

@@ -12,7 +12,7 @@ pub struct Matrix {
     pub dimensions: Vec<Dimension>,
     /// Additional points, or additional values for existing points.
     pub include: Vec<Assignment>,
-    /// Excluded points: those that have all values of an entry.
+    /// Excluded points: all points with the values of an entry.
     pub exclude: Vec<Assignment>,
     /// Keeps the points for which it holds.
     pub condition: Option<Condition>,
@@ -160,8 +160,8 @@ pub fn reads_alike(axis: &str, value: &Value) -> (String, &'static str) {
 }
 
 impl Matrix {
-    /// True if a dimension multiplies all points, including those of `include`: seeds in any form, rungs, an ablation,
-    /// and axes from outside.
+    /// True if a dimension multiplies all points, including the points of `include`: seeds in any form, rungs, an
+    /// ablation, and axes from outside.
     pub fn crosses(&self, dimension: &Dimension) -> bool {
         match dimension {
             Dimension::Axis(Axis { name, .. }) => {

@@ -1,7 +1,7 @@
-//! Recipe text to [`Recipe`]: checked declarations with their places.
+//! Parses recipes to [`Recipe`]: checked declarations with their places.
 //!
-//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. The plan
-//! expands its matrices and checks that values fit the tasks.
+//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown step. The plan expands its matrices and
+//! checks that values fit the tasks.
 //!
 //! `node.rs` is the only file that depends on the YAML parser; it keeps the place of every key and value. `compose/` merges
 //! extended recipes, sweep files and flags before anything is interpreted. `template.rs` parses `${{ … }}`, `condition.rs`
@@ -66,15 +66,15 @@ pub struct Recipe {
     pub name: String,
     /// The question it answers.
     pub about: Option<String>,
-    /// The work that it is about.
+    /// The publication that it is about.
     pub cite: Option<Citation>,
     /// The recipe's file.
     pub file: PathBuf,
-    /// The folder of its reports, relative to that of all reports.
+    /// The folder of its reports, relative to the folder of all reports.
     pub report: PathBuf,
-    /// The folder that its reports would have, and the file of another recipe that has it, as seen from the results folder.
+    /// The folder that its reports would have, and the file of the recipe that occupies it, relative to the results folder.
     pub taken: Option<(PathBuf, String)>,
-    /// The flags that change the study; if it is not empty, the report is not that of the whole study.
+    /// The flags that change the study; if it is not empty, the report does not cover the whole study.
     pub flags: String,
     /// The scale at which it runs; `None` for its plain values.
     pub scale: Option<String>,
@@ -84,7 +84,7 @@ pub struct Recipe {
     pub params: Names,
     /// The steps, in the order of the text.
     pub steps: Vec<Step>,
-    /// The tables, in the order of the text, those of claims last.
+    /// The tables, in the order of the text; tables of claims come last.
     pub tables: Vec<Table>,
     /// The figures, in the order of the text.
     pub figures: Vec<Figure>,
@@ -107,7 +107,7 @@ pub struct Shown<'r> {
     pub kind: &'static str,
     /// The name of the table, figure or claim.
     pub name: &'r str,
-    /// The steps that it is about, as indices into [`Recipe::steps`].
+    /// The steps that it uses, as indices into [`Recipe::steps`].
     pub steps: Vec<usize>,
     /// The metrics that it reads, and the curves that a figure draws.
     pub metrics: Vec<&'r str>,
@@ -130,7 +130,7 @@ pub struct Step {
     pub items: Vec<Items>,
     /// True if the number of seeds is decided while the step runs.
     pub adaptive: Option<Adaptive>,
-    /// Decisions about what runs.
+    /// Decisions about the jobs that run.
     pub search: Option<Search>,
     /// The index of the step whose best configurations this one confirms.
     pub confirms: Option<usize>,
@@ -173,7 +173,7 @@ pub struct Request<'a> {
     pub set: &'a [String],
     /// `axis=a,b` or `step.axis=a,b`: other values for axes.
     pub axes: &'a [String],
-    /// The scale of the recipes; by default that of a sweep file, or their plain values.
+    /// The scale of the recipes; by default the scale of a sweep file, or their plain values.
     pub scale: Option<&'a str>,
     /// `step` or `step/axis=value,…`: a part of the recipes.
     pub only: &'a [String],
@@ -198,8 +198,8 @@ impl Request<'_> {
     }
 }
 
-/// Recipes as far as they are valid, with the mistakes found so far. Planning finds the others, so that the author sees
-/// all of them at once.
+/// Recipes as far as they are valid, with the mistakes found so far. Planning adds its mistakes, so that the author sees all of them at
+/// once.
 #[derive(Debug)]
 pub struct Draft {
     /// The recipes, in the order of the command line.
@@ -222,7 +222,7 @@ impl Draft {
         Loader::default().load(request)
     }
 
-    /// The same, without the files outside of a folder: those cannot be read.
+    /// Reads recipes and sweep files like [`Draft::load`], but no files outside of the folder `root`.
     pub fn load_inside(request: &Request<'_>, root: &Path) -> Result<Self, RecipeError> {
         let loader = Loader::inside(root);
         loader.map_err(|source| RecipeError::Read { path: root.to_owned(), source })?.load(request)
@@ -233,8 +233,7 @@ impl Draft {
         Loader::default().parse(path, text, set)
     }
 
-    /// The same draft again, to plan it once more with further decisions; `None` if no decision can add points to it, or
-    /// if it has mistakes.
+    /// A copy of the draft, to plan it again with further decisions; `None` if no decision can add points to it, or if it has mistakes.
     pub fn again(&self) -> Option<Self> {
         let Self { recipes, executor, only, sources, typed, problems } = self;
         let grows = |step: &Step| step.matrix.suggested().is_some();
@@ -244,7 +243,7 @@ impl Draft {
         Some(Self { recipes, executor, only, sources: sources.clone(), typed: typed.clone(), problems })
     }
 
-    /// Gives the recipes whose reports would replace those of other recipes of their names folders of their own.
+    /// Gives separate folders to recipes whose reports would replace reports of other recipes with the same name.
     pub fn tell_reports_apart(&mut self, results: &Path) {
         reports::tell_apart(&mut self.recipes, results);
     }
@@ -256,7 +255,7 @@ impl Draft {
 }
 
 impl Recipe {
-    /// The folder of its reports where there is no other recipe of its name.
+    /// The folder of its reports if no other recipe has its name.
     pub fn plain_report(&self) -> &Path {
         self.taken.as_ref().map_or(&self.report, |(plain, _)| plain)
     }
@@ -284,7 +283,7 @@ impl Recipe {
         tables.chain(figures).chain(claims)
     }
 
-    /// True if a step measures: it is exclusive, or a table, a figure or a claim shows a time or a rate of it.
+    /// True if a step measures: it is exclusive, or a table, a figure or a claim shows one of its times or rates.
     pub fn measures(&self, step: usize) -> bool {
         let measured_step = &self.steps[step];
         let is_timing = |metric: &&str| self.traits(measured_step, metric).is_timing();
@@ -292,7 +291,7 @@ impl Recipe {
             || self.shown().any(|shown| shown.steps.contains(&step) && shown.metrics.iter().any(is_timing))
     }
 
-    /// The axis along which a step repeats the same measurement: `seed`, else the axis that a comparison names for it.
+    /// The axis along which a step repeats the same measurement: `seed`, else the axis that a comparison names.
     pub fn repeats(&self, step: usize) -> Option<&str> {
         if self.steps[step].axes().contains(&"seed") {
             return Some("seed");
@@ -356,7 +355,7 @@ impl Recipe {
         declared.map(|(name, word)| (name, word.to_owned())).collect()
     }
 
-    /// The names of all metrics and curves that it uses: those that it shows, declares, decides by and passes on to other jobs.
+    /// The names of all metrics and curves that it shows, declares, decides by, or passes to other jobs.
     pub fn used(&self) -> BTreeSet<String> {
         let references = self.steps.iter().flat_map(|step| &step.with).flat_map(|(_, template)| template.references());
         let passed_references = references.filter(|reference| matches!(reference.scope, Scope::Needs(..)));
@@ -399,13 +398,13 @@ impl Recipe {
 }
 
 impl Step {
-    /// The file whose folder is the one of its program: that of the command line, which a recipe may have from another one.
+    /// The file relative to whose folder the program is found: the file with the command line, which may be an extended recipe.
     pub fn source(&self) -> u16 {
         let command = self.with.iter().find(|(name, _)| matches!(name.value.as_str(), "argv" | "run"));
         command.map_or(self.name.span.source, |(_, template)| template.span.source)
     }
 
-    /// The axes of numbers at declared distances; true for a logarithmic scale.
+    /// The axes of numbers with a declared scale; true for a logarithmic scale.
     pub fn scales(&self) -> Vec<(String, bool)> {
         let space =
             self.search.iter().filter_map(|search| search.suggest.as_ref()).flat_map(|suggest| &suggest.space.axes);
@@ -422,7 +421,7 @@ impl Step {
         axis == "seed" || self.replicates.iter().any(|(name, kind)| name == axis && is_repeat(*kind))
     }
 
-    /// The names of its axes; those that only `include` has come last.
+    /// The names of its axes; axes that only `include` has come last.
     pub fn axes(&self) -> Vec<&str> {
         let mut axes = self.matrix.axes();
         for (name, _) in self.matrix.include.iter().flat_map(|assignment| &assignment.values) {

@@ -86,7 +86,7 @@ impl Node {
 const NULLS: [&str; 4] = ["null", "~", "Null", "NULL"];
 
 /// A value on the command line: a number, `true`, `false`, `null`, a quoted text, a list or a map as YAML has them. Any
-/// other text stands for itself: YAML would read a part of it as a comment, an anchor or a tag.
+/// other text is taken literally, because YAML would read a part of it as a comment, an anchor or a tag.
 pub fn typed_value(text: &str) -> Value {
     match as_yaml(text) {
         Some(raw) => raw.plain(),
@@ -94,7 +94,7 @@ pub fn typed_value(text: &str) -> Value {
     }
 }
 
-/// The YAML of a text on the command line, unless the text stands for itself.
+/// The YAML of a text on the command line, unless the text is taken literally.
 fn as_yaml(text: &str) -> Option<Raw> {
     let text = text.trim();
     let raw = parse(text, options()).ok()?.value;

@@ -12,7 +12,7 @@ use crate::host::replaced::{Outlives, Readers, replace};
 /// The file with the recipe of each report folder, in the results folder.
 const FILE: &str = "store/reports.json";
 
-/// Gives a recipe a report folder of its own if its folder is that of another recipe file, which is still there.
+/// Gives a recipe a separate report folder if its folder belongs to another recipe file that still exists.
 pub(crate) fn tell_apart(recipes: &mut [Recipe], results: &Path) {
     let Ok(root) = results.canonicalize() else { return };
     let entries = read(&root);
@@ -28,7 +28,7 @@ pub(crate) fn tell_apart(recipes: &mut [Recipe], results: &Path) {
     }
 }
 
-/// Notes that the report of a recipe is in its folder.
+/// Records that the report of a recipe is in its folder.
 pub fn register(recipe: &Recipe, results: &Path) -> io::Result<()> {
     let root = results.canonicalize()?;
     let Some(recipe_path) = from(&root, &recipe.file) else { return Ok(()) };

@@ -47,7 +47,7 @@ enum Piece {
 pub struct Reference {
     /// The part before the name.
     pub scope: Scope,
-    /// The name after the scope; that of an artifact may contain dots and slashes.
+    /// The name after the scope; the name of an artifact may contain dots and slashes.
     pub name: String,
     /// The whole expression.
     pub span: Span,

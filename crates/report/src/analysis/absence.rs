@@ -65,7 +65,7 @@ pub enum Absence {
     NoRatio,
     /// All differences are equal, and the metric's resolution is unknown.
     Equal,
-    /// Jobs are no samples because they are equal to others, in words.
+    /// Jobs are not samples because they are equal to other jobs, in words.
     NoEffect(String),
     /// The conditions of the measurements differ, with the reason.
     Unlike(String),
@@ -73,7 +73,7 @@ pub enum Absence {
     Incomplete,
 }
 
-/// Maximum number of metrics that are listed instead of one that is missing.
+/// Maximum number of existing metrics that a message about a missing metric lists.
 const MAX_NAMES: usize = 5;
 /// Number of runs that are searched, the latest first. Jobs in none of them count as not run.
 const MAX_RUNS: usize = 20;
@@ -85,7 +85,7 @@ pub(crate) fn absences(
     measured: &BTreeMap<JobId, Measured>,
     store: &Store,
 ) -> BTreeMap<JobId, Absence> {
-    // A decision that cannot be read is made again by the next run.
+    // The next run repeats a decision that cannot be read.
     let reasons = search::stopped(plan, study, measured, store).unwrap_or_default();
     let jobs: BTreeMap<Key, JobId> =
         study.reported().filter(|(_, id)| !measured.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
@@ -113,7 +113,7 @@ pub(crate) fn absences(
                 last.entry(key).or_insert(line.event);
             }
         }
-        // A run that did not come to a job says nothing about earlier ones.
+        // A run that did not reach a job does not change the outcome of earlier runs.
         last.retain(|_, event| !matches!(event, RunEvent::Skipped { because: None, .. }));
         for (key, event) in last {
             open_keys.remove(&key);
@@ -144,7 +144,7 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
 }
 
 impl Absence {
-    /// The absence of a number that is reported in a unit of another kind than that of the metric.
+    /// The absence of a number that is reported in a unit of another kind than the metric's unit.
     pub(super) fn other_unit(found: Unit, metric: Unit) -> Self {
         let words = |unit: Unit| if unit == Unit::One { "no unit".to_owned() } else { format!("`{}`", unit.key()) };
         Self::OtherUnit(format!("{}, others in {}", words(found), words(metric)))
@@ -204,7 +204,7 @@ impl Absence {
         )
     }
 
-    /// The metric that a job has not, if its result lacks one.
+    /// The metric that the job's result lacks.
     fn metric(&self) -> Option<&str> {
         match self {
             Self::NotMeasured { metric, .. } | Self::NotReached { metric, .. } | Self::Diverged { metric, .. } => {

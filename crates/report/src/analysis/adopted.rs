@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{format::count, plan::JobId, store::Measured};
 
-/// The number of adopted records among those of some jobs, as a phrase; `None` for none.
+/// The number of adopted records of some jobs, as a phrase; `None` without adopted records.
 pub(super) fn note(jobs: impl Iterator<Item = JobId>, measured: &BTreeMap<JobId, Measured>) -> Option<String> {
     let jobs: BTreeSet<JobId> = jobs.filter(|job| measured.contains_key(job)).collect();
     let adopted = jobs.iter().filter(|job| measured[*job].adopted.is_some()).count();

@@ -1,7 +1,7 @@
 //! Aggregates over tasks: the interquartile mean of all runs, and the probability that one method is better than another.
 //!
-//! A value of an axis is a method, a combination of the other axes is a task, and seeds are its runs. Intervals are those
-//! of a bootstrap that draws runs within each task (Agarwal et al., 2021), by the values of each of several crossed seeds.
+//! A value of an axis is a method, a combination of the other axes is a task, and seeds are its runs. Intervals come from a bootstrap that
+//! draws runs within each task (Agarwal et al., 2021); with several crossed seeds, it draws the values of each seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,11 +164,11 @@ struct Score {
     runs: Tasks,
     /// The axes of crossed seeds.
     crossed: BTreeSet<String>,
-    /// The axes of seeds that have a part in the runs of several tasks.
+    /// The axes of seeds that affect the runs of several tasks.
     shared: BTreeSet<String>,
 }
 
-/// The numbers of tasks and runs of the scores, and what the note below says about them.
+/// The numbers of tasks and runs of the scores, for the note below the table.
 #[derive(Default)]
 struct Sizes {
     tasks: BTreeSet<usize>,
@@ -188,10 +188,10 @@ impl Sizes {
     }
 }
 
-/// The scores of all methods over their common tasks, or the reason why there is none, and a note on other tasks.
+/// The scores of all methods over their common tasks, or the reason for a missing score, and a note on other tasks.
 fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score, Option<Absence>>>, Option<String>) {
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
-    // Fills in or leaves out missing results, as the recipe says.
+    // Fills in or leaves out missing results, as the recipe requests.
     let _ = complete(&mut all, question);
     let measured: Vec<&Side<'_>> = sides.iter().filter(|side| !side.found.is_empty()).collect();
     let unlike = match like(&measured, question.traits, question.rules) {

@@ -1,8 +1,8 @@
-//! Jobs that are no samples, because they have measured bit by bit the same as others: the seed, or the value of an axis, has
+//! Jobs that are not samples, because their results are bit-identical to the results of other jobs: the seed, or the value of an axis, has
 //! no effect on them.
 //!
-//! Times, rates and sizes are left aside: they differ from run to run, and are samples nevertheless. Nothing follows from counts and from metrics that are
-//! declared as deterministic, which are equal by nature.
+//! Times, rates and sizes are ignored: they differ from run to run, and are samples nevertheless. Counts and metrics that are declared as
+//! deterministic are ignored, too, because they are always equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,33 +16,33 @@ use super::{
 };
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
 
-/// Fewer measured values may be equal by chance: those of a metric with a declared resolution, or of some of several seeds.
+/// Number of measured values below which equality may be chance, for metrics with a declared resolution and for some of several seeds.
 const MIN_EQUAL_VALUES: usize = 4;
-/// Names that a sentence lists at most.
+/// Maximum number of names that a sentence lists.
 const MAX_NAMES: usize = 3;
 
-/// The place of a job without its seed and without the axes that distinguish the sides, and its seed. A run without a seed has its
-/// name in the place of one, and its side in its place.
+/// The place of a job without its seed and without the axes that distinguish the sides, and its seed. A run without a seed has its name
+/// instead of the seed, and its side in the place.
 type Place = (Vec<String>, String);
 /// Digests of results, each with the index of its side.
 type Digests = Vec<(usize, u64)>;
 
-/// Values of seeds that differ by less than this part of their size differ by rounding: sums of 32-bit numbers in another order.
+/// Relative difference below which values of seeds differ only by rounding: sums of 32-bit numbers in another order.
 const ROUNDING: f64 = 1e-6;
 
-/// Jobs that are no samples.
+/// Jobs that are not samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Alike {
-    /// Jobs that are equal to others in all but their seeds.
+    /// Jobs with the same results as jobs that differ only in their seeds.
     equal: BTreeSet<Key>,
-    /// Runs without seeds that are equal to others.
+    /// Runs without seeds that have the same results as other runs.
     copies: BTreeSet<Key>,
-    /// Jobs whose values differ from those of other seeds by rounding.
+    /// Jobs whose values differ from the values of other seeds only by rounding.
     near: BTreeSet<Key>,
 }
 
 impl Alike {
-    /// Adds those of other sides.
+    /// Adds the jobs of other sides.
     pub(super) fn extend(&mut self, other: Self) {
         self.equal.extend(other.equal);
         self.copies.extend(other.copies);
@@ -76,7 +76,7 @@ impl Alike {
     }
 }
 
-/// What all sides have measured at a place.
+/// The digests of all sides at a place.
 #[derive(Default)]
 struct Signature {
     digests: Digests,
@@ -84,8 +84,8 @@ struct Signature {
     few: bool,
 }
 
-/// Leaves out the jobs that are equal to others of the sides in all but the seed, and answers the jobs that are equal to some
-/// other. Seeds are compared on all sides together: one side may be the same with every seed.
+/// Removes jobs with the same results as jobs of the sides that differ only in the seed, and returns all jobs with equal results. Seeds are
+/// compared on all sides together, because one side may not depend on the seed.
 pub(super) fn leave_out_equal(
     sides: &mut [&mut Side<'_>],
     apart: &[String],
@@ -103,7 +103,7 @@ pub(super) fn leave_out_equal(
             (!names.is_empty()).then(|| (of, format!("{names:?}")))
         })
     };
-    // `None` if what was measured cannot be compared.
+    // `None` if the measured values cannot be compared.
     let mut signatures: BTreeMap<Place, Option<Signature>> = BTreeMap::new();
     let mut has_seeds = false;
     for (index, side) in sides.iter().enumerate() {
@@ -152,8 +152,8 @@ pub(super) fn leave_out_equal(
     Alike { equal, copies, near }
 }
 
-/// The seeds other than the first of places at which all seeds have the same values up to rounding on all sides, and the jobs of
-/// these places. Nothing if the values of some place are not so.
+/// The seeds other than the first of places at which all seeds have the same values up to rounding on all sides, and the jobs of these
+/// places. Empty if the values of any place differ more.
 fn near_seeds(
     sides: &[&mut Side<'_>],
     place_of: &dyn Fn(&Point) -> Option<Place>,
@@ -180,7 +180,7 @@ fn near_seeds(
     let spreads: Vec<f64> = values.values().filter(|values| values.len() > 1).map(spread).collect();
     // Whole numbers are not rounded.
     let is_whole = values.values().flatten().all(|value| value.fract() == 0.0);
-    // Equal values are another matter: they may be equal by their resolution.
+    // Equal values do not count here: they may be equal because of their resolution.
     let is_near =
         !is_whole && spreads.iter().all(|spread| *spread < ROUNDING) && spreads.iter().any(|spread| *spread > 0.0);
     if !is_measured || !is_near {
@@ -191,7 +191,7 @@ fn near_seeds(
     (places.collect(), jobs)
 }
 
-/// The measurements of one job without those of imported runs that are copies of others.
+/// The measurements without imported runs that are copies of other runs.
 pub(super) fn without_copies<'s, 'a>(found: &[&'s Found<'a>], traits: MetricTraits) -> Vec<&'s Found<'a>> {
     let mut seen = BTreeSet::new();
     let mut is_copy = |found: &Found<'a>| {
@@ -202,7 +202,7 @@ pub(super) fn without_copies<'s, 'a>(found: &[&'s Found<'a>], traits: MetricTrai
     found.iter().copied().filter(|found| !is_copy(found)).collect()
 }
 
-/// Groups of rows that measured bit by bit the same with the same seeds and other axes.
+/// Groups of rows with bit-identical results for equal seeds and other axes.
 pub(super) fn values_without_effect(
     rows: &[(String, &Side<'_>)],
     apart: &[String],
@@ -234,7 +234,7 @@ pub(super) fn values_without_effect(
         .collect()
 }
 
-/// The digest of a job's result with the number of measured values, if it says something about the values of a metric.
+/// The digest of a job's result with the number of measured values; `None` if the metric's values do not depend on the computation.
 fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
     let remarks = &found.by?.remarks;
     if !is_computed(traits) {

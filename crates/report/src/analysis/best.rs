@@ -1,7 +1,7 @@
-//! The configurations of a step by the mean of a metric, the best first: what `sweep best` shows.
+//! The configurations of a step in the order of the mean of a metric, for `sweep best`.
 //!
-//! The best of many configurations was partly lucky on the seeds that chose it. Where a search has a confirmation, whose
-//! seeds it never saw, the values of both are shown apart, and the confirmed ones rank first.
+//! The best of many configurations was partly lucky on the seeds that chose it. If a search has a confirmation, whose seeds it never used,
+//! the values of both have separate columns, and confirmed configurations rank first.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -72,7 +72,7 @@ pub struct Ranking {
     pub better: Better,
     /// The axes that distinguish configurations.
     pub axes: Vec<String>,
-    /// All configurations, the best first; those without all results come last.
+    /// All configurations, the best first; configurations with missing results come last.
     pub rows: Vec<Configuration>,
     /// Notes for readers.
     pub notes: Vec<String>,
@@ -96,7 +96,7 @@ pub enum Layout {
 pub struct Configuration {
     /// Its values on the axes; `None` on an axis that it does not have.
     pub values: Vec<Option<Value>>,
-    /// Its rank from 1, among those with all results.
+    /// Its rank from 1, among the configurations with all results.
     pub rank: Option<usize>,
     /// The metric on the seeds of the step.
     pub search: Cell,
@@ -115,7 +115,7 @@ struct Found {
     values: Vec<Vec<Option<Value>>>,
     cells: Vec<Cell>,
     remarks: Vec<Remark>,
-    /// The jobs that are equal to others of other seeds.
+    /// The jobs with the same results as jobs with other seeds.
     equal: Alike,
     absent: Vec<Vec<(Absence, JobId)>>,
     /// The names of the configurations in the decisions of a search.
@@ -127,7 +127,7 @@ impl Ranking {
     pub fn new(plan: &Plan, study: &Study, contest: &Contest, results: &Results, store: &Store) -> Self {
         let measured = results.measured();
         let absences = absence::absences(plan, study, measured, store);
-        // A decision that cannot be read is made again by the next run.
+        // The next run repeats a decision that cannot be read.
         let decided = search::decided(plan, study, measured, store).unwrap_or_default();
         let stops = Stops::new(plan, study, contest.of.step, &decided);
         let source = Source { study, measured, absences: &absences, items: &NO_SCORES, further: None };
@@ -147,7 +147,7 @@ impl Ranking {
         let mut rows: Vec<Configuration> = Vec::new();
         for (index, labels) in measurement.labels.iter().enumerate() {
             let mut search = measurement.cells[index].clone();
-            // The reason why it was stopped has a column of its own.
+            // A separate column has the reason why it was stopped.
             let absent =
                 measurement.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
             for (absence, job) in absent {
@@ -350,11 +350,11 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
     Found { labels: keys.labels, values, cells, remarks, equal, absent, names }
 }
 
-/// Sorts the configurations and numbers those that have all results.
+/// Sorts the configurations, and ranks the configurations with all results.
 fn rank(rows: &mut [Configuration], better: Better) {
     let is_complete =
         |cell: &Cell| cell.missing == 0 && cell.estimate.is_some_and(|estimate| estimate.value.is_finite());
-    // Confirmed ones come before others, and whole ones before others; then the better one.
+    // Orders by confirmation, by completeness, then by the value.
     let place = |row: &Configuration| {
         let confirmed = row.confirmed.as_ref().filter(|cell| is_complete(cell));
         let cell = confirmed.unwrap_or(&row.search);

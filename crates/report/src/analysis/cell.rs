@@ -37,7 +37,7 @@ pub struct Cell {
     pub points: usize,
     /// Reasons for missing results in short form, without duplicates.
     pub absences: Vec<&'static str>,
-    /// True if the comparison already allows for the others of its column.
+    /// True if the comparison is already corrected for the others of its column.
     pub joint: bool,
     /// Correlation of the values of the pairs of a comparison, if it is known.
     pub correlation: Option<f64>,
@@ -45,7 +45,7 @@ pub struct Cell {
     pub is_unpaired: bool,
     /// The letters of the footnotes.
     pub letters: String,
-    /// Digits beyond those of its interval, where these tell it from the other cells of its column.
+    /// Digits beyond the digits of its interval, which distinguish it from the other cells of its column.
     pub(super) further_digits: usize,
 }
 
@@ -58,14 +58,14 @@ pub struct Compared {
     pub noise: bool,
 }
 
-/// Rank of a cell among those of its column.
+/// Rank of a cell in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// No cell is better.
     Best,
     /// Not significantly worse than the best, or the column has no significant difference.
     Tied,
-    /// Not told apart, because there are too few seeds.
+    /// Unknown, because there are too few seeds.
     Unclear,
 }
 
@@ -95,7 +95,7 @@ pub enum Show {
     Odds,
     /// A factor's share of the differences between points.
     Share,
-    /// The probability that a run is better than one of the baseline, with its interval.
+    /// The probability that a run is better than a run of the baseline, with its interval.
     Improvement,
     /// The paper's measurement.
     Paper,
@@ -114,14 +114,14 @@ pub struct Text {
     pub letters: String,
 }
 
-/// Text of an interval that is too wide to say anything.
+/// Text of an interval that is too wide to be informative.
 pub(super) const TOO_WIDE: &str = "[?]";
-/// Ratio of the ends of an interval from which on it says nothing.
+/// Ratio of the ends of an interval from which on it is not informative.
 const MAX_RATIO: f64 = 1e4;
-/// Maximum number of digits beyond those of an interval.
+/// Maximum number of digits beyond the digits of an interval.
 const MAX_FURTHER_DIGITS: usize = 2;
 
-/// Gives the cells of a column the fewest digits with which different values look different.
+/// Gives the cells of a column the fewest digits that distinguish different values.
 pub(super) fn tell_apart(cells: &mut [Cell], show: Show, scale: Scale) {
     let look_different = |cells: &[Cell]| {
         let mut values_by_text: BTreeMap<String, u64> = BTreeMap::new();
@@ -160,7 +160,7 @@ impl Cell {
         }
     }
 
-    /// True if the interval of a geometric mean or a ratio says nothing.
+    /// True if the interval of a geometric mean or a ratio is not informative.
     pub(super) fn is_too_wide(&self, show: Show) -> bool {
         let shown = match show {
             Show::Interval => self.estimate,
@@ -307,7 +307,7 @@ fn with_half(value: f64, half: f64, digits: usize) -> String {
 /// Half of an interval, rounded up, so that rounding does not make it narrower.
 fn raised(half: f64, digits: usize) -> f64 {
     let factor = 10.0_f64.powi(i32::try_from(digits).unwrap_or(0));
-    // Less than a rounding error above a decimal is that decimal.
+    // Ignores rounding errors above a decimal.
     (half * factor - 1e-9).ceil() / factor
 }
 
@@ -323,7 +323,8 @@ impl Text {
         format!("{}{}{mark}", self.numbers, self.letters)
     }
 
-    /// The text in a markup language: `bold` encloses the best cells, `tied` marks those that chance can explain.
+    /// The text in a markup language: `bold` encloses the best cells, `tied` marks cells whose distance from the best
+    /// chance can explain.
     pub(crate) fn styled(&self, escape: fn(&str) -> String, bold: (&str, &str), tied: &str) -> String {
         let (text, letters) = (escape(&self.numbers), escape(&self.letters));
         match self.mark {

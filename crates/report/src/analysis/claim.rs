@@ -1,9 +1,9 @@
 //! Claims: the verdict of a run on a recipe's statements about metrics.
 //!
-//! A claim is decided by a 95 % confidence interval: supported if the whole interval is as expected, refuted if none of
-//! it is, tied if it is so near a bound that the distance is negligible, undecided otherwise. Points that agree on every
-//! axis except those that the claim names are compared in pairs (equal seeds); a ratio is that of geometric means. Missing
-//! results and unlike conditions leave it undecided.
+//! A claim is decided by a 95 % confidence interval: supported if the whole interval is in the expected range, refuted if no part of it is,
+//! tied if its distance from a bound is negligible, undecided otherwise. Points that agree on every axis except the axes that the claim
+//! names are compared in pairs (equal seeds); a ratio is a ratio of geometric means. Missing results and unlike conditions leave it
+//! undecided.
 
 mod against;
 mod choices;
@@ -46,7 +46,7 @@ pub struct Verdict {
     pub says: Option<String>,
     /// State of the claim.
     pub state: State,
-    /// The reason: the numbers, or what is missing for a decision.
+    /// The reason: the numbers, or the lack that prevents a decision.
     pub because: String,
     /// The number that was compared with the expected range; an order has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct Verdict {
     /// Number of comparisons among which tables of the same pair correct its difference.
     #[serde(skip)]
     pub compared: usize,
-    /// True if a search chose what it is about by the same results, for which its level does not allow.
+    /// True if a search chose the compared configurations by the same results, for which the level is not corrected.
     #[serde(skip)]
     pub searched: bool,
 }
@@ -109,9 +109,9 @@ fn is_plain(unit: &Unit) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// The whole interval is as expected.
+    /// The whole interval is in the expected range.
     Supported,
-    /// No part of the interval is as expected.
+    /// No part of the interval is in the expected range.
     Refuted,
     /// The interval contains a bound, and its distance from the bound is negligible.
     Tied,
@@ -134,7 +134,7 @@ pub enum Lack {
 }
 
 impl Verdict {
-    /// The word for its state; that of an invariant says whether it holds.
+    /// The word for its state; for an invariant, `holds` or `broken`.
     pub fn word(&self) -> &'static str {
         match (self.invariant, self.state) {
             (true, State::Supported) => "holds",
@@ -178,7 +178,7 @@ impl State {
     }
 }
 
-/// The number of verdicts by state, in words; invariants apart. `None` if there is no verdict.
+/// The number of verdicts by state, in words; invariants are counted separately. `None` if there is no verdict.
 pub fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Option<String> {
     let (mut claims, mut invariants) = ([0; 4], [0; 4]);
     for verdict in verdicts {
@@ -208,7 +208,7 @@ pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     verdict
 }
 
-/// The range that a claim expects, in words, in the unit in which the claim has it.
+/// The range that a claim expects, in words, in the claim's unit.
 fn in_words(expect: Expectation) -> String {
     let unit = expect.unit.filter(|unit| !unit.symbol().is_empty());
     unit.map_or_else(|| expect.words(), |unit| format!("{} {unit}", expect.words()))
@@ -259,7 +259,7 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
     if let Some(adopted) = adopted::note(selected_jobs(claim, source.study).map(|(_, job)| job), source.measured) {
         let _ = write!(verdict.because, "; {adopted}");
     }
-    // The claim may be about other hardware, too; that does not hide that it is about other sizes.
+    // Reported in addition to the wrong hardware, because a claim may be about other sizes, too.
     if let Some(reason) = scale::too_small(claim, source) {
         let (because, lacks) = match verdict.lacks {
             Some(lacks) => (format!("{}; {reason}", verdict.because), lacks),
@@ -300,7 +300,7 @@ fn searched(claim: &Claim, recipe: &Recipe) -> Option<String> {
     ))
 }
 
-/// The verdicts on a recipe's claims, corrected for their number if the recipe says so.
+/// The verdicts on a recipe's claims, corrected for their number if the recipe requests it.
 pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
     let recipe = &source.study.recipe;
     let mut verdicts: Vec<Verdict> = recipe.claims.iter().map(|claim| judge(claim, source)).collect();
@@ -341,7 +341,7 @@ fn correct(verdicts: &mut [Verdict]) {
     }
 }
 
-/// The number of claims and of the wrong verdicts that chance would give; `None` if no claim depends on chance.
+/// The number of claims, and the expected number of verdicts that are wrong by chance; `None` if no claim depends on chance.
 pub fn chance_of_error(verdicts: &[Verdict], family: Family) -> Option<String> {
     let claims = verdicts.iter().filter(|verdict| !verdict.invariant);
     let uncertain = claims.filter(|verdict| verdict.interval.is_some() || verdict.p.is_some());

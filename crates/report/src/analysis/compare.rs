@@ -97,7 +97,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
     }
 }
 
-/// The values to compare, each with the value to compare it with.
+/// The values to compare, each with its baseline.
 pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)> {
     let value = |template: &recipe::Template| {
         template.resolve(&source.study.recipe.params, &Names::new()).map(|resolved| resolved.value)
@@ -140,7 +140,7 @@ pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source
     undecided
 }
 
-/// Corrects the p-values of all comparisons of a table, which are in columns of one kind, marks those that chance can explain, and
+/// Corrects the p-values of all comparisons of a table, which are in columns of one kind, marks differences that chance can explain, and
 /// returns the number of comparisons.
 pub(super) fn correct(rows: &mut [TableRow], columns: &[Column], is_shown: impl Fn(Show) -> bool) -> usize {
     // Multiple tests increase the probability of a false positive.
@@ -160,7 +160,7 @@ pub(super) fn correct(rows: &mut [TableRow], columns: &[Column], is_shown: impl 
     if chance.iter().any(Option::is_some) { chance.len() } else { 0 }
 }
 
-/// True if a cell compares two values by a test, or will when all results are there.
+/// True if a cell compares two values by a test, or will do so when all results exist.
 fn is_test(cell: &Cell) -> bool {
     cell.points > 0 && cell.compared.is_none_or(|compared| compared.estimate.p.is_some())
 }
@@ -207,7 +207,7 @@ impl<'a> Sides<'a> {
             Ok(evidence) => evidence,
             Err(silence) => {
                 let absence = Absence::of_silence(silence).filter(|absence| {
-                    // Sides of which nothing is measured have no results that could be left out.
+                    // Sides without measurements have no results that could be left out.
                     *absence != Absence::Incomplete || !of.found.is_empty() && !to.found.is_empty()
                 });
                 absent.extend(absence.map(|absence| (absence, None)));
@@ -234,8 +234,8 @@ impl<'a> Sides<'a> {
         (cell, absent, remarks)
     }
 
-    /// Compares all values with their baseline at once, with one error for all of them (Dunnett), if they were measured
-    /// with the same seeds and are looked at once; returns a remark. Otherwise the comparisons stay as they are.
+    /// Compares all values with their baseline jointly, with one error for all of them (Dunnett), if they have the same seeds and the
+    /// results are tested only once; returns a remark. Otherwise the comparisons do not change.
     fn join(&self, value_pairs: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
         let baseline = self.side(Some(&value_pairs.first()?.1));
         let compared_rows: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
@@ -298,7 +298,7 @@ impl<'a> Sides<'a> {
         }
         let scaled = |value: f64| if self.compare.ratio { value.ln() } else { value };
         let (mut squares, mut freedom) = (0.0, 0.0);
-        // The name of an imported run is no setting of it.
+        // The name of an imported run is not a setting.
         let is_own = |axis: &str| axis == repeats || self.kinds.identifies(axis);
         let mut groups: BTreeMap<Vec<String>, Vec<&Found<'_>>> = BTreeMap::new();
         for found in &side.found {
@@ -321,7 +321,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// A remark on the correlation of the pairs of a column, which decides what pairing gains.
+/// A remark on the correlation of the pairs of a column, which decides the gain of pairing.
 fn correlated(column: &[Cell], metric: &str) -> Option<String> {
     let correlations = || column.iter().filter_map(|cell| cell.correlation);
     let (least, most) = (correlations().reduce(f64::min)?, correlations().reduce(f64::max)?);

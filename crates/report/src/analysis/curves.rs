@@ -122,7 +122,7 @@ pub(super) fn mean_height(points: &[(f64, f64)], end: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// `numpy.interp` and `numpy.trapezoid` of the same points.
+    /// Compared with `numpy.interp` and `numpy.trapezoid`.
     #[test]
     fn heights_are_numpys() {
         let points = [(1.0, 4.0), (3.0, 2.0), (6.0, 1.4), (10.0, 1.0)];

@@ -140,14 +140,14 @@ pub(super) struct Stops(HashMap<String, Stop>);
 /// The end of a configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
-    /// The configurations that got furthest come first, and the better ones of those.
+    /// Configurations that got further come first, and better ones before others.
     pub(super) order: (Reverse<usize>, u64),
     /// The reason.
     pub(super) because: String,
 }
 
 impl Stops {
-    /// Those of a step, by its decisions in their order.
+    /// The stops of a step, by its decisions in their order.
     pub(super) fn new(plan: &Plan, study: &Study, step: usize, decided: &[Decided]) -> Self {
         let stop_reasons = stopped_by(plan, decided);
         let mut reasons: HashMap<String, String> = HashMap::new();
@@ -170,7 +170,7 @@ impl Stops {
         Self(stops)
     }
 
-    /// That of a configuration, if it was stopped.
+    /// The stop of a configuration, if it was stopped.
     pub(super) fn get(&self, configuration: &str) -> Option<&Stop> {
         self.0.get(configuration)
     }

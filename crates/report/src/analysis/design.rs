@@ -1,9 +1,9 @@
 //! Design by power: the probability that the planned seeds decide a claim or a comparison for a difference of a given
 //! size, and the number of seeds that it takes.
 //!
-//! The spread is that of the records that there are, of the units that the verdict uses. The level is that of the
-//! verdict: it allows for all looks at adaptive seeds and for earlier plans with fewer seeds. Corrections for several
-//! tests (Holm) count with their first step (Bonferroni), which is conservative.
+//! The spread comes from the existing records, over the units that the verdict uses. The level is the level of the verdict: it allows for
+//! all looks at adaptive seeds and for earlier plans with fewer seeds. Corrections for several tests (Holm) count with their first step
+//! (Bonferroni), which is conservative.
 
 mod budget;
 mod decisions;
@@ -92,17 +92,17 @@ pub enum DesignError {
 /// The designs for some differences.
 #[derive(Debug, Serialize)]
 pub struct Design {
-    /// The power that is aimed at, from 0 to 1.
+    /// The target power, from 0 to 1.
     pub wanted_power: f64,
     /// Every decision about each of the metrics, in the order of the differences and of the recipes.
     pub decisions: Vec<Outlook>,
-    /// The command that makes the measurements that a standard deviation still needs.
+    /// The command that runs the measurements that a standard deviation still needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pilot: Option<String>,
     /// The choice of seeds within a budget of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Choice>,
-    /// The reason why there is none although there is a budget.
+    /// The reason why `budget` is missing although a budget was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_budget: Option<String>,
 }
@@ -110,7 +110,7 @@ pub struct Design {
 /// The outlook of a decision.
 #[derive(Debug, Serialize)]
 pub struct Outlook {
-    /// The difference, as it was written.
+    /// The difference, as the user wrote it.
     pub detect: String,
     /// The recipe.
     pub recipe: String,
@@ -123,17 +123,17 @@ pub struct Outlook {
     pub part: Option<String>,
     /// The metric.
     pub metric: String,
-    /// Number of records that the standard deviation is from.
+    /// Number of records behind the standard deviation.
     pub records: usize,
     /// Number of planned seeds, the largest if it depends on the results.
     pub seeds: usize,
     /// The least number, if it depends on the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_seeds: Option<usize>,
-    /// The numbers; none without enough records.
+    /// The numbers; `None` without enough records.
     #[serde(flatten)]
     pub numbers: Option<Numbers>,
-    /// Reason why there are none.
+    /// Reason for missing numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Remarks.
@@ -161,7 +161,7 @@ pub struct Numbers {
     /// 95 % confidence interval of the standard deviation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sd_interval: Option<[f64; 2]>,
-    /// The measurements that the standard deviation is from.
+    /// The kind of measurements behind the standard deviation.
     pub basis: Basis,
     /// True if ratios are judged: `sd` and `difference` are differences of natural logarithms.
     pub relative: bool,
@@ -184,7 +184,7 @@ pub struct Designer<'a> {
 }
 
 impl<'a> Designer<'a> {
-    /// Designs a plan by these results.
+    /// Creates a designer for `plan`, with the spread in `results`.
     pub fn new(plan: &'a Plan, results: &'a Results) -> Self {
         Self { plan, results }
     }
@@ -332,7 +332,7 @@ impl<'a> Designer<'a> {
     }
 }
 
-/// The squares of a decision's group as far as its decisions have the same units and seeds.
+/// The squares of the decisions of a group that have the same units and seeds.
 fn pooled(
     decision: &Decision<'_>,
     spread: &Result<Spread, Silence>,
@@ -346,7 +346,7 @@ fn pooled(
         let members = all.iter().zip(spreads).filter(|(other, _)| other.group == decision.group);
         members.filter_map(|(_, spread)| spread.as_ref().ok()).filter(|other| alike(other))
     };
-    // Differences of pairs are better than an estimate without pairs.
+    // Differences of pairs take precedence over an estimate without pairs.
     let pairs = group().any(|other| other.basis == Basis::Pairs && other.squares.freedom > 0.0);
     for other in group().filter(|other| !pairs || other.basis != Basis::Seeds) {
         squares.pool(&other.squares);
@@ -355,7 +355,7 @@ fn pooled(
 }
 
 impl Outlook {
-    /// The most seeds that were considered; `None` if more seeds do not change anything.
+    /// The maximum number of seeds that was considered; `None` if more seeds change nothing.
     pub fn most_seeds(&self) -> Option<usize> {
         self.model.as_ref().map(Model::most)
     }
@@ -403,7 +403,7 @@ impl Outlook {
         if squares.freedom < MIN_DEGREES_OF_FREEDOM
             && let Some([low, high]) = sd_interval(1.0, squares.freedom)
         {
-            // Those of crossed factors are no whole number.
+            // The degrees of freedom of crossed factors are not an integer.
             let freedom = (squares.freedom * 10.0).round() / 10.0;
             let freedom = if freedom == 1.0 { "1 degree".to_owned() } else { format!("{freedom} degrees") };
             self.notes.push(format!(

@@ -115,7 +115,7 @@ struct Experiment<'a> {
     unit_of: Vec<usize>,
     /// Number of independent measurements.
     units: usize,
-    /// Reason why the jobs say nothing about chance.
+    /// Reason why the jobs do not show the random variation.
     unrepeated: Option<NoInterval>,
 }
 
@@ -232,7 +232,7 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// A measurement; a number that is not finite is none.
+    /// A measurement; a non-finite number counts as missing.
     fn value(&self, row: &Row<'_>, metric: &str, traits: MetricTraits) -> Result<f64, (Absence, JobId)> {
         let absence = match row.measured.map(|measured| measured.metrics.get(metric)) {
             Some(Some(found)) if found.value.is_finite() => match traits.value(metric, *found) {

@@ -1,4 +1,4 @@
-//! A footnote about records that were made in different environments.
+//! A footnote about records from different environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,8 @@ impl<'s> Environments<'s> {
         Self { store, known: BTreeMap::new() }
     }
 
-    /// One line if these jobs' records are of environments that have the same things in different states.
+    /// One line if the environments of these jobs' records have the same programs, libraries or packages in different
+    /// versions.
     pub(crate) fn note(&mut self, jobs: &BTreeSet<JobId>, measured: &BTreeMap<JobId, Measured>) -> Option<String> {
         let named = jobs.iter().filter_map(|job| measured.get(job)?.under.as_ref()?.environment.as_ref());
         let ids: BTreeSet<&String> = named.collect();

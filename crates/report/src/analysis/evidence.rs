@@ -1,8 +1,7 @@
 //! Evidence: the measurements behind a verdict or a comparison, and the estimate that follows from them.
 //!
-//! Jobs without a result block a decision unless the recipe says otherwise. Seeds are repetitions: where other axes vary,
-//! seeds are averaged first, and the values of the other axes are the independent units. The spread of a metric is never
-//! less than its resolution.
+//! Jobs without a result block a decision unless the recipe allows them to be missing. Seeds are repetitions: if other axes vary, seeds are
+//! averaged first, and the values of the other axes are the independent units. The spread of a metric is never less than its resolution.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +39,7 @@ pub(super) enum Doubt {
     One,
     /// All measurements are equal, and the metric's resolution is unknown.
     Equal,
-    /// The jobs of different seeds, or those of both sides, have measured the same.
+    /// The jobs of different seeds, or of both sides, have equal results.
     NoEffect,
     /// The number of units is too small for the interval of a median.
     Few,
@@ -53,7 +52,7 @@ pub(super) enum Doubt {
 pub(super) struct Evidence {
     /// The independent units; of the first side if the sides are not paired.
     pub(super) sample: Sample,
-    /// The number of units of the side that has fewer.
+    /// The number of units of the side with fewer units.
     least: usize,
     pub(super) level: Level,
     looks: Looks,
@@ -67,12 +66,12 @@ pub(super) struct Evidence {
     size: f64,
     /// Standard error; `None` if it is unknown.
     error: Option<ErrorOfMean>,
-    /// What the interval follows from in the place of the standard error, or besides it.
+    /// The basis of the interval in place of the standard error, or in addition to it.
     exact: Option<Exact>,
     ratio: bool,
     /// True if every seed is a unit.
     growing: bool,
-    /// A remark on jobs that are no samples because they are equal to others.
+    /// A remark on jobs that are not samples because their results are equal to others.
     equal: Option<String>,
     /// True if the units are items.
     over_items: bool,
@@ -80,7 +79,7 @@ pub(super) struct Evidence {
     pub(super) correlation: Option<f64>,
 }
 
-/// The number of seeds that a decision takes.
+/// The number of seeds that a decision needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Needed {
     /// An estimate.
@@ -89,7 +88,7 @@ pub(super) enum Needed {
     MoreThan(usize),
 }
 
-/// The mean of the results that are there.
+/// The mean of the existing results.
 pub(super) struct Summary {
     /// The independent units.
     pub(super) sample: Sample,
@@ -114,7 +113,7 @@ pub(super) fn summarize(side: &Side<'_>, question: &Question<'_>, geometric: boo
     let level = side.looks.level(sample.n, units.axes.is_empty());
     let estimate = from_error(sample.mean, units.error(units.precision(precision)), level.confidence);
     let estimate = match geometric {
-        // Logarithm and exponential would show as 7.499999999999999.
+        // Avoids the rounding of logarithm and exponential, which would show 7.499999999999999.
         true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..estimate.exp() },
         true => estimate.exp(),
         false => Estimate { p: None, ..estimate },
@@ -196,7 +195,7 @@ impl Evidence {
         Ok(Self { equal, ..evidence })
     }
 
-    /// The same for sides from which nothing is missing, and which have samples only.
+    /// Evidence like [`of_two`](Self::of_two), for sides without missing results, whose measurements are all samples.
     fn between<'a>(of: &Side<'a>, to: &Side<'a>, question: &Question<'_>) -> Result<Self, Silence> {
         let ratio = question.ratio;
         if ratio && of.found.iter().chain(&to.found).any(|found| found.value <= 0.0) {
@@ -281,14 +280,14 @@ impl Evidence {
         })
     }
 
-    /// The distance on the scale of the estimate up to which numbers are equal, because they differ by the rounding of floating-point
-    /// numbers only: 9 / 3 by logarithms is 3.0000000000000004.
+    /// The distance, on the scale of the estimate, up to which numbers differ only by floating-point rounding: 9 / 3 by logarithms is
+    /// 3.0000000000000004.
     pub(super) fn rounding(&self) -> f64 {
-        // Their ends may be as near to a number as that although they exclude it.
+        // The ends of these intervals may be this close to a number although they exclude it.
         if matches!(self.exact, Some(Exact::Rates(_) | Exact::Items { .. })) {
             return 0.0;
         }
-        // The logarithm of a ratio has the absolute error that the ratio has in relation to itself.
+        // The absolute error of the logarithm of a ratio is the relative error of the ratio.
         if self.ratio { ROUNDING * self.size.max(1.0) * self.value.exp() } else { ROUNDING * self.size }
     }
 
@@ -313,7 +312,7 @@ impl Evidence {
         Self { exact: Some(Exact::Law(law, number)), ..Self::of_number(value, ratio, looks, basis) }
     }
 
-    /// True if the units are items, of which more seeds give no more.
+    /// True if the units are items, whose number does not grow with the seeds.
     pub(super) fn is_over_items(&self) -> bool {
         self.over_items
     }
@@ -323,7 +322,7 @@ impl Evidence {
         Self { exact: Some(exact), over_items: true, ..Self::of_number(value, ratio, looks, basis) }
     }
 
-    /// A number whose error seeds alone do not determine; its interval is added.
+    /// A number whose error does not follow from seeds alone. The caller adds its interval.
     fn of_number(value: f64, ratio: bool, looks: Looks, basis: String) -> Self {
         let level = looks.level(1, false);
         let sample = Sample { n: 2, mean: value, sd: None };
@@ -366,7 +365,7 @@ impl Evidence {
         self.basis.ends_with(UNPAIRED)
     }
 
-    /// The remark on jobs that are equal to others.
+    /// The remark on jobs with equal results.
     pub(super) fn equal(&self) -> Option<&str> {
         self.equal.as_deref()
     }
@@ -386,16 +385,16 @@ impl Evidence {
         Some(self.corrected(p))
     }
 
-    /// The number of seeds with which the interval would exclude these bounds, or lie within one of these ties, with a power
-    /// of 80 %, if the number and its spread stay as they are, and are corrected for `tests` tests by the first step of Holm's method.
-    /// `None` if other things than seeds are the units.
+    /// The number of seeds with which the interval would exclude these bounds, or lie within one of these ties, with a power of 80 %, if
+    /// the number and its spread do not change, corrected for `tests` tests by the first step of Holm's method. `None` if seeds are not the
+    /// units.
     pub(super) fn seeds_needed(
         &self,
         bounds: impl IntoIterator<Item = f64>,
         ties: impl IntoIterator<Item = [f64; 2]>,
         tests: usize,
     ) -> Option<Needed> {
-        /// Most seeds that are considered.
+        /// Maximum number of seeds that is considered.
         const MAX_SEEDS: usize = 1000;
         let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
@@ -421,11 +420,11 @@ impl Evidence {
             }
             needed = raised;
         }
-        // What there are do not suffice.
+        // The existing seeds are not sufficient.
         Some(needed.map_or(Needed::MoreThan(MAX_SEEDS), |seeds| Needed::About(seeds.max(self.sample.n + 1))))
     }
 
-    /// The number that says that two sides are equal.
+    /// The number of two equal sides: 1 for a ratio, else 0.
     pub(super) fn none(&self) -> f64 {
         if self.ratio { 1.0 } else { 0.0 }
     }
@@ -452,7 +451,7 @@ fn level_of_one(confidence: f64, tests: usize) -> f64 {
     1.0 - (1.0 - confidence) / tests.max(1) as f64
 }
 
-/// A remark on a mean that one of its values carries.
+/// A remark on a mean that depends mostly on one of its values.
 fn carried_by_one(statistic: Statistic, values: &[f64]) -> Option<String> {
     (statistic == Statistic::Mean && is_carried_by_one(values)).then(|| {
         format!(
@@ -466,8 +465,7 @@ fn largest<'v>(values: impl IntoIterator<Item = &'v f64>) -> f64 {
     values.into_iter().fold(0.0, |largest, value| value.abs().max(largest))
 }
 
-/// Leaves out the jobs of two sides that are equal to others in all but their seeds; returns a remark about them, and about
-/// sides that are equal.
+/// Removes jobs of two sides whose results are equal to results with other seeds; returns a remark about them, and about equal sides.
 fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
     let traits = question.traits;
     let sides = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
@@ -494,7 +492,7 @@ fn correlation_of(pairs: &[(&Point, f64, f64)], question: &Question<'_>) -> Opti
 
 /// A remark on pairs of seeds that hardly correlate, so that pairing loses degrees of freedom and gains nothing.
 fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
-    // That of three or four pairs is hardly known.
+    // The correlation of three or four pairs is very uncertain.
     let min_correlation = if pairs < 5 { 0.0 } else { 0.3 };
     (correlation < min_correlation).then(|| {
         format!(

@@ -9,9 +9,9 @@ pub(super) enum Exact {
     Ranks { values: Vec<f64>, q: f64 },
     /// Counts of jobs that failed.
     Rates(Rates),
-    /// The error of a mean over items, and the test by the signs of few or unequal clusters: the interval contains that of the signs.
+    /// The error of a mean over items, and the test by the signs of few or unequal clusters: the interval contains the interval by signs.
     Items { error: ItemError, signs: Option<Signs> },
-    /// A law over sizes, and its number that the estimate is.
+    /// A law over sizes, and its number that is estimated.
     Law(PowerLaw, LawNumber),
 }
 

@@ -1,5 +1,5 @@
-//! Further seeds: records of the store that differ from the jobs of a study in their seed only, so that seeds that a recipe
-//! names are not taken for all that were measured.
+//! Further seeds: records of the store that differ from the jobs of a study in their seed only, so that a verdict does not ignore measured
+//! seeds that the recipe does not name.
 
 use std::{
     cell::RefCell,
@@ -18,11 +18,11 @@ use crate::{
     store::{Entry, Measured, Store},
 };
 
-/// A study with the further seeds of the jobs that its claims are about.
+/// A study with the further seeds of the jobs in its claims.
 pub(super) struct FurtherSeeds {
     /// The study with a point for each record.
     pub(super) study: Study,
-    /// The measurements of the study, and those of the records.
+    /// The measurements of the study and of the records.
     pub(super) measured: BTreeMap<JobId, Measured>,
 }
 
@@ -51,8 +51,8 @@ struct Entries<'a> {
 }
 
 impl FurtherSeeds {
-    /// Finds the further seeds; `None` if there are none. The index of the store is read only if it has records that the plan
-    /// does not have.
+    /// Finds the further seeds; `None` without further seeds. The index of the store is read only if it has records that the plan does not
+    /// have.
     pub(super) fn find(plan: &Plan, study: &Study, results: &Results, store: &Store) -> io::Result<Option<Self>> {
         let jobs: BTreeSet<(usize, JobId)> =
             study.recipe.claims.iter().flat_map(|claim| of_claim(claim, study)).collect();
@@ -156,7 +156,7 @@ fn configurations<'a>(
 }
 
 impl Entries<'_> {
-    /// True if two records differ in their seeds only: in their parameters and those of the jobs that they needed, and not in the
+    /// True if two records differ only in their seeds. Compares their parameters, the parameters of the jobs that they needed, and the
     /// files that their programs read.
     fn are_alike(&self, entry: &Entry, other: &Entry, seeds: [&str; 2]) -> bool {
         let (a, b) = (&entry.identity, &other.identity);
@@ -175,7 +175,7 @@ impl Entries<'_> {
         };
         let Some(partners) = needs.iter().map(partner).collect::<Option<Vec<Key>>>() else { return false };
         let distinct: BTreeSet<&Key> = partners.iter().collect();
-        // Values of needed jobs are in parameters by the keys of these jobs.
+        // Parameters refer to results of needed jobs by the keys of these jobs.
         let swaps: Vec<(Key, Key)> = needs.iter().copied().zip(partners.iter().copied()).collect();
         is_same_code
             && rest_of(&entry.label) == rest_of(&other.label)
@@ -198,7 +198,7 @@ impl Entries<'_> {
     }
 }
 
-/// The parts of an identity that equal configurations share whatever the seed: without numbers, and without the keys of needed jobs.
+/// The parts of an identity that all seeds of a configuration share: without numbers, and without the keys of needed jobs.
 fn shape(identity: &Identity) -> String {
     let mut params = String::new();
     for (name, value) in identity.params.iter().filter(|(name, _)| name.as_str() != SEED) {
@@ -229,7 +229,7 @@ fn params_alike(params: &Values, other: &Values, [seed, other_seed]: [&str; 2], 
     entries.len() == other.len() && entries.iter().zip(&other).all(|(a, b)| a.0 == b.0 && is_alike(&a.1, &b.1))
 }
 
-/// A text in runs of digits and of other characters; true for a run of digits.
+/// Splits a text into runs of digits and runs of other characters; true for a run of digits.
 fn parts(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut tail = text;
     std::iter::from_fn(move || {

@@ -11,14 +11,14 @@ use crate::{
     recipe::Replication,
 };
 
-/// The kinds of the axes that are no settings.
+/// The kinds of the axes that are not settings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kinds {
     declared: BTreeMap<String, Replication>,
     implied: BTreeMap<String, Replication>,
-    /// The axes of repetitions that have another value at every point, such as the names of imported runs.
+    /// The axes of repetitions with a different value at every point, such as the names of imported runs.
     identifiers: BTreeSet<String>,
-    /// Axes of needed steps, each with the axes that the needed step lacks: jobs that differ in these only read the same jobs.
+    /// Axes of needed steps, each with the axes that the needed step lacks: jobs that differ only in these axes read the same jobs.
     read: Vec<(String, BTreeSet<String>)>,
 }
 
@@ -52,18 +52,18 @@ impl Kinds {
         kinds
     }
 
-    /// True if points with equal values of an axis read the same jobs of another step, whatever their values of these other axes.
+    /// True if points with equal values of an axis read the same jobs of another step, for all values of the other axes `others`.
     pub(super) fn reads_same(&self, axis: &str, others: &[&str]) -> bool {
         self.read.iter().any(|(own, lacking)| own == axis && others.iter().any(|other| lacking.contains(*other)))
     }
 
-    /// True if every point has another value of an axis of repetitions.
+    /// True if every point has a different value of an axis of repetitions.
     pub(super) fn identifies(&self, axis: &str) -> bool {
         self.identifiers.contains(axis)
     }
 
-    /// True if every value of an axis beside folds is another partition of the data: repetitions of the cross-validation, and
-    /// seeds whose names say so.
+    /// True if every value of an axis beside folds is another partition of the data: repetitions of the cross-validation, and seeds whose
+    /// names imply it.
     pub(super) fn is_partition(&self, axis: &str) -> bool {
         match self.of_axis(axis) {
             Replication::Repeat => !self.identifies(axis),
@@ -72,7 +72,7 @@ impl Kinds {
         }
     }
 
-    /// The axes that only name these points, because the other axes tell them apart.
+    /// The axes that only name these points, because the other axes distinguish them.
     pub(super) fn names_only<'p>(&self, points: impl Iterator<Item = &'p Point>) -> Vec<String> {
         let mut places = BTreeSet::new();
         let mut points = points.map(|point| places.insert(place(point, |axis| self.identifies(axis))));
@@ -99,7 +99,7 @@ impl Kinds {
     }
 }
 
-/// The axes of a step that are no settings, each with its kind of replication.
+/// The axes of a step that are not settings, each with its kind of replication.
 pub(crate) fn replicated_axes(study: &Study, step: usize) -> Vec<(String, Replication)> {
     let kinds = Kinds::of(study, &[step]);
     let axes = study.recipe.steps[step].axes().into_iter().map(|axis| (axis.to_owned(), kinds.of_axis(axis)));

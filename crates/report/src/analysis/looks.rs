@@ -1,8 +1,8 @@
 //! Looks: the numbers of seeds at which a result is evaluated, and the level of each evaluation.
 //!
-//! Every evaluation that may end the collection of data is a chance for a wrong decision. The looks that a plan announces
-//! share one level, so that the probability of a wrong decision at any of them is that of a single look. Looks that are
-//! added after the planned ones were made, because `seeds` or `max` was raised, add a small part to it.
+//! Every evaluation that may end the collection of data is a chance for a wrong decision. The looks that a plan announces share one level,
+//! so that the probability of a wrong decision at any of them equals the probability for a single look. Looks that are added after the
+//! planned ones were made, because `seeds` or `max` was raised, add a small part to it.
 
 use crate::{
     record::SeedPlan,
@@ -148,7 +148,7 @@ impl Looks {
         let mut result = Level { confidence: LEVEL, looks: 1, raised_from: None };
         let mut spend = RAISE;
         for sizes in &plans {
-            // Nobody has looked at an earlier plan that ended above the present number.
+            // An earlier plan that ended above the present number has not been tested.
             if !past_looks.is_empty() && sizes.first().is_some_and(|first| *first > n) {
                 break;
             }

@@ -1,8 +1,7 @@
-//! Marks: the rows of a column that are best, as far as the measurements tell rows apart.
+//! Marks: the best rows of a column, as far as the measurements distinguish rows.
 //!
-//! All pairs of rows are compared at once with Tukey's range test. Rows that were measured with the same seeds share
-//! blocks, so that what a seed does to every row cancels out. Times and rates are compared on logarithms, as they are
-//! shown.
+//! All pairs of rows are compared at once with Tukey's range test. Rows that were measured with the same seeds share blocks, so that the
+//! effect of a seed on every row cancels out. Times and rates are compared on logarithms, as they are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +20,7 @@ use crate::{
     stats::{Better, Blocks, Groups, reach},
 };
 
-/// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
-/// deviations could be.
+/// Smallest detectable difference, in residual standard deviations, above which a column has too few seeds for marks.
 const TOO_WIDE: f64 = 4.5;
 
 /// Remark about the marks of a column.
@@ -34,7 +32,7 @@ pub(super) enum Remark {
     Unblocked,
     /// Rows have more seeds than the test uses.
     Common,
-    /// Rows without all results are not ranked.
+    /// Rows with missing results are not ranked.
     Incomplete,
     /// The conditions of the times differ, with the reason.
     Unlike(String),
@@ -73,7 +71,7 @@ pub(super) fn mark(
     let mut remarks = BTreeSet::new();
     let Some(better) = question.traits.better else { return remarks };
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
-    // Fills in or leaves out missing results; rows that still lack some are not ranked.
+    // Fills in or leaves out missing results; rows that still lack results are not ranked.
     let _ = complete(&mut all, question);
     let _ = leave_out_equal(&mut all, &question.apart, (question.traits, &question.kinds));
     let is_whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
@@ -108,7 +106,7 @@ pub(super) fn mark(
         return remarks;
     };
     if !test.has_spread(precision) {
-        // Nothing is known about chance, so no sign says anything about it.
+        // The effect of chance is unknown, so no row is marked.
         return BTreeSet::from([Remark::Equal]);
     }
     remarks.extend(test.own_spreads());
@@ -141,7 +139,7 @@ pub(super) fn mark(
     remarks
 }
 
-/// The axes on which the points of a row differ, without those that tell rows apart.
+/// The axes on which the points of a row differ, without the axes that distinguish rows.
 fn varying(side: &Side<'_>, apart: &[String]) -> Vec<String> {
     let points: Vec<&Point> = side.found.iter().map(|found| found.point).collect();
     let Some((first, other_points)) = points.split_first() else { return Vec::new() };
@@ -150,7 +148,7 @@ fn varying(side: &Side<'_>, apart: &[String]) -> Vec<String> {
 }
 
 impl Test {
-    /// True if the test knows a spread: that of the measurements, or the one that the metric's precision implies.
+    /// True if the spread is known, from the measurements or from the metric's precision.
     fn has_spread(&self, precision: Precision) -> bool {
         let sd = match self {
             Self::Blocks(blocks) => blocks.sd,
@@ -178,7 +176,7 @@ impl Test {
     }
 }
 
-/// Mean size of the values, to which a resolution is related on logarithms.
+/// Mean size of the values, by which a resolution is divided on logarithms.
 fn mean_size(sides: &[Side<'_>]) -> f64 {
     let values: Vec<f64> = sides.iter().flat_map(|side| &side.found).map(|found| found.value.abs()).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
@@ -192,7 +190,7 @@ impl Ranked {
         blocks
     }
 
-    /// The measurements of a row that the test uses: those of common blocks, or all of them without any.
+    /// The measurements of a row that the test uses: of common blocks, or all without common blocks.
     fn used<'a>(&self, side: &Side<'a>, apart: &[String]) -> Side<'a> {
         let common_blocks: BTreeSet<&Vec<String>> = self.common().into_iter().collect();
         let is_used =
@@ -216,8 +214,7 @@ impl Ranked {
         Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit, &self.cells)?), uneven))
     }
 
-    /// Marks the rows by a test. The best row is that with the best shown mean, which has all of its measurements. True if
-    /// there is any mark.
+    /// Marks the rows by a test. The best row has the best displayed mean, over all of its measurements. True if there is any mark.
     fn mark(&self, cells: &mut [Cell], test: &Test, (better, precision, level): (Better, Precision, f64)) -> bool {
         let means = match test {
             Test::Blocks(blocks) => &blocks.means,
@@ -227,7 +224,7 @@ impl Ranked {
             self.rows.iter().map(|row| cells[*row].estimate.map(|estimate| estimate.value)).collect();
         let shown = shown.as_ref().unwrap_or(means);
         let Some(best) = first(shown, better) else { return false };
-        // Equal values have no best one.
+        // Equal values have no best value.
         if means.iter().all(|mean| *mean == means[best]) {
             return false;
         }
@@ -237,7 +234,7 @@ impl Ranked {
                     Test::Blocks(blocks) => blocks.p(row, best, precision),
                     Test::Groups(groups) => groups.p(row, best, precision),
                 };
-                // A row that the common seeds show as better is not worse.
+                // A row with a better mean over the common seeds is not worse.
                 p.is_some_and(|p| p < 1.0 - level) && first(&[means[best], means[row]], better) == Some(0)
             })
             .collect();

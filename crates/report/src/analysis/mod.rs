@@ -1,10 +1,10 @@
 //! Analysis of records: the cells of tables, means, the uncertainty of differences, and the verdicts on claims.
 //!
-//! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit. `evidence.rs` finds missing
-//! measurements and the errors of independent units, which are in `units.rs`, by the kinds of replication in
-//! `kinds.rs`. `items.rs` reads scores of single items, `alike.rs` leaves out jobs that equal others, `pairs.rs` pairs
-//! measurements, `question.rs` has the questions about them, `exact.rs` intervals and tests without a standard error,
-//! `looks.rs` the level of each look, and `absence.rs` the reasons for empty cells.
+//! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit. `evidence.rs` finds missing measurements and the
+//! errors of independent units, which are in `units.rs`, by the kinds of replication in `kinds.rs`. `items.rs` reads scores of single
+//! items, `alike.rs` leaves out jobs with equal results, `pairs.rs` pairs measurements, `question.rs` has the questions about them,
+//! `exact.rs` intervals and tests without a standard error, `looks.rs` the level of each look, and `absence.rs` the reasons for empty
+//! cells.
 //!
 //! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs`, `analyses/` (curves, laws over sizes,
 //! sources of variance) and `summary.rs` (claims) make tables of cells (`cell.rs`), `marks.rs` ranks their rows, and

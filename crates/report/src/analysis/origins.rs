@@ -1,4 +1,4 @@
-//! Footnotes about records that were made on other machines, or by other programs.
+//! Footnotes about records from other machines or other programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

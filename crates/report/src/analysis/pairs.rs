@@ -4,7 +4,7 @@ use sweep_job::Value;
 
 use crate::recipe::{Dimension, Step};
 
-/// The axes that distinguish the sides of a comparison: those that it names, and those zipped with one of them.
+/// The axes that distinguish the sides of a comparison: the axes that it names, and axes that are zipped with them.
 pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
     let mut apart: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
     for dimension in &step.matrix.dimensions {
@@ -16,7 +16,7 @@ pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
     apart
 }
 
-/// The axes without those on which both sides have the same several values, such as the same seeds.
+/// The axes except axes on which both sides have the same several values, such as the same seeds.
 pub(super) fn without_same(mut axes: Vec<String>, [of, to]: &[Vec<(&str, Vec<Value>)>; 2]) -> Vec<String> {
     let is_same = |axis: &str| of.iter().any(|entry| entry.0 == axis && entry.1.len() > 1 && to.contains(entry));
     axes.retain(|axis| !is_same(axis));

@@ -1,4 +1,4 @@
-//! Questions about the sides of a comparison, and the reasons why the measurements do not answer them.
+//! Questions about the sides of a comparison, and the reasons for missing answers.
 
 use super::{
     Absence,
@@ -52,7 +52,7 @@ pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> 
     if sides.iter().any(|side| side.found.is_empty() && side.absent.is_empty()) {
         return Err(Silence::NoPoint);
     }
-    // What a search has stopped is not missing by chance, so no rule makes up for it.
+    // Results of configurations that a search stopped are not missing at random, so no rule can replace them.
     if sides.iter().any(|side| side.is_stopped()) {
         return Err(Silence::Absent);
     }

@@ -22,7 +22,7 @@ use crate::{
 pub struct Results {
     /// Stamps of the jobs' records.
     stamps: HashMap<JobId, Stamp>,
-    /// Measurements of the jobs in tables, figures and claims: at least the metrics that those need.
+    /// Measurements of the jobs in tables, figures and claims: at least the metrics that these need.
     measured: BTreeMap<JobId, Measured>,
     /// Records that have been read.
     records: BTreeMap<JobId, Record>,
@@ -35,7 +35,7 @@ impl Results {
         Self::read_of(plan, store, plan.jobs().map(|(_, job)| store.stamp(job.key)))
     }
 
-    /// The same for records whose stamps are known, in the plan's order.
+    /// Reads results like [`read`](Self::read), of records whose stamps are known, in the plan's order.
     pub fn read_of(
         plan: &Plan,
         store: &Store,
@@ -148,7 +148,7 @@ fn read_off_curves(plan: &Plan, store: &Store, measured: &mut BTreeMap<JobId, Me
     }
 }
 
-/// The reason why a curve has no such number.
+/// The reason why a curve lacks this number.
 fn unread(name: &str, curve: &Curve, number: CurveRead) -> String {
     let (first, last) = (curve.at.first().copied().unwrap_or(0), curve.at.last().copied().unwrap_or(0));
     match number {
@@ -159,14 +159,14 @@ fn unread(name: &str, curve: &Curve, number: CurveRead) -> String {
     }
 }
 
-/// Converts the metrics that reports show to one unit for each step, as far as they measure the same.
+/// Converts the metrics that reports show to one unit for each step, as far as they measure the same quantity.
 fn in_one_unit(plan: &Plan, measured: &mut BTreeMap<JobId, Measured>) {
     for study in &plan.studies {
         let metrics: BTreeSet<&str> = study.recipe.metrics().collect();
         for (step, points) in study.steps.iter().enumerate() {
             for metric in &metrics {
                 let traits = traits(study, measured, step, metric);
-                // Records have the unit that a name or a task says.
+                // Records already use the unit that follows from the name or the task.
                 if traits.unit_of == UnitOf::Metric {
                     continue;
                 }

@@ -83,7 +83,7 @@ struct Followed<'a> {
     known: &'a dyn Fn(JobId) -> Known,
 }
 
-/// Accepts a decision, so that what follows from it is decided next.
+/// Accepts a decision, so that decisions that follow from it can be made.
 type Accept<'a> = dyn FnMut(&Decision) -> io::Result<Option<Key>> + 'a;
 
 /// Follows the decisions of a step as far as its jobs have ended and `accept` knows or keeps the decision.
@@ -120,8 +120,8 @@ impl Followed<'_> {
         self.plan.job(job).key
     }
 
-    /// The configurations that are decided about together, with their jobs at each of the values of an axis, in the order of the
-    /// recipe: all of the step, or those of each batch of a sampler.
+    /// The configurations that are decided about together, with their jobs at each of the values of an axis, in the order of the recipe:
+    /// all configurations of the step, or of each batch of a sampler.
     fn configurations(&self, axis: &str) -> Vec<Vec<Configuration>> {
         let step = &self.study.recipe.steps[self.step];
         let mut values: Vec<String> = Vec::new();
@@ -185,8 +185,8 @@ impl Followed<'_> {
     }
 }
 
-/// The decisions about the steps of a study that hold for the present results: those that the store has for exactly the
-/// values that the records have now.
+/// The decisions about the steps of a study that hold for the present results: the decisions in the store that were made for exactly the
+/// present values of the records.
 pub fn decided(
     plan: &Plan,
     study: &Study,
@@ -197,7 +197,7 @@ pub fn decided(
     for (step, declared) in study.recipe.steps.iter().enumerate() {
         let Some(metric) = metric(declared) else { continue };
         let of_step = values(plan, study, step, metric, measured, store)?;
-        // A job without a record has none because it failed, if there is a decision that says so.
+        // A job without a record has failed if a decision states this.
         let known = |job: JobId| Known::Ended(of_step.get(&job).copied().flatten());
         let mut accept = |decision: &Decision| -> io::Result<Option<Key>> {
             let key = decision.key()?;

@@ -41,11 +41,11 @@ pub(super) struct Side<'a> {
     pub(super) absent: Vec<(Absence, JobId, &'a Point)>,
     /// The records of the side, including those without the metric.
     pub(super) ran: Vec<&'a Measured>,
-    /// The numbers of seeds at which the side is looked at.
+    /// The numbers of seeds at which the side's results are tested.
     pub(super) looks: Looks,
 }
 
-/// The seeds of imported runs by configuration, with the numbers of seeds that these had at the imports.
+/// The seeds of imported runs by configuration, with the number of seeds of each configuration at each import.
 #[derive(Default)]
 struct Imports(BTreeMap<Vec<String>, (BTreeSet<String>, BTreeSet<usize>)>);
 
@@ -63,7 +63,7 @@ impl Imports {
         self.0.values().map(|(seeds, _)| seeds.len()).max().unwrap_or(0)
     }
 
-    /// The looks at configurations that have grown since: every import shows its results.
+    /// Earlier looks at configurations that have more seeds now. Every import counts as a look, because it shows results.
     fn earlier(&self) -> BTreeSet<SeedPlan> {
         let grown = self.0.values().flat_map(|(seeds, numbers)| numbers.iter().filter(|number| **number < seeds.len()));
         grown.map(|number| SeedPlan { least: *number, most: *number }).collect()
@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
                 None => side.absent.push((self.absence(job, metric), job, point)),
             }
         }
-        // With `include`, each configuration may have seeds of its own.
+        // With `include`, each configuration may have different seeds.
         let max_seeds = seeds.values().map(BTreeSet::len).max().unwrap_or(1);
         side.set_looks(max_seeds.max(imports.most()), extra);
         side.looks.add_made(imports.earlier().into_iter());
@@ -208,8 +208,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The properties of a metric of a step. A unit that neither recipe nor task nor name says is that of the first job that
-/// reports it, a multiple of a base unit before others: earlier versions have recorded base units.
+/// The properties of a metric of a step. If neither the recipe, the task nor the name determines the unit, the first job that reports the
+/// metric does. A multiple of a base unit takes precedence, because earlier versions recorded base units.
 pub(super) fn traits(study: &Study, measured: &BTreeMap<JobId, Measured>, step: usize, metric: &str) -> MetricTraits {
     let of = &study.recipe.steps[step];
     let traits = study.recipe.traits(of, metric);

@@ -53,7 +53,7 @@ pub struct Column {
     pub unit: Unit,
     /// Scale of its numbers.
     pub scale: Scale,
-    /// The number that is shown.
+    /// The displayed number.
     pub show: Show,
 }
 
@@ -64,7 +64,7 @@ pub struct Heading {
     pub point: Vec<String>,
     /// The metric with its unit; `paper (MiB)`, `Δ (%)` or `share (%)` in a column that follows another one.
     pub text: String,
-    /// True if the column is about the one before it.
+    /// True if the column refers to the column before it.
     follows: bool,
 }
 
@@ -153,7 +153,7 @@ impl Table {
                 push(&mut columns, &mut rows, column, cells, misfit.is_none());
             }
         }
-        // Letters in reading order.
+        // Assigns the letters of footnotes in reading order.
         for (row, absent) in rows.iter_mut().zip(letters) {
             for (column, absence, job) in absent {
                 row.cells[column].lacks(&absence, job, &mut footnotes);
@@ -188,7 +188,7 @@ impl Table {
         let titles: Vec<Heading> = self.columns.iter().map(|column| column.heading(readable)).collect();
         let wholes: Vec<String> = titles.iter().map(Heading::whole).collect();
         let is_shared = |title: &String| wholes.iter().filter(|other| *other == title).count() > 1;
-        // Two names that people would read alike are as they are.
+        // Names whose readable forms are equal are not changed.
         let columns = titles.into_iter().zip(&wholes).zip(&self.columns);
         columns
             .map(|((title, whole), column)| if is_shared(whole) { column.heading(str::to_owned) } else { title })
@@ -212,7 +212,7 @@ impl Column {
         !matches!(self.show, Show::Paper | Show::Delta | Show::Odds)
     }
 
-    /// True for the paper's values, differences from them, and shares, which are about the column before them.
+    /// True for the paper's values, differences from them, and shares, which refer to the column before them.
     pub fn follows(&self) -> bool {
         matches!(self.show, Show::Paper | Show::Delta | Show::Share)
     }
@@ -240,7 +240,7 @@ impl Column {
 }
 
 impl Heading {
-    /// The heading in one line. That of a column that follows another one does not repeat its point.
+    /// The heading in one line. The heading of a column that refers to the column before it does not repeat the point.
     fn whole(&self) -> String {
         if self.follows || self.point.is_empty() {
             self.text.clone()
@@ -250,7 +250,7 @@ impl Heading {
     }
 }
 
-/// Reason why the table's comparisons are not about these points, if there is one.
+/// Reason why the table's comparisons do not apply to these points; `None` if they apply.
 fn misfit(about: &Extent, points: &Members<'_>, source: Source<'_>) -> Option<String> {
     let mut backends = points.iter().filter_map(|(_, job)| source.measured.get(job)?.backend);
     let other = backends.find(|backend| !about.hardware.is_empty() && !about.hardware.contains(backend));
@@ -261,8 +261,8 @@ fn misfit(about: &Extent, points: &Members<'_>, source: Source<'_>) -> Option<St
     hardware.or_else(|| misses(&about.scale, points, source))
 }
 
-/// Adds a column, and if the paper has values for it, columns with those and, if they are of the same sizes and hardware, with
-/// the relative differences.
+/// Adds a column. If the paper has values for it, adds a column with them, and another with the relative differences if sizes and hardware
+/// are the same.
 fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells: Vec<Cell>, is_comparable: bool) {
     let beside =
         |show, unit, scale| Column { point: column.point.clone(), metric: column.metric.clone(), show, unit, scale };
@@ -327,7 +327,7 @@ impl<'a> Paper<'a> {
 
 /// The distinct values of some axes.
 pub(super) struct Keys {
-    /// In the order of their first appearance, as they are printed.
+    /// The values as texts, in the order of their first appearance.
     pub(super) labels: Vec<Vec<String>>,
     /// The index of the label of every point.
     pub(super) of_row: Vec<usize>,
@@ -369,7 +369,7 @@ fn cell(side: &Side<'_>, question: &Question<'_>, show: Show, looks: &mut BTreeS
     }
 }
 
-/// The scale of a column of a metric: for a declared metric the one that fits its largest number.
+/// The scale of a column of a metric: for a declared metric, the scale that fits its largest number.
 pub(crate) fn scale(metric: &str, cells: &[Cell], show: Show, unit: Unit) -> Scale {
     let sizes = cells.iter().filter_map(|cell| cell.value(show)).map(f64::abs);
     Scale::of_metric(metric, sizes.reduce(f64::max).unwrap_or(1.0), unit)

@@ -1,5 +1,4 @@
-//! Independent units of measurements: pairs, seeds, data sets, folds, or the values of other axes, with what varies within a
-//! unit averaged.
+//! Independent units of measurements: pairs, seeds, data sets, folds, or the values of other axes, each averaged over all other variation.
 
 mod seeds;
 mod words;
@@ -26,13 +25,13 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct SamplingUnit {
     kind: Replication,
-    /// The axes of the unit; none if nothing varies.
+    /// The axes of the unit; empty if nothing varies.
     axes: Vec<String>,
     /// The axes over whose values measurements are averaged, with the largest number of values in a unit.
     averaged: Vec<(String, usize)>,
-    /// The axes that do not tell units apart.
+    /// The axes that do not distinguish units.
     ignored: Vec<String>,
-    /// The largest number of folds of one cross-validation; 0 if folds are no units.
+    /// The largest number of folds of one cross-validation; 0 if folds are not units.
     folds: usize,
     /// The averaged axes of seeds that have equal values in several units.
     seeds: Vec<String>,
@@ -43,21 +42,21 @@ pub(super) struct SamplingUnit {
 /// Independent units of a sample.
 pub(super) struct Units {
     pub(super) values: Vec<f64>,
-    /// Least number of measurements in a unit.
+    /// Minimum number of measurements of a unit.
     pub(super) per: usize,
-    /// The axes whose values are the units; none if the values of `seed` are.
+    /// The axes whose values are the units; empty if the units are seeds.
     pub(super) axes: Vec<String>,
     unit: SamplingUnit,
-    /// The values with the levels of crossed axes; none if the units are independent.
+    /// The values with the levels of crossed axes; empty if the units are independent.
     crossed: Vec<Leveled>,
-    /// What seeds that several units share add to the error.
+    /// The error that seeds add that several units share.
     seeds: Option<SharedSeeds>,
     /// Remarks on units other than seeds and settings.
     remarks: Vec<String>,
 }
 
 impl SamplingUnit {
-    /// The unit of points, given the axes that distinguish the sides and the axis that repeats the same job.
+    /// The units of points, given the axes that distinguish the sides and the axis that repeats the same job.
     pub(super) fn of<'p>(
         points: &(impl Iterator<Item = &'p Point> + Clone),
         apart: &[String],
@@ -83,12 +82,12 @@ impl SamplingUnit {
             Replication::Fold => {
                 // Folds of other axes share data, too.
                 axes.truncate(1);
-                // Another partition has folds of its own.
+                // Each partition has its own folds.
                 let is_partition = |axis: &str| repeats != Some(axis) && kinds.is_partition(axis);
                 axes.extend(varying.iter().filter(|(axis, _)| is_partition(axis)));
             }
             Replication::Condition => axes.sort_unstable(),
-            // An axis that another one determines is no factor of its own; the units are the fewer values.
+            // If an axis determines another axis, only the axis with fewer values is a factor.
             _ => {
                 let mut outer_axes: Vec<(&str, usize)> = Vec::new();
                 for (axis, own) in axes {
@@ -109,7 +108,7 @@ impl SamplingUnit {
         let own: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
         let most = |of: &str, within: &[&str]| most_levels(points.clone(), of, within);
         let averaged = varying.iter().filter(|(axis, _)| !is_unit(axis)).map(|(axis, _)| {
-            // Every run has a name of its own: only those at one place repeat a measurement.
+            // Every run has a different name, so only runs at the same place repeat a measurement.
             let others = || names.iter().copied().filter(|other| !kinds.identifies(other)).collect::<Vec<&str>>();
             ((*axis).to_owned(), if kinds.identifies(axis) { most(axis, &others()) } else { most(axis, &own) })
         });
@@ -125,27 +124,27 @@ impl SamplingUnit {
         Self { kind, axes: own.into_iter().map(str::to_owned).collect(), averaged, ignored, folds, seeds, reads_same }
     }
 
-    /// The place of a point's unit among those of one side.
+    /// The values that identify the unit of a point on its side.
     pub(super) fn key(&self, point: &Point, apart: &[String]) -> Vec<String> {
         place(point, |axis| apart.iter().chain(&self.ignored).any(|other| other == axis))
     }
 
-    /// True if an axis does not tell units apart.
+    /// True if an axis does not distinguish units.
     pub(super) fn ignores(&self, axis: &str) -> bool {
         self.ignored.iter().any(|ignored| ignored == axis)
     }
 
-    /// True if several axes are random factors of their own.
+    /// True if several axes are crossed random factors.
     fn is_crossed(&self) -> bool {
         self.axes.len() > 1 && !matches!(self.kind, Replication::Condition | Replication::Fold)
     }
 
-    /// True for data sets and folds, which have an effect of their own, whatever the seeds.
+    /// True for data sets and folds, which have an effect that does not depend on the seeds.
     fn is_shared(&self) -> bool {
         matches!(self.kind, Replication::Dataset | Replication::Fold)
     }
 
-    /// The axes of units other than seeds and settings: those on which the points of a block are equal.
+    /// The axes of units other than seeds and settings, on which the points of a block are equal.
     pub(super) fn named(&self) -> Option<&[String]> {
         (self.is_shared() || self.is_crossed()).then_some(self.axes.as_slice())
     }
@@ -181,7 +180,7 @@ fn levels(point: &Point, axes: &[&str]) -> Vec<String> {
 }
 
 impl Units {
-    /// The precision of a unit, given that of a measurement.
+    /// The precision of a unit, given the precision of a measurement.
     pub(super) fn precision(&self, precision: Precision) -> Precision {
         precision.scaled((self.per as f64).sqrt().recip())
     }
@@ -197,14 +196,14 @@ impl Units {
         }))
     }
 
-    /// The variance of the part that a seed has in all units.
+    /// The variance of the effect of a seed on all units.
     pub(super) fn variance_of_seed(&self) -> f64 {
         let counts = self.unit.averaged.iter().filter(|(axis, _)| self.unit.has_seeds(axis)).map(|(_, count)| *count);
         let seeds = counts.min().unwrap_or(0) as f64;
         self.seeds.map_or(0.0, |shared| shared.variance * seeds)
     }
 
-    /// The same as if the units had nothing in common.
+    /// The error like [`error`](Self::error), but for units without shared seeds.
     fn error_of_units(&self, precision: Precision) -> Option<ErrorOfMean> {
         let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&self.values) else {
             return (precision == Precision::Deterministic).then_some(ErrorOfMean { error: 0.0, freedom: 0.0 });
@@ -223,8 +222,8 @@ impl Units {
         Some(ErrorOfMean { error, freedom: units - 1.0 })
     }
 
-    /// The number that stands for the units, and its error; for a median, there is none. `None` if the units are not
-    /// independent, except for a mean.
+    /// The number that represents the units, and its error, which a median does not have. `None` if the units are not independent, except
+    /// for a mean.
     pub(super) fn center(&self, statistic: Statistic, precision: Precision) -> Option<(f64, Option<ErrorOfMean>)> {
         if statistic == Statistic::Mean {
             let sample = Sample::new(&self.values)?;
@@ -249,7 +248,7 @@ impl Units {
         Some((mean, error.and_then(floor)))
     }
 
-    /// The values with the levels of crossed axes, or each with a level of its own.
+    /// The values with the levels of crossed axes, or each value with its own level.
     pub(super) fn leveled(self) -> Vec<Leveled> {
         if self.crossed.is_empty() {
             return self.values.into_iter().enumerate().map(|(unit, value)| (vec![unit], value)).collect();
@@ -303,8 +302,8 @@ fn means(values: &[(&Point, f64)], key: impl Fn(&Point) -> Vec<String>) -> BTree
     groups.into_iter().map(|(key, values)| (key, values.iter().sum::<f64>() / values.len() as f64)).collect()
 }
 
-/// Rows of equally many values in the same order of blocks, given the places of the blocks; the error of a row allows for
-/// blocks that are not independent. `cells` are the rows' [`SamplingUnit::cells`].
+/// Rows with equal numbers of values in the same order of blocks, given the places of the blocks; the error of a row allows for blocks that
+/// are not independent. `cells` are the rows' [`SamplingUnit::cells`].
 pub(super) fn blocks(
     rows: &[Vec<f64>],
     places: &[&Vec<String>],
@@ -343,7 +342,7 @@ fn leveled(places: &[&Vec<String>], axes: &[String]) -> Vec<Vec<usize>> {
     places.iter().map(|place| level(place)).collect()
 }
 
-/// A value of the axes that do not distinguish the sides.
+/// The values of a point on the axes for which `without` is false.
 pub(super) fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String> {
     let shared = point.values.iter().filter(|(axis, _)| !without(axis));
     let mut shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
@@ -351,14 +350,14 @@ pub(super) fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String
     shared
 }
 
-/// Averages what varies within the independent units: repetitions along `repeats` if there are several seeds, seeds if
-/// another axis varies, and all other axes within data sets.
+/// Averages the variation within the independent units: repetitions along `repeats` if there are several seeds, seeds if another axis
+/// varies, and all other axes within data sets.
 pub(super) fn reduce(values: &[(&Point, f64)], apart: &[String], kinds: &Kinds, repeats: Option<&str>) -> Units {
     let unit = SamplingUnit::of(&values.iter().map(|(point, _)| *point), apart, kinds, repeats);
     reduce_to(unit, values, apart, kinds)
 }
 
-/// Averages what varies within these units.
+/// Averages the variation within the units `unit`.
 fn reduce_to(unit: SamplingUnit, values: &[(&Point, f64)], apart: &[String], kinds: &Kinds) -> Units {
     let is_grouped = !unit.averaged.is_empty() || unit.is_crossed() || unit.kind < Replication::Seed;
     if !is_grouped {
@@ -393,7 +392,7 @@ fn from_means(
     Units { values, per, axes, unit, crossed, seeds, remarks }
 }
 
-/// The differences between two sides that have the same data sets or folds, averaged within each; `None` if they have not.
+/// The differences between two sides that have the same data sets or folds, averaged within each; `None` if they do not.
 pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kinds: &Kinds) -> Option<Units> {
     let unit = |side: &[(&Point, f64)]| SamplingUnit::of(&side.iter().map(|(point, _)| *point), apart, kinds, None);
     let (first, second) = (unit(of), unit(to));
@@ -408,21 +407,21 @@ pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kind
     }
     let per = (of.len().min(to.len()) / first_means.len()).max(1);
     let differences = first_means.iter().map(|(key, value)| (key.clone(), value - second_means[key])).collect();
-    // The variances of both sides add up: that of a difference is twice their mean.
+    // The variances of both sides add up: the variance of a difference is twice their mean.
     let seeds = first.shared_apart(&[first.cells(of), first.cells(to)]);
     let seeds = seeds.map(|seeds| SharedSeeds { variance: 2.0 * seeds.variance, ..seeds });
     Some(from_means(&differences, (per, seeds), first, kinds))
 }
 
-/// The values of a side, which may have several values of a setting that distinguishes the sides: those that agree on all other axes,
-/// such as the seed, are averaged, because they are not independent.
+/// The values of a side, which may have several values of a setting that distinguishes the sides: values that agree on all other axes, such
+/// as the seed, are averaged, because they are not independent.
 pub(super) fn of_settings<'a>(side: &[(&'a Point, f64)], apart: &[String], kinds: &Kinds) -> Vec<(&'a Point, f64)> {
     let settings: Vec<String> =
         apart.iter().filter(|axis| kinds.of_axis(axis) == Replication::Condition).cloned().collect();
     averaged(side, &settings)
 }
 
-/// Averages the values of points that differ on these axes only.
+/// Averages the values of points that differ only on the axes `over`.
 fn averaged<'a>(side: &[(&'a Point, f64)], over: &[String]) -> Vec<(&'a Point, f64)> {
     let mut groups: BTreeMap<Vec<String>, (&'a Point, Vec<f64>)> = BTreeMap::new();
     for (point, value) in side {
@@ -432,8 +431,8 @@ fn averaged<'a>(side: &[(&'a Point, f64)], over: &[String]) -> Vec<(&'a Point, f
     groups.into_values().map(|(point, values)| (point, values.iter().sum::<f64>() / values.len() as f64)).collect()
 }
 
-/// The axes on which the points of a pair may differ: those that distinguish the sides, and, if no points of both sides agree on
-/// all others, those that name the runs, or else all that repeat a measurement.
+/// The axes on which the points of a pair may differ: the axes that distinguish the sides. If no points of both sides agree on all other
+/// axes, also the axes that name the runs, or else all axes that repeat a measurement.
 pub(super) fn free_axes(of: &[&Point], to: &[&Point], apart: &[String], kinds: &Kinds) -> Vec<String> {
     let repeats: BTreeSet<&str> = of
         .iter()
@@ -460,9 +459,9 @@ pub(super) fn free_axes(of: &[&Point], to: &[&Point], apart: &[String], kinds: &
     if are_units(&without_repeats) { apart.to_vec() } else { without_repeats }
 }
 
-/// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot
-/// be paired one to one. Values without a partner are dropped if the sides may have different points (`partial`).
-/// Otherwise they show that the sides cannot be paired. Repeated measurements that do not agree are averaged.
+/// Pairs the values of points that agree on every axis except the axes that distinguish the sides; `None` if they cannot be paired one to
+/// one. Values without a partner are dropped if the sides may have different points (`partial`). Otherwise such values make the sides
+/// unpaired. Repeated measurements that do not agree are averaged.
 pub(super) fn pairs<'a>(
     of: &[(&'a Point, f64)],
     to: &[(&'a Point, f64)],

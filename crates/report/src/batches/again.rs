@@ -1,12 +1,11 @@
 //! Jobs that need not run, because the store has a record of the same computation: their metrics are taken again from
 //! stored files.
 //!
-//! A key also covers `reads` and `metrics`, which only read the results of a program, and parameters that change no
-//! argument. If a job has no record, but another job that computes the same has one, a record is made of that one, with
-//! the same files. The other record stays as it is.
+//! A key also covers `reads` and `metrics`, which only read the results of a program, and parameters that change no argument. If a job has
+//! no record, but another job with the same computation has one, a new record is created from it, with the same files. The other record
+//! does not change.
 //!
-//! A needed job counts by its files: if it runs again and leaves the same files, a job that needs it has the result
-//! that it had (early cutoff).
+//! A needed job counts by its files: if it runs again and leaves the same files, jobs that need it keep their results (early cutoff).
 
 mod adoption;
 mod earlier;
@@ -54,7 +53,7 @@ pub fn install_measurer(measurer: Measurer) {
     let _ = MEASURER.set(measurer);
 }
 
-/// Jobs that got their records from those of the same computations.
+/// Jobs that got their records from records of the same computations.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// The jobs, each with notes about the values that could not be taken.
@@ -104,7 +103,7 @@ impl Measured {
     }
 }
 
-/// Keys of records that stand for the same job, or for the same files.
+/// Keys of records that represent the same job, or the same files.
 struct Origins<'a> {
     store: &'a Store,
     /// The records of the jobs that ran, by those whose metrics were taken from them.
@@ -172,7 +171,7 @@ impl Needs for Origins<'_> {
     }
 }
 
-/// Needed jobs are not distinguished: one key stands for all of them.
+/// Needed jobs are not distinguished: one key represents all of them.
 struct IgnoredNeeds(Key);
 
 impl Needs for IgnoredNeeds {
@@ -259,7 +258,7 @@ pub fn alike(store: &Store, keys: &BTreeSet<Key>) -> io::Result<BTreeSet<Key>> {
     Ok(equal_keys)
 }
 
-/// Returns the jobs of `of` that compute the same as an earlier one of them, and only read its output differently.
+/// Returns the jobs of `of` with the same computation as an earlier one of them, which only read its output differently.
 pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io::Result<HashSet<JobId>> {
     let reading = |id: &JobId| Command::MEASURING.map(|name| plan.job(*id).values.get(name));
     let programs: Vec<JobId> = of.filter(|id| plan.job(*id).task.name == Command::NAME).collect();
@@ -278,14 +277,14 @@ pub fn twins(plan: &Plan, store: &Store, of: impl Iterator<Item = JobId>) -> io:
     Ok(twins)
 }
 
-/// A record to be made from another one.
+/// A record to be computed from another one.
 struct Adoption<'a> {
     job: &'a Job,
     from: Entry,
     observed: Option<(Tool, Arc<ReadSet>)>,
 }
 
-/// Gives the jobs of a plan without a record, and whose computation has one, records of their own.
+/// Creates records for the jobs of a plan that have no record, if their computation has one.
 pub(super) fn bring(plan: &Plan, store: &Store) -> Result<Measured, StoreError> {
     let mut measurements = Measured::default();
     if !plan.jobs().any(|(_, job)| job.task.name == Command::NAME) {
@@ -350,14 +349,14 @@ impl<'s> Recall<'s> {
         Ok(Self { store, known, manifests: store.manifests(), digests: Digests::open(store.digests()), by_label: None })
     }
 
-    /// The record from which that of a job follows.
+    /// The record from which a job's record follows.
     fn find<'p>(&mut self, job: &'p Job) -> io::Result<Option<Adoption<'p>>> {
         if job.task.name != Command::NAME && job.identity.needs.is_empty() {
             return Ok(None);
         }
         let Self { store, known, manifests, digests, .. } = self;
         let label = job.label.to_string();
-        // Points with equal files are points all the same: each runs, unless it has run.
+        // Points with equal files are still different points: each runs, unless it has run.
         let is_own =
             |entry: &Entry| entry.label == label || known.origins.need_the_same(&entry.identity, &job.identity);
         let mut candidates = known.of(&job.identity)?.into_iter();
@@ -425,7 +424,6 @@ impl Adoption<'_> {
         Ok(is_made.then_some(notes))
     }
 
-    /// The job's record.
     fn record(&self, store: &Store, record: Record) -> Option<(Record, Vec<String>)> {
         let Self { job, from, .. } = self;
         let is_program = job.task.name == Command::NAME;
@@ -440,7 +438,7 @@ impl Adoption<'_> {
         let mut changed_names = BTreeSet::new();
         let names = Command::MEASURING.iter().chain(&Command::ARGUMENTS).filter(|_| is_program);
         for name in names {
-            // A value that other jobs give is the same as it was.
+            // A value that comes from other jobs is unchanged.
             let Some(value) = job.values.get(name).filter(|value| !waits(value)) else { continue };
             if params.get(name) != Some(value) {
                 params.insert((*name).to_owned(), value.clone());
@@ -460,7 +458,7 @@ impl Adoption<'_> {
     }
 }
 
-/// The log of the job of a record that was made here.
+/// The log of the job of a record that this machine wrote.
 pub fn log_of(store: &Store, record: &Record) -> Option<PathBuf> {
     let run = record.provenance.conditions.as_ref()?.run.name.as_deref()?;
     let mut parts = Path::new(run).components();

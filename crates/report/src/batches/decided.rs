@@ -291,7 +291,7 @@ impl Rule<'_> {
             let unkept = keep(store, new_suggestion, is_known, mode)?;
             return Ok(points.map(|points| Answered { points, is_new: !is_known, unkept, warning: None }));
         }
-        // The sampler's version is a decision of its own, so that the output does not depend on the installed version.
+        // The sampler's version is a separate decision, so that the output does not depend on the installed version.
         let version_decision = decision(SAMPLER, None, Json::Null);
         if let Some(version) = store
             .decision(&key_of(&version_decision)?)?
@@ -323,8 +323,8 @@ impl Rule<'_> {
     }
 }
 
-/// Returns the answer of a sampler and the decision with the sampler's version, from a remote if it has them; else the ones
-/// that are made now, unless another process was faster. A failing remote does not stop the run: then a warning is returned.
+/// Returns the answer of a sampler and the decision with the sampler's version, from a remote if it has them; else new ones, unless another
+/// process was faster. If the remote fails, the run continues, and a warning is returned.
 fn shared(
     remote: &Remote,
     store: &Store,

@@ -43,7 +43,7 @@ pub struct Batches {
     unkept: Vec<Decision>,
     /// The remote with which other machines share the answers of samplers.
     remote: Option<Arc<Remote>>,
-    /// Jobs that got records from those of the same computations; `None` if none is to get one.
+    /// Jobs that got records from records of the same computations; `None` if no such records are created.
     measured: Option<Measured>,
 }
 
@@ -62,7 +62,7 @@ pub type Lost = HashSet<Key>;
 /// A decision that was made, in words: `batch 2 of 5 of search: 8 configurations by tpe`.
 pub type News = Vec<String>;
 
-/// Reason why a search cannot go on.
+/// Reason why a search cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// The recipes cannot be planned.
@@ -115,7 +115,7 @@ impl Batches {
         self.remote = remote;
     }
 
-    /// The jobs that got records from those of the same computations since the last call.
+    /// The jobs that got records from records of the same computations since the last call.
     pub fn measured(&mut self) -> Measured {
         self.measured.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -209,8 +209,8 @@ impl Batches {
     }
 }
 
-/// The jobs of a plan that ended without a record in a run that came to its end: those that were to run, those that decisions
-/// released, and those that need one of them.
+/// The jobs of a plan that ended without a record in a run that came to its end: the jobs of the run, the jobs that decisions released, and
+/// the jobs that need one of them.
 pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &Lost) -> Result<Lost, SearchError> {
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {

@@ -38,7 +38,7 @@ pub(super) enum State {
     Measured(Option<f64>),
     /// The job ended without a record.
     Failed,
-    /// The job has not ended, or is not known to have.
+    /// The job has not ended, or its end is unknown.
     Open,
 }
 
@@ -106,8 +106,8 @@ impl Ended {
         if let State::Measured(value) = self.of(key) { value } else { None }
     }
 
-    /// The jobs of a step that have to end before anything else is decided about it: those that run in any case, and those that
-    /// decisions release. With `hypothetical`, jobs that have not ended count as failed.
+    /// The jobs of a step that have to end before the next decision about it: the jobs that run in any case, and the jobs that decisions
+    /// release. With `hypothetical`, jobs that have not ended count as failed.
     pub(super) fn required(
         &self,
         plan: &Plan,

@@ -27,9 +27,9 @@ pub struct Figure {
     pub title: String,
     /// The SVG, or the reason why there is nothing to draw.
     pub svg: Result<String, Empty>,
-    /// The same as PNG, twice as large.
+    /// The figure as PNG, twice as large.
     pub png: Option<Vec<u8>>,
-    /// The same as PDF, for a paper.
+    /// The figure as PDF, for a paper.
     pub pdf: Option<Vec<u8>>,
     /// Its numbers, for kinds that are interactive on the page.
     pub data: Option<Data>,
@@ -58,7 +58,7 @@ impl Figure {
             let last_job = reached.get(job).filter(|_| spec.has_curves());
             let job = last_job.unwrap_or(job);
             let Some(measured) = measured.get(job).filter(|_| jobs.insert(*job)) else { continue };
-            // A number alone does not name its axis.
+            // A number in the legend needs the name of its axis.
             let color = spec.color.as_ref().and_then(|axis| {
                 let value = point.get(axis)?;
                 let name = match value {
@@ -109,7 +109,7 @@ impl Figure {
     }
 }
 
-/// The points that a figure is about, with their jobs.
+/// The points that a figure shows, with their jobs.
 pub(super) fn points<'s>(
     figure: &recipe::Figure,
     study: &'s Study,
@@ -119,8 +119,8 @@ pub(super) fn points<'s>(
     points.collect::<Vec<_>>().into_iter()
 }
 
-/// The figures of a study that will be empty whatever its jobs measure, each with the reason. `counts` is true for jobs that
-/// have a result or will have one.
+/// The figures of a study that will be empty for any results, each with the reason. `counts` is true for jobs that have a result or will
+/// have one.
 pub fn empty_figures(study: &Study, counts: impl Fn(JobId) -> bool) -> Vec<(&str, Empty)> {
     let empty = |figure: &recipe::Figure| {
         let step = &study.recipe.steps[figure.from.value];

@@ -18,18 +18,18 @@ use crate::{
 
 /// The shortest time from one report to the next.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
-/// The same where only some job's progress is new.
+/// The interval if only the progress of jobs is new.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Writing takes at most this fraction of the time: one part in `SHARE`.
 const SHARE: u32 = 20;
-/// The same while a job runs whose times count.
+/// The same limit while a job with measured times runs: one part in `SHARE_OF_MEASUREMENTS`.
 const SHARE_OF_MEASUREMENTS: u32 = 200;
 /// Time of the first report, until it is known.
 const FIRST: Duration = Duration::from_millis(200);
 /// Time in which the next job begins after one whose times count, or after the run has begun.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Tells the writer that something is new.
+/// Notifies the writer of news.
 #[derive(Debug)]
 pub struct Live {
     writer: Sender<Message>,
@@ -197,7 +197,7 @@ mod tests {
         let mut schedule = Schedule::new(start);
         schedule.hear(message(Some(News::State), true), start);
         assert_eq!(schedule.due(start), Some(FIRST * SHARE_OF_MEASUREMENTS));
-        // Further news of the same job do not put it off.
+        // Further news of the same job do not delay it.
         schedule.hear(message(Some(News::Progress), true), start + SECOND);
         assert_eq!(schedule.due(start + SECOND), Some(39 * SECOND));
         schedule.hear(message(None, false), start + SECOND);

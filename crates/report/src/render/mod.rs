@@ -1,4 +1,4 @@
-//! Records to tables: formats of tables and verdicts.
+//! Reports: formats of tables and verdicts.
 //!
 //! `figure.rs` makes charts of a study, `page/` writes the report page, which `live.rs` rewrites during a run, `setup.rs` the
 //! experimental setup, and `overview.rs` the page of several recipes that ran as one.
@@ -46,12 +46,12 @@ use crate::{
     store::Store,
 };
 
-/// The tables and figures of a recipe and the verdicts on its claims, made from the records in the store.
+/// The tables and figures of a recipe and the verdicts on its claims, computed from the records in the store.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// Its folder, below that of all reports.
+    /// Its folder, below the folder of all reports.
     pub folder: PathBuf,
-    /// The tables, in the order of the recipe, those of claims last.
+    /// The tables, in the order of the recipe; tables of claims come last.
     pub tables: Vec<Table>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
@@ -68,8 +68,7 @@ pub struct Report<'a> {
 pub enum Page {
     /// In any case.
     Anew,
-    /// Unless there is one of the same recipe and the same records, of jobs that are all done. To see that takes no look
-    /// into the records.
+    /// Unless a page of the same recipe with the same records exists and all jobs are done. The check does not read the records.
     IfStale,
 }
 
@@ -97,7 +96,7 @@ impl<'a> Report<'a> {
     /// Makes the tables of a recipe and judges its claims. Figures are drawn where they are written.
     pub fn new(plan: &'a Plan, study: &'a Study, results: &'a Results, store: &'a Store) -> Self {
         let (tables, verdicts) = analyze(plan, study, results, store);
-        // A decision that cannot be read is made again by the next run.
+        // The next run repeats a decision that cannot be read.
         let decided = search::decided(plan, study, results.measured(), store).unwrap_or_default();
         Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store, decided }
     }
@@ -107,7 +106,7 @@ impl<'a> Report<'a> {
         &self.study.recipe.name
     }
 
-    /// The reason why its folder has another name than the recipe, if that is not said by flags.
+    /// The reason why its folder has another name than the recipe; `None` if flags are the reason.
     pub fn why_apart(&self) -> Option<String> {
         let (_, other) = self.study.recipe.taken.as_ref()?;
         let other = clean(other);
@@ -120,7 +119,7 @@ impl<'a> Report<'a> {
         part(&self.study.recipe)
     }
 
-    /// The number of claims and of the wrong verdicts that chance would give, in words.
+    /// The number of claims and the expected number of verdicts that are wrong by chance, in words.
     fn chance_of_error(&self) -> Option<String> {
         chance_of_error(&self.verdicts, self.study.recipe.family)
     }
@@ -162,8 +161,8 @@ impl<'a> Report<'a> {
         setup::checklist(&setup, self.name(), recipe.parent().unwrap_or(Path::new("")))
     }
 
-    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
-    /// CSV, and figures and verdicts beside them; answers the folder.
+    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and CSV, and figures and
+    /// verdicts beside them; returns the folder.
     pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
@@ -239,7 +238,7 @@ impl Report<'_> {
             written(&folder.join(setup::FILE), setup)?;
         }
         written(&index, &pages.index)?;
-        // An earlier page may have had more of them.
+        // An earlier report may have had more pages with details.
         for number in pages.parts.len() + 1.. {
             match fs::remove_file(parts.join(format!("{number}.html"))) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -261,7 +260,7 @@ impl Report<'_> {
         study.recipe.figures.iter().map(|figure| Figure::new(figure, study, done)).collect()
     }
 
-    /// Removes what an earlier report has written and this one will not.
+    /// Removes files of an earlier report that this report will not write.
     fn clear(&self, folder: &Path) -> io::Result<()> {
         let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
         let figures = self.study.recipe.figures.iter();
@@ -315,7 +314,7 @@ pub fn render(table: &Table, format: Format) -> String {
     }
 }
 
-/// As [`written`], but leaves a file alone that has this text.
+/// Writes a file like [`written`], unless it has this text already.
 fn replace_if_other(path: &Path, text: &str) -> io::Result<()> {
     if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { written(path, text) }
 }

@@ -1,4 +1,4 @@
-//! The overview of several recipes that ran as one: a page, and the same as Markdown, beside the folders of their reports.
+//! The overview of several recipes that ran as one: an HTML page and a Markdown file, beside the folders of their reports.
 
 use std::{
     fmt::Write as _,
@@ -15,8 +15,8 @@ use crate::{
     format::clean,
 };
 
-/// Writes `index.html` and `index.md` into the folder that the reports' folders have in common; answers it, or `None` for
-/// reports that have none.
+/// Writes `index.html` and `index.md` into the common parent folder of the reports' folders, and returns its path; `None` without a common
+/// folder.
 pub fn write(reports: &[Report<'_>], results: &Path) -> io::Result<Option<PathBuf>> {
     let [first, rest @ ..] = reports else { return Ok(None) };
     let Some(name) = first.folder.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(None) };

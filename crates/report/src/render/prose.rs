@@ -11,7 +11,7 @@ pub(super) enum Part<'a> {
     Code(&'a str),
 }
 
-/// Splits `text` at its backticks; if one of them has no partner, all of them are text.
+/// Splits `text` at its backticks; with an odd number of backticks, all of them are text.
 pub(super) fn parts(text: &str) -> Vec<Part<'_>> {
     let pieces: Vec<&str> = text.split('`').collect();
     if pieces.len().is_multiple_of(2) {

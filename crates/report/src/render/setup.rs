@@ -1,5 +1,5 @@
-//! Experimental setup of a study: a paragraph of plain sentences and a checklist, made from the plan, the records and the
-//! journals. What cannot be determined is said.
+//! Experimental setup of a study: a paragraph of plain sentences and a checklist, written from the plan, the records and the journals. It
+//! names properties that cannot be determined.
 
 mod byline;
 mod checklist;
@@ -27,10 +27,10 @@ use crate::{
 };
 use maud::{Markup, html};
 
-/// Names or files that a sentence lists at most.
+/// Maximum number of names or files that a sentence lists.
 const MAX_NAMES: usize = 8;
 
-/// Digits of a digest that are shown.
+/// Number of displayed digits of a digest.
 const DIGITS: usize = 12;
 
 /// Experimental setup of a study.
@@ -76,7 +76,7 @@ impl Topic {
         self.unknown.push(what.into());
     }
 
-    /// Notes that nothing tells something about imported records.
+    /// Adds that `what` is unknown for imported records.
     fn lacks_for_imported(&mut self, what: &str, imported: &[&Record]) {
         if !imported.is_empty() {
             self.lacks(format!("{what} of {}", imported_records(imported.len())));
@@ -97,7 +97,7 @@ impl Setup {
     /// Determines the setup of a study with these records.
     pub(super) fn new(plan: &Plan, study: &Study, store: &Store, verdicts: &[Verdict], records: &Records<'_>) -> Self {
         let keys: HashSet<Key> = study.steps.iter().flatten().map(|(_, id)| plan.job(*id).key).collect();
-        // Nothing of an imported record tells how this study was run.
+        // Imported records do not describe the conditions of this study.
         let (imported, records): (Vec<&Record>, Vec<&Record>) =
             records.values().map(AsRef::as_ref).partition(|record: &&Record| record.imported().is_some());
         let spent = Spent::new(store.results(), &keys, records.iter().copied());

@@ -21,8 +21,8 @@ pub(super) fn render(table: &Table) -> String {
     fitted(table, width)
 }
 
-/// A table of `width` columns. If it is wider, its columns are in several parts, one below the other, each with the labels of
-/// the rows, and a note says so.
+/// A table of `width` columns. If it is wider, its columns are in several parts, one below the other, each with the labels of the rows, and
+/// a note.
 fn fitted(table: &Table, width: Option<usize>) -> String {
     let parts = width.map_or_else(|| vec![(0..table.columns.len()).collect()], |width| parts(table, width));
     let mut text = table.title.clone() + "\n";

@@ -79,7 +79,8 @@ impl Depot {
         Ok(())
     }
 
-    /// Makes a folder of files that have arrived. A copy is made of each, because programs may write to their folders.
+    /// Creates a folder from files that have arrived. It contains copies of the files, because programs may write to
+    /// their folders.
     pub(super) fn build(&self, tree: &Tree, digest: &str) -> Result<(), Fault> {
         /// Distinguishes the folders of this process.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -161,7 +162,7 @@ impl Depot {
         Ok(fs::rename(&new_path, &path)?)
     }
 
-    /// Removes the entries of a tree that were neither sent nor made by a job. No job may run in it.
+    /// Removes the entries of a tree that were neither sent nor created by a job. No job may run in it.
     pub(super) fn tidy(&self, digest: &str, made: &Made) -> io::Result<()> {
         let text = fs::read(self.lists.join(digest))?;
         let tree: Tree = serde_json::from_slice(&text)?;
@@ -264,7 +265,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the entries of a folder that are neither known nor made by a job.
+/// Removes the entries of a folder that are neither known nor created by a job.
 fn tidy(place: &Path, inner: &Path, known_paths: &BTreeSet<PathBuf>, made: &Made) -> io::Result<()> {
     for entry in fs::read_dir(place.join(inner))? {
         let entry = entry?;
@@ -273,7 +274,7 @@ fn tidy(place: &Path, inner: &Path, known_paths: &BTreeSet<PathBuf>, made: &Made
         if entry.file_type()?.is_dir() {
             tidy(place, &inner, known_paths, made)?;
             if !is_known {
-                // A folder that still contains files made by a job is not empty, so it stays.
+                // A folder that still contains files of a job is not empty, so it stays.
                 let _ = std::fs::remove_dir(path);
             }
         } else if !is_known && !made.has(&path) {

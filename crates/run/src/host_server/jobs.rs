@@ -1,4 +1,4 @@
-//! Jobs on this machine: each has a run's folder of its own, and a process that outlives the server.
+//! Jobs on this machine: each has a separate run folder, and a process that outlives the server.
 
 use std::{
     collections::BTreeSet,
@@ -159,7 +159,7 @@ impl Jobs {
         if let Some(gpus) = gpus {
             command.env("CUDA_VISIBLE_DEVICES", gpus.join(","));
         }
-        // The lock is that of the open file, which is the process's from here on.
+        // The lock belongs to the open file, which the process owns from here on.
         command.stdin(Stdio::from(lock)).stdout(output.try_clone()?).stderr(output);
         match command.spawn() {
             Ok(child) => Ok((key, Started::Now, Some(child))),
@@ -258,7 +258,7 @@ impl Jobs {
         let Some(_lock) = take(&folder.join(LOCK))? else {
             return Err(Fault::new(FaultKind::InUse, format!("the job {} runs", key.short())));
         };
-        // Without its note, a folder is no job any more, even if other files cannot be removed.
+        // Without its note, a folder does not count as a job any more, even if other files cannot be removed.
         remove_if_there(&folder.join(NOTE))?;
         Ok(fs::remove_dir_all(&folder)?)
     }
@@ -311,7 +311,7 @@ pub(super) fn is_locked(path: &Path) -> bool {
     std::fs::File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// A part of a file; empty if there is no file.
+/// A part of a file; empty for a missing file.
 pub(super) fn part_of(path: &Path, offset: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,5 +1,5 @@
-//! The server on a host, which `sweep hosts serve` is: it answers the frames of one connection ([`crate::hosts`]) on standard
-//! input and output, and ends with it. The jobs that it starts do not.
+//! The server on a host (`sweep hosts serve`): it responds to the frames of one connection ([`crate::hosts`]) on standard input and output,
+//! and ends with it. The jobs that it starts continue.
 //!
 //! ```text
 //! WORKDIR/bin/<digest>/sweep     this program

@@ -29,9 +29,9 @@ const LARGE: u64 = 8 << 20;
 pub enum HostEvent {
     /// The host is connected.
     Connected(Box<Probe>),
-    /// The connection was lost, or could not be made; it is tried again.
+    /// The connection was lost, or could not be opened; it is tried again.
     Lost(HostError),
-    /// A line of the journal of a job, without its end. Paths in it are those of the host.
+    /// A line of the journal of a job, without its end. Its paths are paths of the host.
     Said {
         /// The job.
         key: Key,
@@ -170,10 +170,10 @@ impl Connection {
         Ok(totals)
     }
 
-    /// Starts a job with whose [`Shipment`] the host was prepared, and follows it. The same start twice is one.
+    /// Starts a job with whose [`Shipment`] the host was prepared, and follows it. A repeated start has no effect.
     pub fn start(&self, job: &StartJob) -> Result<Started, HostError> {
         let text = serde_json::to_vec(job).map_err(|error| HostError::Here(error.to_string()))?;
-        // Followed from the beginning, before it can say anything.
+        // Registered before the request, so that no output of the job is missed.
         lock(&self.shared.follows).insert(job.key, 0);
         let response = self.request(&Ask::Start, text.as_slice()).and_then(|response| response.value());
         if let Err(error) = &response {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Error of a host or of the connection to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// There is no connection at the moment; it is tried again.
+    /// There is no connection at the moment; connecting is retried.
     #[error("{host} is not connected: {reason}")]
     Away {
         /// The host.
@@ -21,7 +21,7 @@ pub enum HostError {
         /// The reason.
         reason: String,
     },
-    /// No server answers at the host's address.
+    /// No server responds at the host's address.
     #[error("{host} cannot be reached: {reason}; it is tried again")]
     Unreachable {
         /// The host.
@@ -109,7 +109,7 @@ pub enum HostError {
         /// The reason why the host is in use.
         reason: String,
     },
-    /// The answer does not come from this program.
+    /// The response does not come from this program.
     #[error("{host} answers something else than expected: {reason}")]
     Protocol {
         /// The host.
@@ -159,7 +159,7 @@ pub enum FaultKind {
 }
 
 impl HostError {
-    /// Returns true if another try fails in the same way until a person changes something.
+    /// Returns true if retries fail until a user resolves the problem.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Login { .. }

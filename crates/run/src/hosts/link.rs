@@ -24,9 +24,9 @@ use super::{
 
 /// Time without a byte from the host after which the connection counts as lost: its server sends a frame every [`BEAT`].
 const SILENCE: Duration = Duration::from_secs(15);
-/// Longest time for an answer from a host that gives signs of life.
+/// Time limit of a response from a host that gives signs of life.
 const TIMEOUT: Duration = Duration::from_mins(10);
-/// Parts of an answer that wait for their reader.
+/// Maximum number of parts of a response that wait for their reader.
 const WAITING: usize = 16;
 
 /// A part of an answer.
@@ -97,7 +97,7 @@ impl Link {
         }
     }
 
-    /// Closes the connection: pending requests get no answer any more.
+    /// Closes the connection: pending requests get no response.
     pub(super) fn close(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.kill();

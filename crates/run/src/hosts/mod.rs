@@ -1,9 +1,9 @@
-//! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and what is sent.
+//! Hosts that are reached through the user's own `ssh`: the connection, the protocol, and the sent files.
 //!
-//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which no other
-//! process can reach. The server (`host_server`) starts jobs that outlive it, and keeps their results until they are
-//! fetched. A [`Connection`] sends what a job needs by digest, and connects again by itself. `OpenSSH` as a process keeps
-//! the user's configuration, agent, jump hosts and host keys as they are.
+//! `ssh HOST` starts this program on the host as a server on its standard input and output (`ssh.rs`), which no other process can reach.
+//! The server (`host_server`) starts jobs that outlive it, and keeps their results until they are fetched. A [`Connection`] sends the files
+//! that a job needs by digest, and reconnects by itself. `OpenSSH` as a process keeps the user's configuration, agent, jump hosts and host
+//! keys as they are.
 
 mod connection;
 mod error;
@@ -65,7 +65,7 @@ pub struct Probe {
     pub memory: u64,
     /// The GPUs, as `CUDA_VISIBLE_DEVICES` names them.
     pub gpus: Vec<String>,
-    /// The GPUs, as the driver names them; empty if it does not answer.
+    /// The GPUs, as the driver names them; empty without a response of the driver.
     pub gpu_names: Vec<String>,
     /// Bytes of memory of each GPU; 0 where it is not known.
     #[serde(default)]

@@ -59,8 +59,8 @@ impl Project {
         Self(Arc::new(Inner { tree, digest, ..Inner::default() }))
     }
 
-    /// The files below a folder that Git knows or does not ignore, or all of them where there is no repository. `sync` are patterns
-    /// of ignored files to add, in Git's form. The results folder is left out.
+    /// The files below a folder that Git tracks or does not ignore, or all files without a repository. `sync` are patterns of ignored files
+    /// to add, in Git's form. The results folder is left out.
     ///
     /// # Errors
     /// A file is too large or cannot be read, there are too many, or Git does not answer about its repository.
@@ -194,7 +194,7 @@ fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostErr
             return Ok(None);
         }
     } else if metadata.is_dir() {
-        // Git lists no folders but those of other repositories.
+        // The only folders that Git lists are other repositories.
         let is_empty = fs::read_dir(&full_path).map_err(read_error)?.next().is_none();
         return Ok(is_empty.then_some((Content::Folder, 0)));
     } else if !metadata.is_file() {
@@ -240,7 +240,7 @@ fn listed(folder: &Path, options: &[&str], patterns: &[String]) -> io::Result<Op
     let answer = converse(&mut command, None, limits).map_err(|error| refusal(&format!("`git`: {error}")))?;
     match answer.status {
         None => return Err(refusal(&format!("it has not answered within {} s", TIMEOUT.as_secs()))),
-        // A folder named `.git` that is no repository.
+        // A folder named `.git` that is not a repository.
         Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
         Some(status) if !status.success() => return Err(refusal(answer.last_words().unwrap_or("it failed"))),
         Some(_) if !answer.is_whole() => return Err(refusal("its answer is too long")),
@@ -250,7 +250,7 @@ fn listed(folder: &Path, options: &[&str], patterns: &[String]) -> io::Result<Op
     Ok(Some(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()))
 }
 
-/// All files, links and empty folders below a folder, except those of the results folder. `inner` stands for the folder.
+/// All files, links and empty folders below a folder, except the results folder. `inner` is the path of `folder` in the results.
 fn walk(folder: &Path, inner: &Path, results: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     if folder == results {
         return Ok(());

@@ -189,7 +189,7 @@ impl Shared {
     fn follow_again(&self, link: &Arc<Link>) {
         let follows: Vec<(Key, u64)> = lock(&self.follows).iter().map(|(key, from)| (*key, *from)).collect();
         let link = Arc::clone(link);
-        // The answers are read by this thread, so it must not wait until all of it is written.
+        // This thread reads the responses, so it must not wait until the request is written.
         let follow = move || {
             for (key, from) in follows {
                 if link.ask(&Ask::Follow { key, from }, io::empty()).is_err() {

@@ -1,9 +1,8 @@
 //! Needs of a job on a host: its project, its other input files, and the records of needed jobs; and the job itself, with the
 //! paths of the host.
 //!
-//! On the host a job starts in the folder of its project. Other inputs are in trees of their own beside it, so that all paths are
-//! known before anything is sent: they are relative, and the server makes them absolute. Keys have digests, not paths, and stay as
-//! they are.
+//! On the host a job starts in the folder of its project. Other inputs are in separate trees beside it, so that all paths are known before
+//! anything is sent: they are relative, and the server makes them absolute. Keys contain digests, not paths, and do not change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -184,7 +183,7 @@ pub fn each_input<E>(spec: &mut SerializedJob, mut change: impl FnMut(&mut Strin
     for param in Task::info(&spec.identity.task).into_iter().flat_map(TaskInfo::params) {
         let Some(value) = spec.values.get_mut(param.name) else { continue };
         for (part, path) in record::input_paths(param.kind, value) {
-            // Artifacts of needed jobs are no inputs.
+            // Artifacts of needed jobs are not inputs.
             if spec.identity.inputs.contains_key(&record::digest_name(param.name, part.as_ref())) {
                 change(path)?;
             }

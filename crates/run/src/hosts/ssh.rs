@@ -21,13 +21,13 @@ use fs_err as fs;
 use super::{HostError, Target};
 use crate::{format::quoted, host::system};
 
-/// The word with which the script begins its answers; text that a login prints before is skipped.
+/// The word with which the script begins its responses; text that a login prints before is skipped.
 const MAGIC: &str = "sweep-hosts/1 ";
-/// The script asks for the program.
+/// The script requests the program.
 const SEND: &str = "send";
 /// The script becomes the server.
 const SERVE: &str = "serve";
-/// Longest text of a login before the script answers, in bytes.
+/// Maximum length of a login's text before the script responds, in bytes.
 const MAX_NOISE: u64 = 1 << 16;
 /// The folder on hosts, if none is given.
 const WORKDIR: &str = "~/.sweep";
@@ -281,7 +281,7 @@ impl Ssh {
 pub(super) enum Refused {
     /// `ssh` has ended, after this text.
     Ended(String),
-    /// Another program answers, with this text.
+    /// Another program responds, with this text.
     Noise(String),
     /// The host has another system or processor.
     Architecture { there: String, here: String },
@@ -299,7 +299,7 @@ fn wait_shortly(child: &mut Child) -> Option<i32> {
     None
 }
 
-/// The error that the end of `ssh` before the server runs stands for.
+/// The error for an end of `ssh` before the server runs.
 fn classify(host: String, code: Option<i32>, messages: &str, line: &str) -> HostError {
     let reason = last_words(messages).or_else(|| (!line.is_empty()).then(|| shown(line)));
     let reason = reason.unwrap_or_else(|| match code {

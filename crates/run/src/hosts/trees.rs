@@ -52,7 +52,7 @@ impl Tree {
         Self { entries }
     }
 
-    /// Its digest: that of its entries.
+    /// The digest of its entries.
     pub fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         let mut add = |text: &str| {

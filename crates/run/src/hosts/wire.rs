@@ -1,7 +1,7 @@
 //! The protocol between a connection and the server on its host: frames of a line of JSON and a body of bytes.
 //!
-//! Long bodies are sent in parts, so that nothing else waits for them. No data from the other side is trusted: lengths have
-//! limits, and a line that is no frame ends the connection with an error.
+//! Long bodies are sent in parts, so that they do not block other messages. Data from the other side is not trusted: lengths have limits,
+//! and a malformed line ends the connection with an error.
 
 use std::{
     io::{self, BufRead, Read as _, Write},
@@ -27,7 +27,7 @@ pub(crate) const BEAT: Duration = Duration::from_secs(2);
 /// A frame.
 #[derive(Debug)]
 pub(crate) struct Frame<T> {
-    /// Number of the request that it belongs to; 0 for those that belong to none.
+    /// Number of the request; 0 for a message without a request.
     pub id: u64,
     /// True if further parts of the body follow.
     pub more: bool,

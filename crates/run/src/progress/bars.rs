@@ -76,7 +76,7 @@ const MOVING: [&str; 9] = [
 const CURVE: usize = 8;
 /// Names are cut to this many columns, or to two fifths of a narrow terminal.
 const MAX_NAME_WIDTH: usize = 48;
-/// Rows that are not for bars: the whole, and what has just ended.
+/// Rows without bars: the total, and the jobs that have just ended.
 const OTHER_ROWS: usize = 4;
 
 impl Bars {
@@ -114,7 +114,7 @@ impl Bars {
         let _ = self.multi.println(line.trim_end());
     }
 
-    /// Columns for what follows the sign and the name of a job that has ended, with the blanks around them.
+    /// Columns for the text after the sign and the name of a job that has ended, without the blanks around them.
     fn room(&self) -> usize {
         columns().saturating_sub(self.width + 6)
     }
@@ -163,7 +163,7 @@ impl Bars {
         }
     }
 
-    /// Brings the last line up to date: what went wrong so far, and how long the rest takes.
+    /// Updates the last line: the failures so far, and the remaining time.
     fn count(&mut self) {
         let mut parts = Vec::new();
         if self.failed > 0 {

@@ -40,7 +40,7 @@ pub struct Lines<W> {
     shows_all: bool,
     /// Number of jobs that are not cached.
     open: usize,
-    /// The last job that ended without a line of its own.
+    /// The last job that ended without a line.
     last: Option<String>,
     begun: Instant,
     /// The running jobs, each with the time of its last line.
@@ -55,8 +55,7 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to `out`. `pace` estimates the rest. With more than `MAX_JOBS` jobs, those that are done have no line of their own unless
-    /// `shows_all`.
+    /// Writes to `out`. `pace` estimates the remaining time. With more than `MAX_JOBS` jobs, finished jobs have no line unless `shows_all`.
     pub fn new(out: W, pace: estimate::Pace, shows_all: bool) -> Self {
         let now = Instant::now();
         Self {
@@ -91,7 +90,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// True if jobs that are done have no line of their own.
+    /// True if finished jobs have no line.
     fn is_brief(&self) -> bool {
         !self.shows_all && self.open > MAX_JOBS
     }
@@ -112,7 +111,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Writes a line about a job that waits or is skipped, as `word` says; if done jobs have no lines, only for the first of its step.
+    /// Writes a line about a job that waits or is skipped (`word`); if finished jobs have no lines, only for the first job of a step.
     fn idle(&mut self, word: &'static str, job: &Job, text: &str) {
         if !self.is_brief() || self.idle.insert((word, job.label.step.to_string())) {
             self.line(text);

@@ -44,7 +44,7 @@ fn shows_bars() -> bool {
     io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// A job's name in a line of its own: `train prune=bitter7 seed=0`.
+/// A job's name in a line about the job: `train prune=bitter7 seed=0`.
 pub fn name(job: &Job) -> String {
     let point = job.label.point.replace(',', " ");
     clean(&format!("{} {point}", job.label.step)).trim_end().to_owned()

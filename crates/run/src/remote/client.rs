@@ -49,7 +49,7 @@ const AT_ONCE: usize = 16;
 const MAX_SINGLE_REQUESTS: usize = 500;
 /// Longest time without data.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Longest time until an answer begins, including retries.
+/// Time limit until a response begins, including retries.
 const ANSWER: Duration = Duration::from_mins(1);
 /// A transfer of fewer bytes in [`SILENCE`] is abandoned; a poor connection is faster.
 const MIN_BYTES: usize = 16 << 10;
@@ -88,7 +88,7 @@ enum Fetched {
 enum Taken {
     /// The record was added to the store.
     Added,
-    /// There is no object.
+    /// The object does not exist.
     Missing,
     /// Its object came too slowly.
     Slow(String),
@@ -335,7 +335,8 @@ impl Remote {
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
         while !part.is_empty() {
             if let Err(error) = upload.wait_for_capacity(PARTS).await {
-                // The uploaded parts are no object yet; if the abort fails as well, the remote's own rules remove them.
+                // The uploaded parts do not form an object yet; if the abort fails as well, the remote's own rules
+                // remove them.
                 let _ = upload.abort().await;
                 return Err(remote_error(error));
             }

@@ -49,8 +49,8 @@ pub fn seal_text(payload_type: &str, payload: &str, key: &Path) -> Result<String
 /// Opens an envelope and checks its signatures. `trusted` is a file with public keys, one in a line; without it, no signer is known to be
 /// trusted. Signatures by keys of other kinds are not checked, and their signers are not in the result.
 ///
-/// # Errors
-/// The text is no envelope, a signature is not that of its key, no signature is by an Ed25519 key, or the file of keys cannot be read.
+/// # Errors The text is not an envelope, a signature does not belong to its key, no signature is by an Ed25519 key, or the file of keys
+/// cannot be read.
 pub fn open_text(text: &str, trusted: Option<&Path>) -> Result<Envelope, RemoteError> {
     let invalid = |reason: String| RemoteError::Envelope(reason);
     let signed: Signed =

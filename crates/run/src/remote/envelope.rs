@@ -80,7 +80,7 @@ impl<'l> Said<'l> {
     }
 }
 
-/// Always of the same length, with a key and without.
+/// The line has the same length with and without a key.
 fn line(digest: &str, bytes: u64, key: Option<&SecretKey>) -> String {
     let Some(key) = key else { return format!("{}\n", claim(1, digest, bytes)) };
     let claim = claim(2, digest, bytes);

@@ -66,7 +66,7 @@ pub enum Trusting {
 /// Error of a remote that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// The address makes no sense.
+    /// The address is invalid.
     #[error(
         "`{0}` is not a remote: {1}; write for example s3://bucket/folder, gs://bucket, az://container or file:///shared/folder"
     )]
@@ -74,10 +74,10 @@ pub enum RemoteError {
     /// A key cannot be used.
     #[error("the key cannot be used: {0}")]
     Key(String),
-    /// The remote does not answer, or refuses the request.
+    /// The remote does not respond, or rejects the request.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
-    /// A signed text is none, or was changed.
+    /// A signed text is invalid, or was changed.
     #[error("the signed statement is invalid: {0}")]
     Envelope(String),
     /// This build supports no remotes and no signatures.

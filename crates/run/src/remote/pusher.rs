@@ -31,7 +31,7 @@ pub struct Pushed {
     pub pushed: usize,
     /// Number of records that were not pushed.
     pub left: usize,
-    /// Error that made the remote unusable.
+    /// Error after which the remote is not used.
     pub broken: Option<RemoteError>,
 }
 
@@ -46,7 +46,7 @@ impl Pusher {
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
             let mut summary = Pushed::default();
             for key in key_receiver {
-                // After a failed upload, later ones would wait for the same failure.
+                // After a failed upload, later uploads would wait for the same failure.
                 let is_working = summary.broken.is_none() && !remote.is_given_up();
                 match is_working.then(|| remote.push(&store, key)) {
                     Some(Ok(())) => summary.pushed += 1,

@@ -1,5 +1,4 @@
-//! Results that earlier code made and that the present code repeats: what a program is compared with, and the record that
-//! it adopts.
+//! Results of earlier code that the present code repeats: the values with which a program is compared, and the record that it adopts.
 
 use sweep_job::{Agreement, Beginning, Curve};
 
@@ -63,7 +62,7 @@ impl Adoptable {
     }
 }
 
-/// All points of the first steps, and those of a curve after them.
+/// All points of the first steps, and the later points of a curve.
 fn joined(first: &Curve, curve: &Curve) -> Curve {
     let last = first.at.last().copied().unwrap_or(0);
     let rest = curve.at.partition_point(|at| *at <= last);

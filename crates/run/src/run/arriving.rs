@@ -9,7 +9,7 @@ use std::{
 
 use crate::record::Key;
 
-/// The records whose arrival is undecided. Clones share the same state.
+/// The records whose arrival is undecided. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Arriving(Arc<Shared>);
 

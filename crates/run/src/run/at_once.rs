@@ -30,7 +30,8 @@ pub struct AtOnce {
 }
 
 impl AtOnce {
-    /// The jobs that are to run, those that are bounded alike together, where there are several.
+    /// The jobs that will run, in groups with the same bound and the same reason for it. Groups of a single job are
+    /// left out.
     pub fn of(plan: &Plan, open: &[JobId], limits: &Limits, history: &GpuHistory) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for id in open {

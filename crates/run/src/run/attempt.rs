@@ -252,7 +252,7 @@ impl Attempt {
         Unfinished::Failed(failure)
     }
 
-    /// Says how much memory a job had that had too little.
+    /// Adds the available memory to the failure of a job that ran out of memory.
     fn with_memory(&self, mut failure: Failure) -> Failure {
         if failure.kind == FailureKind::Memory && self.peak > 0 {
             let peak = quantity(self.peak as f64, Unit::Bytes);

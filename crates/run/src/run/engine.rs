@@ -81,7 +81,7 @@ pub(super) struct LocalExecutor<'a, 'o> {
     idle: IdleWorkers,
     /// Jobs whose results are being stored beside the loop.
     storing: BTreeSet<usize>,
-    /// Deadline for results: those that are not in the store by then are abandoned.
+    /// Deadline for results: results that are not in the store by then are abandoned.
     patience: Option<Instant>,
     /// Digests of files that jobs read.
     digests: Arc<Mutex<Digests>>,
@@ -359,8 +359,8 @@ impl<'a, 'o> LocalExecutor<'a, 'o> {
         Event::Done(job)
     }
 
-    /// There are too many processes for another one. The job waits for those of this run to end; without any, nothing that
-    /// this run does will change that.
+    /// Handles a system with too many processes. The job waits for the end of other jobs of this run; without other jobs, waiting does not
+    /// help.
     fn crowded(&mut self, job: usize, failure: Failure) -> Vec<Event> {
         if !self.running.is_empty() {
             self.retrying.insert(job, Retry { at: Some(Instant::now() + FIRST_WAIT), seconds: 0.0, failure });

@@ -26,7 +26,7 @@ pub(super) fn of(
     for (path, file) in observed.outside.as_ref()? {
         let part = match digests.part(&text_path(path)) {
             Ok((stamp, part)) if stamp == file.stamp => part,
-            // Replaced since: the present file is not the one that was used.
+            // The file has been replaced since it was used.
             _ => Part::unknown(),
         };
         let kind = if file.is_started { &mut environment.programs } else { &mut environment.libraries };

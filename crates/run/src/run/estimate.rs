@@ -167,8 +167,8 @@ impl Estimate {
         self.0.iter_mut().skip(job).take(1).for_each(|part| part.wanted = true);
     }
 
-    /// Returns the seconds until all jobs are over; `None` while the duration of a step is unknown. Jobs share the
-    /// machine as far as they can, and none begins before those that it needs are over.
+    /// Returns the seconds until all jobs are over; `None` while the duration of a step is unknown. Jobs share the machine as far as they
+    /// can, and none begins before the jobs that it needs are over.
     fn left(&self, now: impl Fn(usize) -> Now) -> Option<f64> {
         let mut seen = vec![Seen::default(); self.0.len()];
         for (job, part) in self.0.iter().enumerate().filter(|(_, part)| part.wanted) {

@@ -59,7 +59,7 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// A job waits: for its record, because another process is at the same job or a remote has it, or for the machine.
+    /// A job waits: for its record, because another process runs the same job or a remote has it, or for the machine.
     Waiting {
         /// The job.
         job: usize,
@@ -262,7 +262,7 @@ impl RunEvent {
         }
     }
 
-    /// The same about another job: events of one job's process have it as their only one.
+    /// Returns this event for the job `index`: in the events of a single job's process, the job is the only one.
     #[must_use]
     pub fn about(mut self, index: usize) -> Self {
         if let Self::Submitted { job, .. }

@@ -38,7 +38,7 @@ pub struct SentJob {
     pub run: String,
     /// The job.
     pub key: Key,
-    /// The number of this submission among those of the job.
+    /// The number of this submission of the job.
     pub submission: u32,
 }
 

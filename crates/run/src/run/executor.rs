@@ -28,7 +28,7 @@ pub(super) trait Executor<'a, 'o: 'a> {
     /// The run cannot continue.
     fn advance(&mut self) -> io::Result<bool>;
 
-    /// Starts no more jobs; those that run continue. Returns true if no job is left.
+    /// Starts no more jobs; running jobs continue. Returns true if no job is left.
     fn stop(&mut self) -> bool;
 
     /// True if no more jobs are started.
@@ -40,7 +40,7 @@ pub(super) trait Executor<'a, 'o: 'a> {
     }
 }
 
-/// Runs the jobs of an executor, and those that the planner of further jobs adds, until no more follow.
+/// Runs the jobs of an executor, and the jobs that the planner adds, until no more follow.
 pub(super) fn drive<'a, 'o: 'a>(executor: &mut dyn Executor<'a, 'o>, control: Control<'_>) -> io::Result<Summary> {
     let start = Instant::now();
     let Control { signals, rounds } = control;

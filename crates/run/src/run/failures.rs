@@ -41,7 +41,7 @@ impl Failures {
         serde_json::from_slice(&std::fs::read(self.path(key)).ok()?).ok()
     }
 
-    /// Says so of a job.
+    /// Records the failure of a job.
     pub fn add(&self, key: Key, failure: &Failure) -> io::Result<()> {
         fs::create_dir_all(&self.0)?;
         replace(&self.path(key), &serde_json::to_vec(failure)?, Readers::Owner, Outlives::Process)

@@ -39,14 +39,14 @@ const PLAN: &str = "plan.json";
 /// The file with the jobs of the reserve that have been added.
 const ADDED: &str = "added.json";
 
-/// Contents of a run.
+/// The plan of a run, for observers and engines in other processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
     /// The manifest's version.
     pub format: u32,
     /// The recipe's name.
     pub recipe: String,
-    /// Time at which the plan was made.
+    /// Time of the plan.
     pub at: Timestamp,
     /// The engine's process, on its machine.
     pub pid: u32,
@@ -60,7 +60,7 @@ pub struct Manifest {
     /// The folders of the recipes' reports, below the folder of all reports.
     #[serde(default)]
     pub reports: Vec<PathBuf>,
-    /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
+    /// The arguments of `sweep run` that select these recipes, without `--only`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub typed: Vec<String>,
     /// The metrics that the recipes name, which pages show first.
@@ -86,10 +86,10 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Through {
-    /// From the engine, on its machine.
+    /// The engine starts them on its machine.
     #[default]
     Local,
-    /// From batch systems: one, by its word.
+    /// A batch system starts them. The map has one entry, with the system's word.
     #[serde(untagged)]
     Batch(BTreeMap<String, InBatchSystem>),
 }
@@ -131,7 +131,7 @@ pub struct ManifestJob {
     /// Expected duration in seconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
-    /// The jobs that the job needs, besides those of `lists`.
+    /// The jobs that the job needs, in addition to the jobs in `lists`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<usize>,
     /// The manifest's lists whose jobs it needs, too.
@@ -214,7 +214,7 @@ impl RunFolder {
         host::failpoints::point("run: before its folder")?;
         fs::create_dir_all(&runs)?;
         let name = format!("{}-{}", manifest.at.strftime("%Y%m%dT%H%M%SZ"), manifest.pid);
-        // The clock may have been set back since a process of the same number was here.
+        // A folder of this name exists if the clock was set back and a process ID was reused.
         let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
         let mut created = Err(io::ErrorKind::AlreadyExists.into());
         for name in names {
@@ -282,7 +282,7 @@ impl RunFolder {
         journal::read(&self.0)
     }
 
-    /// The same from a place in the journal on, and the place where the next look begins.
+    /// Events from the position `begin` in the journal on, and the position for the next call.
     pub fn events_from(&self, begin: u64) -> io::Result<(Vec<Line>, u64)> {
         journal::read_from(&self.0, begin)
     }
@@ -306,7 +306,7 @@ impl RunFolder {
         self.0.join("pilots").join(format!("{number}.jsonl"))
     }
 
-    /// Keeps which jobs of the reserve have been added to the run, by their places in its plan, for engines in allocations.
+    /// Stores the jobs of the reserve that have been added to the run, as indices in its plan, for engines in allocations.
     pub(super) fn keep_added(&self, added: &BTreeSet<usize>) -> io::Result<()> {
         replace(&self.0.join(ADDED), &serde_json::to_vec(added)?, Readers::Owner, Outlives::Machine)
     }

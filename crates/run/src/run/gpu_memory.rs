@@ -1,7 +1,8 @@
 //! Memory that jobs use on GPUs, estimated from records of jobs of the same shape.
 //!
-//! The shape of a job is its identity without what cannot change its use of memory: the needed jobs, the code, and the
-//! parameters in [`NEUTRAL`]. In the arguments and scripts of programs, the same names are recognized as flags.
+//! The shape of a job is its identity without the parts that cannot change its use of memory: the needed jobs, the
+//! code, and the parameters in [`NEUTRAL`]. In the arguments and scripts of programs, the same names are recognized as
+//! flags.
 
 use std::collections::HashMap;
 
@@ -53,7 +54,7 @@ const MARGIN: u64 = 10;
 #[derive(Debug, Clone, Default)]
 pub struct GpuHistory(HashMap<Shape, Known>);
 
-/// Digest of what may change the memory that a job uses.
+/// Digest of everything that may change the memory that a job uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape(blake3::Hash);
 
@@ -64,7 +65,7 @@ struct Known {
     shared: Seen,
     /// All other records. A program that has a GPU for itself may take more of it than it needs.
     other: Seen,
-    /// True after a job ran out of memory, until there is a record of one that did not.
+    /// True after a job ran out of memory, until there is a record of a job that did not.
     exhausted: bool,
 }
 
@@ -189,7 +190,7 @@ pub(super) fn allocated(metrics: &Metrics) -> Option<f64> {
     ALLOCATED.iter().find_map(|name| metrics.get(name)).map(|metric| metric.value)
 }
 
-/// The shape of a job: a digest of what may change its use of memory.
+/// The shape of a job: a digest of everything that may change its use of memory.
 pub fn shape(identity: &Identity) -> Shape {
     let params = identity.params.iter().filter(|(name, _)| !is_neutral(name));
     let params: Values = params.map(|(name, value)| (name.clone(), of_shape(value))).collect();

@@ -30,8 +30,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_PACKAGES: usize = 100_000;
 
 /// Script that prints the version of Python, its real path, which a wrapper hides, and the prefixes of the environment
-/// and of the installation. Before Python 3.14, both are those of the installation, because `-S` leaves out the module
-/// that finds the environment.
+/// and of the installation. Before Python 3.14, both prefixes are the installation's, because `-S` leaves out the
+/// module that finds the environment.
 const QUESTION: &str =
     "import sys\nprint(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
 
@@ -177,7 +177,7 @@ mod tests {
         Value::Text(text.to_owned())
     }
 
-    /// Writes a program that prints `says` in place of Python.
+    /// Writes a replacement of Python that prints `says`.
     fn fake(path: &Path, says: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();

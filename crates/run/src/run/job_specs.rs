@@ -32,7 +32,6 @@ struct List {
 
 /// All job specifications of a run.
 pub(super) struct JobSpecs {
-    /// The jobs.
     pub(super) jobs: Vec<SerializedJob>,
     /// The places of the jobs of the shared lists, by the lists' numbers.
     pub(super) lists: HashMap<usize, Vec<usize>>,

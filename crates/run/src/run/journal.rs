@@ -30,7 +30,7 @@ pub(super) const ALIVE: &str = "alive";
 pub struct Journal {
     file: fs::File,
     _presence: Option<Presence>,
-    /// The place in the run's plan of the journal's only job, if the journal is about a single job.
+    /// The index in the run's plan of the journal's only job; `None` for a journal of several jobs.
     of: Option<usize>,
     /// Time at which each job's progress was last written.
     said: BTreeMap<usize, Instant>,
@@ -45,13 +45,14 @@ pub struct Journal {
 pub struct Line {
     /// Time of the event.
     pub at: Timestamp,
-    /// The label of the job that the event is about.
+    /// The label of the event's job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The key of that job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
-    /// What a program that failed has computed, however its metrics are read: a change of that gives the job another key.
+    /// Digest of the computation of a program that failed. It does not depend on the patterns that read metrics, which change the job's
+    /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computation: Option<Key>,
     /// The event.
@@ -59,8 +60,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The lines in the text of a journal, and the length of the text up to the end of the last line that has one. A line that cannot
-    /// be read is left out.
+    /// The lines in the text of a journal, and the length of the text up to the last line break. Unreadable lines are omitted.
     pub fn all(text: &[u8]) -> (Vec<Self>, usize) {
         let length = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = text[..length].split(|byte| *byte == b'\n');
@@ -82,8 +82,8 @@ impl Journal {
         Ok(Self { file, _presence: presence, of: None, said: BTreeMap::new(), late: BTreeMap::new(), error: None })
     }
 
-    /// Goes on with a journal that other processes look at and that is not a run's own: that of one job, which has this
-    /// place in the run's plan, or that of several.
+    /// Opens the journal of one job, which has the index `of` in the run's plan, or of several jobs, to append to it. Other processes read
+    /// it.
     pub fn part(path: &Path, of: Option<usize>) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -140,8 +140,7 @@ impl Observer for Journal {
     }
 }
 
-/// Reads the lines that were added to a journal since the last read, which ended at `from`. An incomplete line is left
-/// for the next time.
+/// Reads the lines that were added to a journal since the last read, which ended at `from`. An incomplete line is left for the next call.
 pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
     let mut text = Vec::new();
     let read_text = || -> io::Result<()> {
@@ -162,7 +161,7 @@ pub(super) fn read(folder: &Path) -> io::Result<Vec<Line>> {
     Ok(read_from(folder, 0)?.0)
 }
 
-/// The same from a place on, and the place behind the last line that has an end.
+/// Events from the position `begin` on, and the position after the last complete line.
 pub(super) fn read_from(folder: &Path, begin: u64) -> io::Result<(Vec<Line>, u64)> {
     let mut file = fs::File::open(folder.join(FILE))?;
     file.seek(SeekFrom::Start(begin))?;

@@ -125,7 +125,6 @@ impl Kind {
 pub(super) struct Start<'a> {
     /// The job's index.
     pub(super) id: usize,
-    /// The job.
     pub(super) job: &'a Job,
     /// File for its standard error; existing content stays.
     pub(super) log: &'a Path,
@@ -201,8 +200,8 @@ impl Worker {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         (self.before, self.used) = (own_cpu_seconds(self.id()).unwrap_or(0.0), None);
         let hearing = Arc::clone(&self.hearing);
-        // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that
-        // its end is no job's failure, or with the job.
+        // The lock is held while the job is written: if the worker ends now, its listener finds it either idle, so that its end does not
+        // fail a job, or with the job.
         let mut hearing = hearing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_sent = !hearing.gone && self.send(start.job)?;
         if is_sent {
@@ -266,8 +265,8 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // This precedes the `wait`: until then the worker's process ID, also that of its group, is not reused, and its
-                // times can be read.
+                // This precedes the `wait`: until then, the IDs of the worker's process and of its group are not reused, and its times can
+                // be read.
                 self.used = own_cpu_seconds(self.id()).map(|seconds| seconds - self.before);
                 self.kill();
                 let status = self.child.wait()?;

@@ -9,17 +9,16 @@
 //! of jobs, `history.rs` durations, `savings.rs` and `estimate.rs` the time that is saved and left, `starts.rs` bounds
 //! starts, and `at_once.rs` counts the jobs at once.
 //!
-//! One job: `engine/start.rs` claims it and starts its worker, `engine/sharing.rs` takes the machine for it, `engine/gpus.rs`
-//! samples GPU memory, `engine/absence.rs` leaves out time in which the engine was stopped, and `engine/beside.rs` does slow
-//! work outside of the loop. `attempt.rs` is one attempt, `scratch.rs` what is kept for the next, `states.rs` what longer
-//! jobs begin with, `adoption.rs` with `engine/trial.rs` the earlier result that a program is compared with, `local.rs` its worker process, `listen.rs` reads the worker's messages, `reads.rs` compares its inputs
-//! with its key, and `environment.rs` has its environment.
+//! One job: `engine/start.rs` claims it and starts its worker, `engine/sharing.rs` takes the machine for it, `engine/gpus.rs` samples GPU
+//! memory, `engine/absence.rs` leaves out time in which the engine was stopped, and `engine/beside.rs` does slow work outside of the loop.
+//! `attempt.rs` is one attempt, `scratch.rs` keeps files for the next attempt, `states.rs` has the states from which longer jobs begin,
+//! `adoption.rs` with `engine/trial.rs` the earlier result that a program is compared with, `local.rs` its worker process, `listen.rs`
+//! reads the worker's messages, `reads.rs` compares its inputs with its key, and `environment.rs` has its environment.
 //!
-//! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` describe the conditions under which a job ran,
-//! `journal.rs`, `folder.rs` and `watch.rs` are the run for other processes, `standing.rs` has the disposition of each
-//! job, `arriving.rs` the records that may arrive from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs`
-//! groups failures, `requests.rs` has the requests to stop single jobs, `writes.rs` the paths that jobs write, and `shared.rs` the files that they
-//! change for each other.
+//! Around it: `conditions.rs`, `interpreter.rs` and `provenance.rs` describe the conditions under which a job ran, `journal.rs`,
+//! `folder.rs` and `watch.rs` are the run for other processes, `standing.rs` has the disposition of each job, `arriving.rs` the records
+//! that may arrive from a remote, `signals.rs` makes Ctrl-C an event, `failures.rs` groups failures, `requests.rs` has the requests to stop
+//! single jobs, `writes.rs` the paths that jobs write, and `shared.rs` finds files that one job changes while another uses them.
 //!
 //! Elsewhere: `cluster/` runs a plan through a batch system, `allocation.rs` is the engine inside of an allocation with the
 //! job specifications of `job_specs.rs`, and `exchange.rs` is the store through which jobs go to machines without a shared
@@ -110,7 +109,7 @@ use crate::{
 pub struct Options {
     /// Resources to share among the jobs.
     pub limits: Limits,
-    /// The GPUs, as `CUDA_VISIBLE_DEVICES` names them; those without a name are left to the environment.
+    /// The GPUs, as `CUDA_VISIBLE_DEVICES` names them; GPUs without a name are left to the environment.
     pub gpus: Vec<String>,
     /// Stop the run at the first failure.
     pub fail_fast: bool,
@@ -126,23 +125,23 @@ pub struct Options {
     pub failures: Option<Failures>,
 }
 
-/// The sender of SIGTERM or SIGHUP will not wait for long.
+/// Default of [`Options::deadline`]: the sender of SIGTERM or SIGHUP does not wait for long.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Results of earlier jobs.
 pub trait EarlierResults {
-    /// Gives a job without a record the record of an earlier job, if the inputs from needed jobs have equal bytes. `true` if it
-    /// has one now.
+    /// Gives a job without a record the record of an earlier job, if the inputs from needed jobs have equal bytes. Returns true if the job
+    /// has a record now.
     ///
     /// # Errors
     /// The store cannot be read or written.
     fn holds(&mut self, plan: &Plan, id: JobId) -> Result<bool, StoreError>;
 
-    /// Reads the records anew at the next request, because this run has stored one that others may have.
+    /// Reads the records again at the next request, because this run has stored a record that other jobs may get.
     fn refresh(&mut self);
 
-    /// The latest record of a job that its program, with earlier code, made of the same parameters and inputs. `code` is the
-    /// code that the program finds now.
+    /// The latest record that the job's program, with earlier code, created from the same parameters and inputs. `code` is the code that
+    /// the program finds now.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -173,17 +172,16 @@ pub enum Disposition {
     Cached,
     /// Nothing: the job was not selected, and no selected job needs it.
     No,
-    /// Perhaps to run it: an additional seed, if something is undecided without it, or a job that a decision of a search
-    /// releases.
+    /// To run it if the results require it: an additional seed for an undecided result, or a job that a decision of a search releases.
     Reserve,
 }
 
-/// A job that is to run after all, and why.
+/// A job of the reserve that will run, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addition {
     /// The job.
     pub job: JobId,
-    /// The result that the job is to decide.
+    /// The result that the job helps to decide.
     pub because: String,
 }
 
@@ -192,20 +190,20 @@ pub struct Addition {
 pub struct Released {
     /// The keys of new decisions, each with a sentence about it.
     pub decided: Vec<(Key, String)>,
-    /// The jobs that the decisions release, each after those that it needs.
+    /// The jobs that the decisions release, each after the jobs that it needs.
     pub added: Vec<Addition>,
 }
 
 /// Source of further jobs.
 pub trait RoundPlanner {
-    /// The jobs that may run now that others have ended, each with whether it has a result. Asked with none before the first
-    /// job starts. `lost` are the jobs that failed or were skipped.
+    /// Returns the jobs that may run after the end of the jobs `ended`, each with true if it has a result. Called with no jobs before the
+    /// first job starts. `lost` are the jobs that failed or were skipped.
     fn ended(&mut self, _ended: &[(JobId, bool)], _lost: &BTreeSet<usize>) -> io::Result<Released> {
         Ok(Released::default())
     }
 
-    /// Returns the jobs of the next round once all jobs have run, each job after those that it needs; empty if no round
-    /// follows. `lost` are the jobs that failed or were skipped.
+    /// Returns the jobs of the next round once all jobs have run, each job after the jobs that it needs; empty if no round follows. `lost`
+    /// are the jobs that failed or were skipped.
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
 }
 
@@ -264,7 +262,7 @@ struct Usual {
 
 impl Usual {
     fn of(job: &Job) -> Self {
-        // Jobs whose times are measured have the machine.
+        // Jobs whose times are measured get the whole machine.
         if !job.is_program() || job.resources.exclusive || job.turn.is_some() {
             return Self { cpus: None, gpus: None };
         }
@@ -280,7 +278,7 @@ impl Usual {
         match (demand.gpus, self.cpus) {
             (0, Some(cpus)) => cpus,
             (0, None) => limits.cpus,
-            // A little more, so that a third of six is two.
+            // Adds a little before rounding down, so that a third of six is two.
             _ => (limits.cpus as f64 * estimate::share_of_gpus(demand, limits) + 1e-9) as usize,
         }
     }

@@ -50,7 +50,7 @@ pub struct RunProvenance {
     /// State of the Git repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitState>,
-    /// Arguments of the command line; those that look like secrets are masked.
+    /// Arguments of the command line; arguments that look like secrets are masked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }

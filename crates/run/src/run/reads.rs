@@ -1,5 +1,5 @@
-//! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
-//! of needed jobs with those in their records.
+//! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts of needed jobs with
+//! the digests in their records.
 
 mod artifact;
 mod own;
@@ -126,7 +126,7 @@ pub enum Changed {
 }
 
 impl Changed {
-    /// The same, found when the job had run.
+    /// The change with a remark that the job had already run.
     #[must_use]
     pub(crate) fn while_it_ran(mut self) -> Self {
         if let Self::Input { during, .. } | Self::Inside { during, .. } | Self::Package { during, .. } = &mut self {
@@ -157,7 +157,7 @@ impl Reads {
         Self { inputs, ignored, artifacts, code, moments, has_view }
     }
 
-    /// The folder of the files that its program finds in place of those of its project.
+    /// The folder of the files that replace files of the project for its program.
     pub(crate) fn layer(&self) -> Option<&Path> {
         self.code.as_ref()?.site.layer.folder()
     }
@@ -181,14 +181,14 @@ impl Reads {
         folders.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect()
     }
 
-    /// Checks that the code is that of the job's key.
+    /// Checks that the code matches the job's key.
     pub(crate) fn check_code(&self, digests: &mut Digests) -> Result<(), Changed> {
         let Some(code) = &self.code else { return Ok(()) };
         if code.stale {
             return Err(Changed::Code { project: code.project.clone() });
         }
         if code.hosted {
-            // The server has checked this.
+            // On a host, the server has checked the code.
             return Ok(());
         }
         digests.forget();
@@ -215,9 +215,9 @@ impl Reads {
         super::environment::of(observed, values, &code.project, code.hosted, interpreter, digests)
     }
 
-    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of
-    /// what was read; and notes on files outside of the project that have changed. Changes by the job itself and by other jobs
-    /// of the store do not count as foreign changes.
+    /// The digests of the files that a job has read, and notes on changed files outside of the project. Fails if a digest differs from the
+    /// job's key, or from the content that was read. Changes by the job itself and by other jobs of the store do not count as foreign
+    /// changes.
     pub(crate) fn observed(
         &self,
         observed: Observed,
@@ -243,8 +243,8 @@ impl Reads {
                 {
                     UNKNOWN.to_owned()
                 }
-                // Other programs may write a file that many use, such as a list of results: the job's work is not lost, but the next
-                // run does it again.
+                // Other programs may write a shared file, such as a list of results. The job's result is kept, but the next run repeats the
+                // job.
                 Err(Changed::Input { .. }) if Path::new(&name).is_absolute() => {
                     notes.push(format!(
                         "`{0}` changed while the job ran, so the next run repeats the job; write `ignore: [{0}]` in the step if its content does not \
@@ -257,7 +257,7 @@ impl Reads {
             };
             let mut is_elsewhere = code.hosted && Path::new(&name).is_absolute();
             if code.hosted && has_planned && !is_elsewhere && planned_digest.is_none() {
-                // A file that was not sent must be one that an earlier job made, such as downloaded data.
+                // A file that was not sent must come from an earlier job, such as downloaded data.
                 if !digests.made().is_made(&path, &digest) {
                     return Err(Changed::NotSent { path });
                 }
@@ -320,8 +320,8 @@ impl Reads {
         set
     }
 
-    /// The digest of what a job has read of a file, if it is the planned one. Of a file that jobs change, other jobs
-    /// may have changed the content before; not on a host, whose records are those of the files that were sent.
+    /// The digest of a file's content that a job has read, if it is the planned content. Other jobs may have changed the file before,
+    /// except on a host, whose records describe the files that were sent.
     fn digest(
         &self,
         code: &Code,
@@ -331,7 +331,7 @@ impl Reads {
         digests: &mut Digests,
     ) -> Result<String, Changed> {
         let path = code.path(name);
-        // A file that did not exist then is one that the job makes.
+        // The job creates a file that did not exist then.
         let planned = planned.filter(|planned| *planned != ABSENT);
         if is_own {
             let digest = file.digest.clone().unwrap_or_else(|| UNKNOWN.to_owned());
@@ -353,7 +353,7 @@ impl Reads {
             real.clone_from(copy);
         }
         let digest = digests.of_file(&real).map_err(unreadable)?;
-        // After the digest was computed, which takes time.
+        // Checked after the digest was computed, which takes time.
         let is_as_read = is_earlier || is_there(&real);
         if planned.map_or(is_as_read, |planned| planned == digest) {
             let is_other = |copy: &Path, digests: &mut Digests| digests.of_file(copy).is_ok_and(|then| then != digest);
@@ -365,7 +365,7 @@ impl Reads {
                 _ => Ok(digest),
             };
         }
-        // Another job has changed it, before this one read it or after that.
+        // Another job has changed it, before or after this job read it.
         match !code.hosted && digests.is_left(name, &digest) {
             true if is_as_read => Ok(digest),
             true => Ok(UNKNOWN.to_owned()),
@@ -374,7 +374,7 @@ impl Reads {
     }
 }
 
-/// The paths that a job looked at, or whose folder it listed, and that it has changed itself, with their states now.
+/// The paths that a job looked up, or whose folder it listed, and that it has changed itself, with their present states.
 fn own(
     code: &Code,
     files: &BTreeMap<String, ReadFile>,
@@ -406,7 +406,7 @@ fn own(
     own
 }
 
-/// Remembers the files that a job made in the copy of its project on a host.
+/// Stores the files that a job created in the copy of its project on a host.
 fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<&str, &str>, digests: &mut Digests) {
     let mut entries = Vec::new();
     let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
@@ -416,6 +416,6 @@ fn remember(written: &BTreeSet<String>, project: &Path, digests_sent: &BTreeMap<
             entries.extend(digests.of_file(&path).ok().map(|digest| (path.clone(), digest)));
         }
     }
-    // If the list cannot be written, the next job does without it.
+    // If the list cannot be written, the next job does not have it.
     let _ = digests.made().remember(entries);
 }

@@ -32,7 +32,7 @@ pub enum StopError {
     /// The job's result is being stored.
     #[error("{0} has ended, and its result is being stored")]
     Storing(String),
-    /// Another process makes the job's record.
+    /// Another process computes the job's record.
     #[error("this run waits for the record of {0}, which another process makes: stop the job in the run that does it")]
     Elsewhere(String),
     /// The job runs on another machine.

@@ -1,8 +1,8 @@
 //! Time that shared states save, estimated from the records of earlier jobs.
 //!
-//! Steps do not cost the same, and every job has a start. A record's milestones separate both: how long its process took
-//! before its first step and after its last one, and how long each part of its steps took. A record of a job that ended
-//! early is exact for the steps that are shared, the record of a job that continued from a state is exact for the rest.
+//! Steps do not cost the same, and every job has a start. A record's milestones separate both: the time of its process before its first
+//! step and after its last one, and the time of each part of its steps. A record of a job that ended early is exact for the steps that are
+//! shared, the record of a job that continued from a state is exact for the rest.
 
 use std::{
     cmp::Reverse,
@@ -60,8 +60,8 @@ struct Times {
 }
 
 impl TimeSaving {
-    /// Estimates the time that `saving` saves, from records of the same task with the same values of all parameters that do
-    /// not differ among these jobs; `None` if there are no such records.
+    /// Estimates the time that `saving` saves, from records of the same task with the same values of all parameters that are equal in these
+    /// jobs; `None` if there are no such records.
     pub fn of(saving: &Saving, plan: &Plan, entries: &[Entry], store: &Store) -> io::Result<Option<Self>> {
         let chosen_entries = chosen(plan, saving, entries);
         let records = chosen_entries.iter().filter_map(|entry| store.get(entry.key).ok().flatten());
@@ -174,7 +174,7 @@ impl Timed {
         }
     }
 
-    /// Seconds in the steps between two of them, if the job made all of these.
+    /// Seconds in the steps between two of them, if the job computed all of these.
     fn between(&self, from: u64, to: u64) -> Option<f64> {
         (self.from() <= from && to <= self.end()).then(|| self.at(to) - self.at(from))
     }
@@ -216,8 +216,8 @@ impl Times {
         self.starts[usize::from(from > 0)] + parts.sum::<f64>()
     }
 
-    /// Seconds of a part that every record has whole or not at all: of the same configuration if there is one, else of
-    /// all; a part that no job has done is as fast as the rest.
+    /// Seconds of a part that every record has whole or not at all: of the same configuration if there is one, else of all; a part that no
+    /// job has done counts as fast as the rest.
     fn part(&self, configuration: &Configuration, from: u64, to: u64) -> f64 {
         let alike = self.timed.iter().filter(|own| own.configuration == *configuration);
         let seconds = mean(alike.filter_map(|own| own.between(from, to)));

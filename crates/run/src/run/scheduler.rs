@@ -1,9 +1,9 @@
 //! The scheduler: a pure function from events to the jobs that start. No clock, no process, no disk.
 //!
-//! Jobs on the longest path to the end of the run start first. A job that must wait for memory reserves the free part of it,
-//! and one that must wait for GPUs those that have the least to end before it fits: later jobs may go first only if they need
-//! none of these, so that narrow jobs do not starve a wide one. The jobs
-//! of a measuring step are one group, which stands where its longest path begins; within it their turns decide.
+//! Jobs on the longest path to the end of the run start first. A job that must wait for memory reserves the free part of it, and a job that
+//! must wait for GPUs reserves the GPUs that need the least to end before it fits: later jobs may start first only if they need none of
+//! these, so that narrow jobs do not starve a wide one. The jobs of a measuring step are one group, whose place is determined by its
+//! longest path; within it, their turns decide.
 
 mod order;
 mod queue;
@@ -386,7 +386,7 @@ impl Scheduler {
         }
     }
 
-    /// A job has ended: those that wait for this only may start.
+    /// Handles the end of a job: jobs that wait only for it may start.
     fn let_follow(&mut self, job: usize) {
         for follower in std::mem::take(&mut self.jobs[job].followers) {
             let node = &mut self.jobs[follower];

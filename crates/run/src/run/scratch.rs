@@ -48,7 +48,7 @@ pub struct Checkpoint {
     /// The last step that was reported before the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Time of the work in the checkpoint, in seconds, including that of earlier attempts.
+    /// Time of the work in the checkpoint, in seconds, including the time of earlier attempts.
     pub seconds: f64,
 }
 
@@ -237,8 +237,8 @@ impl Attempts {
         !self.checkpoints.is_empty()
     }
 
-    /// Time of the work in the result so far, in seconds: that of the last attempt, and that in the checkpoint from which
-    /// it resumed.
+    /// Time of the work in the result so far, in seconds: the time of the last attempt, and the time in the checkpoint from which it
+    /// resumed.
     pub fn counted(&self) -> f64 {
         self.resumed + self.seconds
     }

@@ -1,5 +1,5 @@
-//! Files outside of private folders that jobs of a run change while another job uses them: a job that writes a file, and reads it
-//! back once another job has replaced it, has that job's content.
+//! Files outside of private folders that jobs of a run change while another job uses them: a job that writes a file and reads it back gets
+//! the content of another job that has replaced it meanwhile.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,7 +27,7 @@ struct Change {
 #[derive(Debug, PartialEq, Eq)]
 struct Reread {
     path: PathBuf,
-    /// Since this time, the program takes the content as its own.
+    /// Time at which the program last replaced the file.
     since: i64,
     at: i64,
     digest: Option<String>,
@@ -68,7 +68,8 @@ impl Changes {
     fn is_conflict(&self, job: usize, reread: &Reread) -> bool {
         let changes = self.0.get(&reread.path).into_iter().flatten();
         let between = changes.filter(|change| change.job != job && reread.since < change.at && change.at <= reread.at);
-        // The content before the first change is what the job wrote: it may have read the same, as of downloads and caches.
+        // The first change has the digest of the content that the job wrote. Reading equal content is not a conflict, as with downloads and
+        // caches.
         let first = between.min_by_key(|change| change.at);
         first.is_some_and(|first| first.digest.is_none() || first.digest != reread.digest)
     }

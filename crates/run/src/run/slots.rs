@@ -89,7 +89,7 @@ pub struct Slots {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each says of one thing whether it is missing")]
 pub struct Lack {
-    /// Other jobs run and it must be alone, or one that must be alone runs.
+    /// True if other jobs run and it must be alone, or if a job that must be alone runs.
     pub alone: bool,
     /// The limit of concurrent jobs is reached.
     pub jobs: bool,
@@ -211,8 +211,8 @@ impl Slots {
         }
     }
 
-    /// GPUs to keep for a job that waits for some: those that have the least to end before it fits. Once they are kept,
-    /// their use only falls, and others replace them only if these are used less; so the job finally gets them.
+    /// GPUs to keep for a job that waits for GPUs: the GPUs that need the least to end before it fits. The use of kept GPUs only falls, and
+    /// other GPUs replace them only if they are used less, so the job finally gets them.
     pub fn nearest(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Vec<usize> {
         self.gpus.nearest(demand, kept)
     }

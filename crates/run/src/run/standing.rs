@@ -21,16 +21,16 @@ pub struct Standing {
     pub warnings: Vec<String>,
     /// Damaged artifacts that a job uses.
     damaged: Vec<Artifact>,
-    /// Undamaged records of measurements that will be made again.
+    /// Undamaged records of measurements that will be repeated.
     disturbed: Vec<(Key, Stamp)>,
 }
 
-/// Numbers of measurements that will be made again.
+/// Numbers of measurements that will be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remeasured {
     /// Number of measurements that other processes disturbed.
     pub disturbed: usize,
-    /// Number of the other measurements of their rounds, and of those in rounds without turns.
+    /// Number of the other measurements of their rounds, and of measurements in rounds without turns.
     pub in_rounds: usize,
 }
 
@@ -53,8 +53,8 @@ impl Standing {
         Ok(standing)
     }
 
-    /// Marks as unfinished the measurements that must be made again, and counts them: measurements that other processes
-    /// disturbed, and all measurements of a round that has such a one or in which jobs did not take turns.
+    /// Marks measurements that must be repeated as unfinished, and counts them: measurements that other processes
+    /// disturbed, and all measurements of a round with a disturbed measurement or in which jobs did not take turns.
     ///
     /// A job measures if it is exclusive or takes turns with others.
     pub fn measure_again(
@@ -135,13 +135,13 @@ impl Standing {
     /// A record cannot be locked or renamed.
     pub fn take_back(&self, store: &Store) -> std::io::Result<()> {
         for artifact in &self.damaged {
-            // Another process may have made the artifact again since it was checked.
+            // Another process may have created the artifact again since it was checked.
             let now = |key| Artifact::new(store, key, artifact.name().to_owned());
             let damaged = || now(artifact.key()).is_some_and(|now| now.check(&mut Digests::default()).is_err());
             store.condemn(artifact.key(), damaged)?;
         }
         for (key, stamp) in &self.disturbed {
-            // Another process may have made the measurement again since it was checked.
+            // Another process may have repeated the measurement since it was checked.
             store.condemn(*key, || store.stamp(*key) == Some(*stamp))?;
         }
         Ok(())

@@ -37,7 +37,7 @@ pub(super) struct RunState<'a, 'o> {
 }
 
 impl<'a, 'o> RunState<'a, 'o> {
-    /// Begins a run, which its observers are told.
+    /// Begins a run, and notifies its observers.
     pub(super) fn begin(
         plan: &'a Plan,
         store: &'a Store,
@@ -103,7 +103,7 @@ impl<'a, 'o> RunState<'a, 'o> {
         self.tell(&RunEvent::Notice { text: text.into(), warning: false });
     }
 
-    /// The same as a warning.
+    /// Reports a text as a warning.
     pub(super) fn warn(&mut self, text: impl Into<String>) {
         self.tell(&RunEvent::Notice { text: text.into(), warning: true });
     }

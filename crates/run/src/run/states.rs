@@ -66,7 +66,7 @@ impl Stateful {
         self.may_continue && store.state_steps().is_ok_and(|steps| !steps.is_empty())
     }
 
-    /// Puts the best state of another job into the scratch folder of this one, if it has no checkpoint of its own.
+    /// Puts the best state of another job into the scratch folder of this one, if it has no checkpoint.
     pub(super) fn begin(&self, store: &Store, scratch: &Path, digests: &Mutex<Digests>) -> Option<Started> {
         if !self.may_continue || self.has_own(scratch) {
             return None;

@@ -21,7 +21,7 @@ pub struct Snapshot {
     pub manifest: Manifest,
     /// True if the engine is running.
     pub live: bool,
-    /// True if the run's jobs are in Slurm, although no process of this machine waits for them.
+    /// True if the run's jobs are in a batch system, although no process of this machine waits for them.
     pub elsewhere: bool,
     /// Result; `None` if the run is live, or if its engine was killed.
     pub summary: Option<Summary>,
@@ -39,22 +39,22 @@ pub struct Snapshot {
 pub enum State {
     /// The job was not selected.
     NotSelected,
-    /// An additional seed, which runs if something is undecided without it.
+    /// An additional seed, which runs if a result is undecided without it.
     Reserve,
     /// The job was done before.
     Cached,
-    /// The job has not begun; why.
+    /// The job has not begun, for this reason.
     Waiting(String),
-    /// The job waits in Slurm.
+    /// The job waits in a batch system.
     Queued {
-        /// Slurm's number.
+        /// The batch system's number.
         id: BatchId,
-        /// Reason why it waits, in Slurm's word; empty if that is not known.
+        /// Reason why it waits, in the batch system's words; empty if unknown.
         reason: String,
     },
     /// The job runs.
     Running {
-        /// Since when.
+        /// Time of its start.
         since: Timestamp,
         /// The number of the attempt.
         attempt: u32,
@@ -62,7 +62,7 @@ pub enum State {
         gpus: Vec<usize>,
         /// The job's part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
         part: Option<String>,
-        /// The job's host, if it runs on another one than the sweep.
+        /// The job's host, if it differs from the sweep's.
         host: Option<String>,
         /// The job's progress.
         progress: Option<Progress>,
@@ -71,7 +71,7 @@ pub enum State {
     Storing,
     /// The job waits for its record.
     Elsewhere {
-        /// From a remote; else from another process, which runs it.
+        /// True if the record comes from a remote, false if another process runs the job.
         arriving: bool,
     },
     /// The job waits for the machine: it or a job of another sweep must be alone.
@@ -111,7 +111,7 @@ pub enum State {
 }
 
 impl State {
-    /// True if the run was to have its result.
+    /// True if the run should produce or reuse its result.
     pub fn is_selected(&self) -> bool {
         !matches!(self, Self::NotSelected | Self::Reserve)
     }
@@ -138,14 +138,14 @@ impl State {
 #[derive(Debug)]
 pub struct Watch {
     folder: RunFolder,
-    /// Without the reasons of jobs that wait.
+    /// The state without the reasons of waiting jobs.
     snapshot: Snapshot,
     /// Length of the journal that has been read.
     read: u64,
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// Starts to observe the run in `folder`.
     pub fn new(folder: RunFolder) -> io::Result<Self> {
         let snapshot = Snapshot::begin(folder.manifest()?);
         Ok(Self { folder, snapshot, read: 0 })
@@ -156,7 +156,7 @@ impl Watch {
         &self.snapshot.manifest
     }
 
-    /// The run as it is now, and what happened since the last look.
+    /// The present state of the run, and its new events.
     pub fn look(&mut self) -> io::Result<(Snapshot, Vec<Line>)> {
         let is_live = self.folder.is_live();
         let (lines, end) = self.folder.events_from(self.read)?;
@@ -175,14 +175,14 @@ struct Open {
 impl Snapshot {
     /// Reads a run.
     pub fn read(folder: &RunFolder) -> io::Result<Self> {
-        // Asked first: a run that ends meanwhile is then read to its end.
+        // Checked before the journal is read, so that a run that ends meanwhile is read to its end.
         let is_live = folder.is_live();
         let mut snapshot = Self::begin(folder.manifest()?);
         snapshot.extend(&folder.events()?);
         Ok(snapshot.beyond(folder, is_live).finish(is_live))
     }
 
-    /// Adds the states of a run through Slurm that are missing in its journal.
+    /// Adds the states of a run through a batch system that are missing in its journal.
     fn beyond(mut self, folder: &RunFolder, is_live: bool) -> Self {
         let through = self.manifest.through.clone();
         if let Some((system, jobs)) = through.batch()
@@ -363,7 +363,7 @@ impl Snapshot {
         *state = next;
     }
 
-    /// Determines for every waiting job what it waits for.
+    /// Adds the reason of every waiting job.
     fn explain(&mut self) {
         let mut slots = Slots::new(&self.manifest.limits);
         let mut alone = None;

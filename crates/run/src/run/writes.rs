@@ -51,7 +51,7 @@ struct Running {
     shared: PathBuf,
 }
 
-/// A job that runs; when this is dropped, it has ended.
+/// A guard of a running job: the job counts as ended when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Writing {
     writes: Arc<Writes>,
@@ -59,7 +59,7 @@ pub(crate) struct Writing {
 }
 
 impl Writes {
-    /// A job begins to run.
+    /// Records the start of a job.
     pub(crate) fn begin(self: &Arc<Self>, job: usize, folders: Vec<PathBuf>, pending: &Pending) -> Writing {
         let mut state = self.state();
         state.moment += 1;
@@ -75,7 +75,7 @@ impl Writes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The paths that jobs have written, those that run included.
+    /// The paths that jobs have written, including running jobs.
     pub(crate) fn known(&self) -> HashSet<PathBuf> {
         let state = self.state();
         let reports: Vec<PathBuf> = state.running.values().map(|running| running.report.clone()).collect();
@@ -113,7 +113,7 @@ impl Writes {
         self.state().begun.get(&job).map(|(_, time)| *time)
     }
 
-    /// The files below a path that a job has changed or removed, and those of the jobs that ran at the same time and have ended.
+    /// The files below a path that a job has changed or removed, and the files that concurrent jobs have changed that have ended.
     pub(crate) fn changed(&self, job: usize, path: &Path) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
         let state = self.state();
         let begun = state.begun.get(&job).map_or(u64::MAX, |(moment, _)| *moment);
@@ -125,7 +125,7 @@ impl Writes {
         (own, others)
     }
 
-    /// Waits until the other jobs have ended that run now and read a folder.
+    /// Waits until all other jobs that now read a folder have ended.
     pub(crate) fn wait_for_others(&self, job: usize, folder: &Path) {
         let mut state = self.state();
         let others: HashMap<usize, u64> = state
@@ -144,7 +144,7 @@ impl Writes {
         }
     }
 
-    /// Waits until another job that reads a folder has ended, or may have reported something; false if none runs.
+    /// Waits until another job that reads a folder has ended, or may have reported a write; false if no such job runs.
     pub(crate) fn wait_for_another(&self, job: usize, folder: &Path) -> bool {
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let state = self.state();
@@ -169,14 +169,14 @@ impl State {
 }
 
 impl Running {
-    /// True if the job reads something in a folder, or a folder around it.
+    /// True if the job reads a path in a folder, or a folder around it.
     fn reads(&self, folder: &Path) -> bool {
         self.folders.iter().any(|folder_read| folder_read.starts_with(folder) || folder.starts_with(folder_read))
     }
 }
 
 impl Writing {
-    /// The job has ended, and has written these paths, of which it has made some.
+    /// Records the end of the job, which has written the paths `written` and created the paths `made`.
     pub(crate) fn end(self, written: &HashSet<PathBuf>, made: &HashSet<PathBuf>) {
         let mut state = self.writes.state();
         state.written.extend(written.iter().cloned());
@@ -235,7 +235,7 @@ pub fn unescaped(field: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Resolves the links of `path`; if `path` does not exist, only those of its folder.
+/// Resolves the links of `path`; if `path` does not exist, only the links of its folder.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let of_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
     fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())

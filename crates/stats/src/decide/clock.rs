@@ -1,5 +1,5 @@
-//! Asynchronous halving by a virtual clock: a configuration goes on as soon as it is among the best of the configurations
-//! that have reached its rung, without waiting for the others.
+//! Asynchronous halving by a virtual clock: a configuration is promoted as soon as it is among the best of the configurations that have
+//! reached its rung, without waiting for the others.
 //!
 //! The configurations that have reached a rung by then must not depend on the speed of machines. So a number of virtual
 //! workers trains the configurations: a rung takes a worker its declared cost, and the workers take the configurations in
@@ -14,7 +14,7 @@ use std::{
 use super::{Fraction, ranking};
 use crate::stats::Better;
 
-/// The version of this rule; raised when the same values would give another result.
+/// The version of this rule; raised when the rule changes the result for the same values.
 pub const VERSION: u32 = 1;
 
 /// Rules of an asynchronous search.
@@ -24,7 +24,7 @@ pub struct Course {
     pub configurations: usize,
     /// Virtual time that a configuration takes at each rung.
     pub costs: Vec<u64>,
-    /// The part of the configurations at a rung that goes on.
+    /// The fraction of the configurations at a rung that is promoted.
     pub keep: Fraction,
     /// The better direction.
     pub better: Better,
@@ -136,13 +136,13 @@ impl Clock<'_> {
         }
     }
 
-    /// The best configuration that may go on, from the highest rung.
+    /// The best configuration that can be promoted, from the highest rung.
     fn promotion(&self) -> Option<Start> {
         let keep = |rung: usize| self.course.keep.of(self.reached[rung].len());
         (0..self.course.costs.len() - 1).rev().find_map(|rung| self.promotion_from(rung, keep(rung)))
     }
 
-    /// The best of the first `keep` of a rung that has not gone on.
+    /// The best of the first `keep` configurations of a rung that has not been promoted.
     fn promotion_from(&self, rung: usize, keep: usize) -> Option<Start> {
         let results = &self.reached[rung];
         let values: Vec<Option<f64>> = results.iter().map(|(_, value)| *value).collect();
@@ -167,7 +167,7 @@ impl Clock<'_> {
         next_configuration.map(|configuration| Start { configuration, rung: 0, at: self.now, rank: 0, of: 0 })
     }
 
-    /// The best configuration of a rung that so few have reached that none would go on, once nothing else is left.
+    /// The best configuration of a rung with too few configurations for a promotion, once nothing else is left.
     fn last_resort(&self) -> Option<Start> {
         if !self.busy.is_empty() {
             return None;
@@ -199,7 +199,7 @@ mod tests {
         let timeline = simulate(&course(3, 1), |configuration, _| Known::Value(values[configuration]));
         let starts: Vec<(usize, usize, u64)> =
             timeline.starts.iter().map(|start| (start.configuration, start.rung, start.at)).collect();
-        // The last one to reach the second rung is alone there, and goes on once nothing else is left.
+        // The last configuration is alone on the second rung, and is promoted once nothing else is left.
         assert_eq!(starts, [(0, 0, 0), (1, 0, 1), (2, 0, 2), (1, 1, 3), (1, 2, 5)]);
         assert!(timeline.ended);
         assert_eq!((timeline.starts[3].rank, timeline.starts[3].of), (1, 3));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     proptest! {
-        /// Results that arrive in any order start the same configurations, and a later result takes no start back.
+        /// Results that arrive in any order start the same configurations, and a later result revokes no start.
         #[test]
         fn the_order_of_arrival_decides_nothing(
             values in prop::collection::vec(prop::option::weighted(0.9, 0.0..10.0_f64), 1..40),

@@ -1,14 +1,14 @@
 //! Races: configurations get seed after seed, and leave when they are worse than the best one, or than a baseline.
 //!
 //! After each seed, every configuration is compared with the best mean so far by its differences at the same seeds. The
-//! levels of all looks at one pair share the error of that pair ([`extension_level`]), and all pairs of a
-//! configuration share the error of the race (Bonferroni). So the probability that the truly best configuration ever
-//! leaves is at most 5 %, whichever configuration was the best so far.
+//! levels of all looks at one pair share the error of that pair ([`extension_level`]), and all pairs of a configuration
+//! share the error of the race (Bonferroni). The probability that the truly best configuration ever leaves is therefore
+//! at most 5 %, for any sequence of best configurations.
 
 use super::{mean, ranking};
 use crate::stats::{Better, Estimate, LEVEL, Sample, extension_level};
 
-/// The version of this rule; raised when the same values would give another result.
+/// The version of this rule; raised when the rule changes the result for the same values.
 pub const VERSION: u32 = 1;
 
 /// Rules of a race.
@@ -145,8 +145,8 @@ impl Race {
     }
 }
 
-/// The mean difference to the values of another configuration at the same seeds, if the interval excludes that it is
-/// as good. Differences that are all equal say nothing about their spread.
+/// The mean difference to the values of another configuration at the same seeds, if the interval shows that it is
+/// worse. Also `None` if all differences are equal, because their spread is then unknown.
 fn worse(values: &[Option<f64>], other: &[Option<f64>], better: Better, level: f64) -> Option<Estimate> {
     let sign = if better == Better::Less { 1.0 } else { -1.0 };
     let pairs = values.iter().zip(other).map(|(value, other)| Some(sign * ((*value)? - (*other)?)));

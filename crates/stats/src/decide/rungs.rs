@@ -1,9 +1,9 @@
-//! Successive halving: of the configurations that have reached a rung, the best part goes on to the next.
+//! Successive halving: of the configurations that have reached a rung, the best part is promoted to the next.
 
 use super::{Fraction, ranking};
 use crate::stats::Better;
 
-/// The version of this rule; raised when the same values would give another result.
+/// The version of this rule; raised when the rule changes the result for the same values.
 pub const VERSION: u32 = 1;
 
 /// A configuration's place at a rung.
@@ -13,17 +13,17 @@ pub struct Place {
     pub configuration: usize,
     /// Its rank, from 1.
     pub rank: usize,
-    /// True if it goes on to the next rung.
+    /// True if it is promoted to the next rung.
     pub goes_on: bool,
 }
 
-/// The number of `n` configurations that go on: the fraction of `n`, rounded down, and at least one.
+/// The number of promoted configurations of `n`: the fraction of `n`, rounded down, and at least one.
 pub fn cut(n: usize, keep: Fraction) -> usize {
     keep.of(n).max(1).min(n)
 }
 
-/// Ranks the configurations that have reached a rung, the best first. Failed and diverged configurations have no value: they
-/// are last and never go on. Ties are decided by the order in which the configurations are given.
+/// Ranks the configurations that have reached a rung, the best first. Failed and diverged configurations have no value: they are last and
+/// are never promoted. Ties are decided by the order in which the configurations are given.
 pub fn places(values: &[Option<f64>], keep: Fraction, better: Better) -> Vec<Place> {
     let cut = cut(values.len(), keep);
     let place = |(index, configuration): (usize, usize)| {

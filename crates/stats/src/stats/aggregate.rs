@@ -5,16 +5,15 @@ use super::{Draws, Estimate, Leveled, sample::percentile, student::LEVEL};
 /// Number of bootstrap draws.
 const DRAWS: usize = 2_000;
 
-/// Largest common number of runs to which the runs of tasks with different numbers of them are weighed up exactly.
+/// Maximum of the common number of runs to which tasks with different numbers of runs are scaled exactly.
 const MAX_COMMON: usize = 1 << 30;
 
-/// Mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. `None` if there are
-/// none.
+/// Mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. `None` without values.
 pub fn interquartile_mean(values: &[f64]) -> Option<f64> {
     trimmed_mean(&mut values.iter().map(|value| (*value, 1.0)).collect::<Vec<_>>())
 }
 
-/// The same for values with weights, each of which counts as that many equal values.
+/// The interquartile mean of values with weights: a weight counts as a number of equal values.
 fn trimmed_mean(weighted: &mut [(f64, f64)]) -> Option<f64> {
     weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let whole: f64 = weighted.iter().map(|(_, weight)| weight).sum();
@@ -36,7 +35,7 @@ fn trimmed_mean(weighted: &mut [(f64, f64)]) -> Option<f64> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tasks {
     tasks: Vec<Task>,
-    /// The number of levels of each factor that all tasks share; none if every task has levels of its own.
+    /// The number of levels of each factor that all tasks share; empty if every task has its own levels.
     common: Vec<usize>,
 }
 
@@ -60,7 +59,7 @@ impl Task {
         Some(Self { runs, levels })
     }
 
-    /// The number of times that a bootstrap draws each run, given how often it draws each level of the factors.
+    /// The number of times that a bootstrap draws each run, given the number of times that it draws each level of the factors.
     fn weights(&self, times: &[Vec<f64>]) -> Vec<f64> {
         let of_run = |(levels, _): &Leveled| levels.iter().zip(times).map(|(level, times)| times[*level]).product();
         self.runs.iter().map(of_run).collect()
@@ -90,14 +89,14 @@ impl Tasks {
         Self::crossed(tasks.into_iter().map(leveled).collect())
     }
 
-    /// The same for runs at levels of random factors, such as the seeds of the data and of the initialization.
+    /// The scores of runs at levels of random factors, such as the seeds of the data and of the initialization.
     pub fn crossed(tasks: Vec<Vec<Leveled>>) -> Option<Self> {
         let tasks = tasks.into_iter().map(Task::new).collect::<Option<Vec<Task>>>()?;
         (!tasks.is_empty()).then_some(Self { tasks, common: Vec::new() })
     }
 
-    /// The same for levels that have a part in the runs of all tasks, such as the seed of a training whose result several tasks
-    /// evaluate: a bootstrap draws them for all tasks at once.
+    /// The scores of runs at levels that affect all tasks, such as the seed of a training whose result several tasks evaluate: a bootstrap
+    /// draws these levels once for all tasks.
     pub fn sharing(tasks: Vec<Vec<Leveled>>) -> Option<Self> {
         let all = Self::crossed(tasks)?;
         let factors = all.tasks[0].levels.len();
@@ -108,7 +107,7 @@ impl Tasks {
 
     /// The number of times that a bootstrap draws each run of each task.
     fn drawn(&self, random: &mut Draws) -> Vec<Vec<f64>> {
-        /// Tries to draw any run, where not all combinations have one.
+        /// Number of attempts to draw at least one run, if not all combinations have a run.
         const TRIES: usize = 100;
         let has_any = |drawn: &Vec<f64>| drawn.iter().any(|times| *times > 0.0);
         if self.common.is_empty() {
@@ -144,7 +143,7 @@ impl Tasks {
 
     /// Like [`interquartile_mean`](Self::interquartile_mean), with this seed and this number of draws.
     pub fn interquartile_mean_with(&self, seed: u64, draws: usize) -> Estimate {
-        // As if every task had this number of runs, each of its own equally often.
+        // Scales every task to this number of runs, in which each of its runs has the same weight.
         let common = self.tasks.iter().fold(1, |common, task| least_multiple(common, task.runs.len())) as f64;
         let of_times = |times: Vec<Vec<f64>>| {
             let mut weighted: Vec<(f64, f64)> = Vec::new();
@@ -195,7 +194,7 @@ impl Tasks {
     }
 }
 
-/// The least common multiple, or the largest number that weights are exact for.
+/// The least common multiple, or the largest number for which weights are exact.
 fn least_multiple(first: usize, second: usize) -> usize {
     let (mut a, mut b) = (first, second);
     while b > 0 {

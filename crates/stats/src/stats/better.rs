@@ -27,7 +27,7 @@ impl Better {
 
     /// The better direction of a metric that a program has named, if its name is a usual one: `loss`, `val_acc`, `test/f1`.
     ///
-    /// Every word of the name must be known: `loss_scale` and `acc_step` are no measures of quality.
+    /// Every word of the name must be known: `loss_scale` and `acc_step` are not measures of quality.
     pub fn of_name(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         // Precision and recall at a rank.
@@ -187,7 +187,7 @@ const MORE: [&str; 46] = [
     "win",
 ];
 
-/// Words that say of which data, or how a metric was combined.
+/// Words for the data or the combination of a metric.
 const QUALIFIERS: [&str; 42] = [
     "average",
     "avg",

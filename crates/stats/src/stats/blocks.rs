@@ -7,7 +7,7 @@ use super::{
     range_sf, sample::welch, variance_of_folds,
 };
 
-/// Randomized complete blocks: every row measured once in every block (a seed). What a block has in common cancels out.
+/// Randomized complete blocks: every row measured once in every block (a seed). The effect of a block cancels out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocks {
     /// Mean of each row.
@@ -20,13 +20,13 @@ pub struct Blocks {
     pub freedom: f64,
     /// The values of each row if the rows differ in their spread.
     uneven: Option<Vec<Vec<f64>>>,
-    /// The error of a mean in units of that of as many independent blocks.
+    /// The error of a mean, divided by the error for the same number of independent blocks.
     inflation: f64,
 }
 
 impl Blocks {
-    /// Summarizes rows of equally many values, in the same order of blocks; `None` if there are fewer than two rows or
-    /// two blocks, or if the rows differ in length.
+    /// Summarizes rows with equal numbers of values, in the same order of blocks; `None` if there are fewer than two rows or two blocks, or
+    /// if the rows differ in length.
     pub fn new(rows: &[Vec<f64>]) -> Option<Self> {
         let blocks = rows.first()?.len();
         if rows.len() < 2 || blocks < 2 || rows.iter().any(|row| row.len() != blocks) {
@@ -52,20 +52,20 @@ impl Blocks {
         self.uneven.is_some()
     }
 
-    /// The same rows with another error of a row's mean, because their blocks are not independent.
+    /// Replaces the error of a row's mean, because the blocks are not independent.
     #[must_use]
     pub fn with_error(self, ErrorOfMean { error, freedom }: ErrorOfMean) -> Self {
         Self { sd: error * (self.blocks as f64).sqrt(), freedom, uneven: None, ..self }
     }
 
-    /// The same rows, whose blocks are the folds of a cross-validation with this number of folds, which may be repeated.
+    /// Corrects the error for blocks that are the folds of a cross-validation, possibly repeated, with this number of folds.
     #[must_use]
     pub fn of_folds(self, folds: usize) -> Self {
         let inflation = (variance_of_folds(self.blocks, folds) * self.blocks as f64).sqrt();
         Self { sd: self.sd * inflation, inflation, ..self }
     }
 
-    /// The same rows with what seeds that several blocks share add to the variance of a row's mean.
+    /// Adds the variance of a row's mean that comes from seeds which several blocks share.
     #[must_use]
     pub fn with_seeds(self, SharedSeeds { variance, freedom, .. }: SharedSeeds) -> Self {
         let own = self.sd.powi(2);
@@ -87,8 +87,8 @@ impl Blocks {
         range_quantile(level, self.means.len(), self.freedom) / (self.blocks as f64).sqrt()
     }
 
-    /// The p-value of the difference of the means of two rows, given by their indices, corrected for all pairs. If the rows
-    /// differ in their spread, it is also that of their own differences (Games and Howell): the larger one counts. `None` as in
+    /// The p-value of the difference of the means of two rows, given by their indices, corrected for all pairs. If the rows differ in their
+    /// spread, the p-value of their own differences (Games and Howell) is computed, too, and the larger one is returned. `None` as in
     /// [`honest_difference`](Self::honest_difference), or if a row does not exist.
     pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
         let difference = self.means.get(first)? - self.means.get(second)?;
@@ -127,8 +127,8 @@ impl Blocks {
     }
 }
 
-/// The smallest difference that can be told at this level, in residual standard deviations, with this number of rows
-/// and of blocks; infinite with fewer than two of either.
+/// The smallest difference that can be detected at this level, in residual standard deviations, with this number of rows and of blocks;
+/// infinite with fewer than two of either.
 pub fn reach(level: f64, rows: usize, blocks: usize) -> f64 {
     if rows < 2 || blocks < 2 {
         return f64::INFINITY;
@@ -136,7 +136,7 @@ pub fn reach(level: f64, rows: usize, blocks: usize) -> f64 {
     range_quantile(level, rows, ((rows - 1) * (blocks - 1)) as f64) / (blocks as f64).sqrt()
 }
 
-/// Rows of independent measurements, each with its own number of them, and of equal spread.
+/// Rows of independent measurements with equal spread and possibly different numbers of measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Groups {
     /// Mean of each row.
@@ -147,7 +147,7 @@ pub struct Groups {
     pub sd: f64,
     /// Degrees of freedom of `sd`: values − rows.
     pub freedom: f64,
-    /// The squared standard error of each row's mean if the rows differ in their spread, or if nothing shows that they do not.
+    /// The squared standard error of each row's mean if the rows differ in their spread, or if a difference cannot be excluded.
     uneven: Option<Vec<f64>>,
 }
 
@@ -166,7 +166,7 @@ impl Groups {
         let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
         let equal = counts.iter().all(|count| *count == counts[0]);
         let errors = squares.iter().zip(&counts).map(|(sum, n)| sum / ((n - 1) * n) as f64);
-        // Cochran's C needs equally many values. The pooled error is wrong by more with unequal ones.
+        // Cochran's C requires equal numbers of values, and with unequal numbers the pooled error is less accurate.
         let is_own =
             if equal { is_uneven(&squares, (counts[0] - 1) as f64) } else { counts.iter().all(|count| *count > 1) };
         let uneven = is_own.then(|| errors.collect());
@@ -191,8 +191,8 @@ impl Groups {
         Some(range_quantile(level, self.means.len(), self.freedom) * self.error(first, second, precision)?)
     }
 
-    /// The p-value of the difference of the means of two rows, corrected for all pairs. If the rows differ in their spread or in
-    /// their numbers of values, it is also that of Games and Howell's test: the larger one counts. `None` as in
+    /// The p-value of the difference of the means of two rows, corrected for all pairs. If the rows differ in their spread or in their
+    /// numbers of values, the p-value of Games and Howell's test is computed, too, and the larger one is returned. `None` as in
     /// [`honest_difference`](Self::honest_difference).
     pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
         let difference = self.means.get(first)? - self.means.get(second)?;
@@ -227,12 +227,12 @@ fn is_uneven(squares: &[f64], freedom: f64) -> bool {
     let (rows, total) = (squares.len() as f64, squares.iter().sum::<f64>());
     let share = squares.iter().copied().fold(0.0, f64::max) / total;
     let Ok(ratio) = FisherSnedecor::new(freedom, (rows - 1.0) * freedom) else { return false };
-    // A share of NaN is that of rows without any spread, and one of 1 that of a single row with some.
+    // The share is NaN if no row has a spread, and 1 if a single row has one.
     let value = ((rows - 1.0) * share / (1.0 - share)).min(MAX_RATIO);
     share > 1.0 / rows && rows * ratio.sf(value) < 1.0 - LEVEL
 }
 
-/// Residuals of equal numbers are rounding errors, which are not a spread.
+/// Returns 0 for residuals of equal numbers, which are only rounding errors.
 fn without_rounding(sd: f64, rows: &[Vec<f64>]) -> f64 {
     let largest = rows.iter().flatten().fold(0.0, |largest: f64, value| largest.max(value.abs()));
     if sd <= 1e-12 * largest { 0.0 } else { sd }

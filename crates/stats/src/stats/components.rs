@@ -23,10 +23,11 @@ struct MeanSquare {
     freedom: f64,
 }
 
-/// The components of values at crossed levels of random factors, with one value for each combination (analysis of variance). The
-/// interval of a factor is that of a difference of two mean squares (Ting and others, 1990), of which the second has the factor's
-/// interactions. The rest is the sum of the components of the interactions of two factors and of what remains. Its interval and that of a
-/// single factor have the chi-squared distribution, with Satterthwaite's degrees of freedom. `None` if a combination is missing or there twice, or if a factor has one level.
+/// The components of values at crossed levels of random factors, with one value for each combination (analysis of variance). The interval
+/// of a factor is the interval of a difference of two mean squares (Ting and others, 1990), of which the second contains the factor's
+/// interactions. The rest is the sum of the components of the interactions of two factors and of the residual. Its interval, and the
+/// interval of a single factor, use the chi-squared distribution with Satterthwaite's degrees of freedom. `None` if a combination is
+/// missing or occurs twice, or if a factor has one level.
 pub fn components(values: &[Leveled]) -> Option<Components> {
     let factors = values.first()?.0.len();
     let cells = values.len() as f64;
@@ -71,13 +72,13 @@ pub fn components(values: &[Leveled]) -> Option<Components> {
 struct Interactions {
     /// The mean square of each pair of factors.
     pairs: BTreeMap<(usize, usize), MeanSquare>,
-    /// That of the higher interactions and of what else varies.
+    /// The mean square of the higher interactions and of the residual.
     higher: MeanSquare,
     factors: usize,
 }
 
 impl Interactions {
-    /// `None` with two factors, whose interaction is the rest.
+    /// The interactions; `None` with two factors, whose interaction is the rest.
     fn new(values: &[Leveled], squares: &[(MeanSquare, f64)], rest: MeanSquare) -> Option<Self> {
         let factors = squares.len();
         if factors < 3 {
@@ -104,8 +105,8 @@ impl Interactions {
         Some(Self { pairs, higher: MeanSquare { value: higher / freedom, freedom }, factors })
     }
 
-    /// The expected mean square of a factor without a variance of its own: those of its interactions less the higher ones. If these are
-    /// not less, nothing tells them apart, and they are pooled.
+    /// The expected mean square of a factor with zero variance: the mean squares of its interactions minus the higher ones. If the higher
+    /// ones are not smaller, they are pooled.
     fn error(&self, factor: usize) -> MeanSquare {
         let pairs = self.pairs.iter().filter(|((first, second), _)| *first == factor || *second == factor);
         let own: Vec<MeanSquare> = pairs.map(|(_, of)| *of).collect();
@@ -119,7 +120,7 @@ impl Interactions {
         MeanSquare { value: sum / freedom, freedom }
     }
 
-    /// The sum of the components of the interactions and of what remains; `None` if its estimate is not above zero.
+    /// The sum of the components of the interactions and of the residual; `None` if its estimate is not above zero.
     fn sum(&self, squares: &[(MeanSquare, f64)], cells: f64) -> Option<MeanSquare> {
         let levels = |factor: usize| squares[factor].0.freedom + 1.0;
         let parts: Vec<(f64, MeanSquare)> =

@@ -1,7 +1,7 @@
 //! A power law with a constant, `y = constant + factor · x^exponent`, fitted to logarithms of y by least squares.
 //!
-//! Intervals are those of the profile of the squared residuals, with three degrees of freedom less than there are points (Bates and
-//! Watts, 1988, chapter 6): for a straight line they are Student's. The constant is not below zero, and the law nears it at one
+//! Intervals come from the profile of the squared residuals, with three degrees of freedom less than the number of points (Bates and Watts,
+//! 1988, chapter 6); for a straight line, these are Student's intervals. The constant is at least zero, and the law approaches it at one
 //! end: a loss that falls to it, a time that grows from it, or a score that rises to it.
 
 use super::{Estimate, quantile, solve::root};
@@ -15,7 +15,7 @@ const UNBOUNDED: f64 = 50.0;
 const GRID: u32 = 12;
 const SECTIONS: usize = 34;
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Squared residuals below this are those of rounding.
+/// Squared residuals below this are rounding errors.
 pub(super) const ROUNDING: f64 = 1e-24;
 
 /// A point: the logarithms of x and y.
@@ -216,7 +216,7 @@ impl Constant {
         best(&points).0 - self.squares
     }
 
-    /// The logarithm of the y of one further point, whose noise is that of the others, with its prediction interval.
+    /// The logarithm of the y of one further point with the same noise, with its prediction interval.
     pub(super) fn logarithm(&self, x: f64, level: f64) -> Estimate {
         let value = self.curve.at(x);
         if self.is_exact() || !value.is_finite() {

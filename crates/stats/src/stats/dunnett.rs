@@ -44,7 +44,8 @@ pub fn dunnett_quantile(level: f64, comparisons: usize, freedom: f64) -> f64 {
 
 fn sf(t: f64, comparisons: usize, freedom: f64, grid: &[(f64, f64)]) -> f64 {
     let power = i32::try_from(comparisons).unwrap_or(i32::MAX);
-    // The baseline's mean is at z; every other mean is within t standard errors of it, which are √2 of its own.
+    // The baseline's mean is at z; every other mean is within t standard errors of the difference, each √2 standard
+    // errors of a mean.
     let within = |width: f64| -> f64 {
         grid.iter().map(|(z, weight)| weight * (below(z + width) - below(z - width)).powi(power)).sum()
     };

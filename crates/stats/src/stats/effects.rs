@@ -74,7 +74,7 @@ impl Noise {
     }
 }
 
-/// Arithmetic mean of `values`; NaN if there are none.
+/// Arithmetic mean of `values`; NaN without values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -150,9 +150,9 @@ pub fn shapley(levels: &[usize], means: &[f64]) -> Option<Vec<f64>> {
     Some((0..factors).map(share).collect())
 }
 
-/// Sets the variance that every set of factors explains. `levels` are those of the factors that are neither averaged nor
-/// in `set`. `means` are in the order of these factors; for each of their combinations there are the means of `inner_size`
-/// combinations of the factors in `set`.
+/// Sets the variance that every set of factors explains. `levels` are the levels of the factors that are neither averaged nor in `set`.
+/// `means` are in the order of these factors; for each of their combinations there are the means of `inner_size` combinations of the
+/// factors in `set`.
 fn explain(levels: &[usize], means: &[f64], inner_size: usize, set: usize, explained: &mut [f64]) {
     let Some((level_count, outer_levels)) = levels.split_last() else {
         let total_mean = mean(means);

@@ -67,7 +67,7 @@ pub struct Effect(pub Vec<(usize, usize)>);
 pub struct Missing {
     /// The first of them.
     pub first: Vec<Vec<usize>>,
-    /// True if there are no others.
+    /// True if these are all.
     pub is_all: bool,
 }
 
@@ -235,7 +235,7 @@ impl Missing {
         let there: HashSet<&Vec<usize>> = cells.iter().collect();
         let mut first = Vec::new();
         let mut at = vec![0; levels.len()];
-        // At most as many combinations are skipped as are there.
+        // At most all combinations are skipped.
         loop {
             if !there.contains(&at) {
                 first.push(at.clone());
@@ -331,7 +331,7 @@ mod tests {
     fn aliases_of_a_half_fraction() {
         let design = Factorial::new(vec![2; 3], cells("000 110 101 011"), &together(3, false)).unwrap();
         assert_eq!(design.alias(&[0]), Some(vec![1, 2]));
-        // By the defining relation I = −abc, the contrast of a is that of b × c, halved and negated.
+        // By the defining relation I = −abc, the contrast of a is the contrast of b × c, halved and negated.
         let (main, pair) = (contrast(&design, &[(0, 1)]), contrast(&design, &[(1, 1), (2, 1)]));
         assert!(main.iter().zip(&pair).all(|(main, pair)| (main + pair / 2.0).abs() < 1e-15), "{main:?} {pair:?}");
         let full = Factorial::new(vec![2, 2], cells("00 10 01 11"), &apart(2)).unwrap();

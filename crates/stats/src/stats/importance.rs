@@ -1,11 +1,11 @@
 //! Importance of factors: the functional analysis of variance of a response over their values.
 //!
 //! The variance of a function of several factors is the sum of the variances of its main effects and interactions. A
-//! factor's share alone is that of its main effect. Its share with interactions is all variance that disappears if the
-//! function is averaged over the factor (the total index of Sobol; Homma and Saltelli, 1996). For a full factorial,
-//! both are sums over its cells. For other designs, a random forest estimates the function, and the shares are those of
-//! its trees (Hutter, Hoos and Leyton-Brown, 2014); `fit` rates the out-of-bag predictions: of each configuration, by
-//! the trees that were not trained on it.
+//! factor's share alone is the share of its main effect. Its share with interactions is the variance that disappears if
+//! the function is averaged over the factor (the total index of Sobol; Homma and Saltelli, 1996). For a full factorial,
+//! both are sums over its cells. For other designs, a random forest estimates the function, and the shares come from
+//! its trees (Hutter, Hoos and Leyton-Brown, 2014); `fit` rates the out-of-bag predictions: the predictions for each
+//! configuration by the trees that were not trained on it.
 
 mod forest;
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Means over items of a test set: the error of a mean whose items come in clusters and were scored by several runs.
 //!
-//! An influence is what an item of a run adds to the estimate: its score, the difference of its scores on two sides, or that on
-//! logarithms. Items of a cluster may depend on each other in any way, and so may the items of a run.
+//! An influence is the contribution of an item of a run to the estimate: its score, or the difference of its scores on two sides, possibly
+//! of logarithms. Items of a cluster may depend on each other in any way, and so may the items of a run.
 
 use super::{Draws, ErrorOfMean, student::quantile};
 
-/// Most clusters for which all signs are tried.
+/// Maximum number of clusters for which all signs are tried.
 const MAX_EXACT: usize = 12;
-/// Assignments of signs that are drawn for more of them.
+/// Number of assignments of signs that are drawn for more clusters.
 const DRAWN: usize = 4_999;
 
 /// Influences of the items: a row for each run, and in it one number for each item.
@@ -16,13 +16,13 @@ pub type Runs = Vec<Vec<f64>>;
 /// The error of a mean over items: independent parts, by clusters of items and by runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemError {
-    /// The parts, that of clusters first.
+    /// The parts; the part of clusters comes first.
     pub parts: Vec<ErrorOfMean>,
 }
 
 impl ItemError {
-    /// Half of an interval of this level. The squares of the halves by each part, with its own degrees of freedom, add up (Graybill
-    /// and Wang, 1980): few runs are not made up for by many items.
+    /// Half of an interval of this level. The squares of the halves by each part, with its own degrees of freedom, add up (Graybill and
+    /// Wang, 1980): many items do not compensate for few runs.
     pub fn half(&self, level: f64) -> f64 {
         let squares = self.parts.iter().map(|part| (quantile(part.freedom, level) * part.error).powi(2));
         squares.sum::<f64>().sqrt()
@@ -46,9 +46,9 @@ impl ItemError {
 
 /// The mean of influences over items and runs, and its error, given the cluster of each item.
 ///
-/// The variance by clusters of items is that of a regression on a constant with clusters, with the factor G/(G − 1) for G clusters and
-/// G − 1 degrees of freedom, of the influences averaged over runs. With several runs on a side, the variance of the mean by
-/// runs is another part. Sides whose runs do not pair are given apart, and each has its own.
+/// The variance by clusters of items is the cluster-robust variance of a regression on a constant, with the factor G/(G − 1) for G clusters
+/// and G − 1 degrees of freedom, of the influences averaged over runs. With several runs on a side, the variance of the mean by runs is
+/// another part. Sides whose runs are not paired are separate elements of `sides`, and each adds its own part.
 ///
 /// The error is `None` with a single cluster. `None` without items, or if the sides differ in their number of items.
 pub fn clustered(sides: &[Runs], clusters: &[usize]) -> Option<(f64, Option<ItemError>)> {
@@ -83,7 +83,7 @@ fn mean_of(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// The sums of the clusters of some residuals, divided by the number of items.
+/// The sums of residuals in each cluster, divided by the number of items.
 fn sums(residuals: &[f64], clusters: &[usize], count: usize) -> Vec<f64> {
     let mut sums = vec![0.0; count];
     for (residual, cluster) in residuals.iter().zip(clusters) {
@@ -104,16 +104,16 @@ fn of_sums(sums: &[f64]) -> ErrorOfMean {
 /// clusters, assignments are drawn.
 #[derive(Debug, Clone)]
 pub struct Signs {
-    /// For each assignment, the first of which changes no sign, the sum of the values and that of the weights of the clusters.
+    /// For each assignment, the first of which changes no sign, the sum of the clusters' values and the sum of their weights.
     sums: Vec<(f64, f64)>,
     /// The largest distance of a value from the mean.
     spread: f64,
 }
 
 impl Signs {
-    /// The test of values of items in clusters. `None` for more than 12 clusters, unless some are so much larger than others that
-    /// Student's t does not hold for their sums: if fewer than half as many clusters of equal size would vary as much (Carter, Schnepel and
-    /// Steigerwald, 2017).
+    /// The test of values of items in clusters. `None` for more than 12 clusters, unless their sizes are so unequal that Student's t does
+    /// not hold for their sums: if the effective number of clusters is less than half of their number (Carter, Schnepel and Steigerwald,
+    /// 2017).
     pub fn new(values: &[f64], clusters: &[usize]) -> Option<Self> {
         let count = clusters.iter().max().map_or(0, |last| last + 1);
         let weights = sums(&vec![1.0; values.len()], clusters, count);
@@ -145,7 +145,7 @@ impl Signs {
     /// The two-sided p-value of the hypothesis that the mean is `bound`.
     pub fn p(&self, bound: f64) -> f64 {
         let size = |(sum, whole): &(f64, f64)| (sum - bound * whole).abs();
-        // A rounding error makes no assignment less extreme.
+        // Rounding errors must not make an assignment less extreme.
         let observed = self.sums.first().map_or(0.0, size) * (1.0 - 1e-9);
         let extreme = self.sums.iter().filter(|of| size(of) >= observed).count();
         extreme as f64 / self.sums.len() as f64

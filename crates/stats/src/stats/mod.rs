@@ -1,10 +1,13 @@
 //! Statistics of small samples: means, intervals, tests and their corrections.
 //!
-//! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
-//! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
-//! the numbers of seeds, `replication.rs` the errors of means over crossed factors and folds, `items.rs` those over items of a test set in clusters, `rates.rs` shares of runs, `robust.rs` quantiles and means of the middle half, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
-//! over tasks, and `importance.rs` the shares of factors in the differences between configurations; `online.rs` has the levels of tests without an end, `survival.rs`
-//! times to a target, `profile.rs` performance profiles, `components.rs` components of variance, `scaling.rs` power laws and the agreement of rankings, and `constant.rs` power laws with a constant. `docs/statistics.md` explains the choices and has simulated error rates.
+//! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test of all rows at once
+//! with the distribution in `range.rs`, `dunnett.rs` Dunnett's test of rows against one row, `sequential.rs` the levels of repeated looks,
+//! `power.rs` the numbers of seeds, `replication.rs` the errors of means over crossed factors and folds, `items.rs` errors of means over
+//! items of a test set in clusters, `rates.rs` shares of runs, `robust.rs` quantiles and means of the middle half, `equivalence.rs` the
+//! probabilities of negligible differences, `aggregate.rs` aggregates over tasks, and `importance.rs` the shares of factors in the
+//! differences between configurations; `online.rs` has the levels of tests without an end, `survival.rs` times to a target, `profile.rs`
+//! performance profiles, `components.rs` components of variance, `scaling.rs` power laws and the agreement of rankings, and `constant.rs`
+//! power laws with a constant. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
 mod better;

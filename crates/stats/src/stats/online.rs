@@ -13,8 +13,8 @@ use super::Sample;
 /// The rate of false discoveries that is kept.
 pub const RATE: f64 = 0.05;
 
-/// The part of the rate that test `test`, counted from 1, has; the parts of all tests add up to 1. Those of LOND in the
-/// package `onlineFDR`.
+/// The part of the rate that test `test`, counted from 1, has; the parts of all tests add up to 1. Parts of LOND, as in the package
+/// `onlineFDR`.
 pub fn part(test: usize) -> f64 {
     /// Makes the sum 1.
     const SCALE: f64 = 0.077_208_38;
@@ -102,7 +102,7 @@ mod tests {
     fn the_parts_do_not_exceed_the_whole() {
         const FIRST: u32 = 1_000_000;
         let sum: f64 = (1..=FIRST as usize).map(part).sum();
-        // What is left falls slowly: its integral, with the root of the logarithm as the variable.
+        // The remainder falls slowly, so it is integrated over the root of the logarithm.
         let root = f64::from(FIRST).ln().sqrt();
         let rest = 2.0 * (-root).exp() * (root.powi(3) + 3.0 * root.powi(2) + 6.0 * root + 6.0) * 0.077_208_38;
         assert!((0.95..=1.0).contains(&(sum + rest)), "{sum} + {rest}");

@@ -1,4 +1,4 @@
-//! Power of t-tests: the probability that an effect is told apart from zero, and the seeds that it takes.
+//! Power of t-tests: the probability that an effect is told apart from zero, and the number of seeds that this needs.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF as _};
 

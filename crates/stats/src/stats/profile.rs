@@ -7,13 +7,14 @@ const DRAWS: usize = 2_000;
 /// The multiple of the fastest time at which a profile ends, as in `AlgoPerf`.
 pub const MAX_FACTOR: f64 = 4.0;
 
-/// The scores of methods: the area below the performance profile of each, from 1 to [`MAX_FACTOR`] times the fastest method, divided by
-/// its width (Dahl et al., 2023). A profile is the share of workloads whose target a method reaches within a multiple of the time
-/// of the fastest method; the time on a workload is the median of the runs, and infinite if half of them do not reach the target.
-/// A score is 1 for a method that is the fastest on all workloads, and 0 for one that is never within the multiple.
+/// The scores of methods: the area below the performance profile of each, from 1 to [`MAX_FACTOR`] times the fastest method, divided by its
+/// width (Dahl et al., 2023). A profile is the share of workloads whose target a method reaches within a multiple of the time of the
+/// fastest method; the time on a workload is the median of the runs, and infinite if half of them do not reach the target. A score is 1 for
+/// a method that is the fastest on all workloads, and 0 for a method that is never within the multiple.
 ///
-/// `runs` has the runs of each method on each workload. The interval is the percentile interval of a bootstrap of runs within methods
-/// and workloads; with a single run somewhere there is none. `None` without workloads, or if a method lacks runs on one.
+/// `runs` has the runs of each method on each workload. The interval is the percentile interval of a bootstrap of runs within methods and
+/// workloads; if any method has a single run on a workload, there is no interval. `None` without workloads, or if a method lacks runs on
+/// one.
 pub fn profile_scores(runs: &[Vec<Vec<TimeToEvent>>]) -> Option<Vec<Estimate>> {
     let workloads = runs.first()?.len();
     let is_whole =

@@ -1,4 +1,4 @@
-//! Shares of runs, such as those that failed: exact intervals and tests on two proportions, paired or not.
+//! Shares of runs, such as failed runs: exact intervals and tests on two proportions, paired or not.
 
 use statrs::{
     distribution::{Beta, Binomial, ContinuousCDF as _, DiscreteCDF as _},
@@ -46,8 +46,9 @@ impl Rates {
         }
     }
 
-    /// The share or the difference with an interval of at least this level. That of a share is Clopper and Pearson's. That of a
-    /// difference follows from those of two shares, each with half of the error, and excludes zero if the exact test at zero does.
+    /// The share or the difference with an interval of at least this level. The interval of a share is Clopper and Pearson's. The interval
+    /// of a difference follows from the intervals of two shares, each with half of the error, and excludes zero if the exact test rejects
+    /// zero.
     pub fn estimate(self, level: f64) -> Estimate {
         let value = self.value();
         let half = f64::midpoint(1.0, level);
@@ -114,7 +115,7 @@ fn clopper_pearson([events, runs]: [usize; 2], level: f64) -> [f64; 2] {
     [low, high]
 }
 
-/// The two-sided p-value of Fisher's exact test: the probability of all tables that are no more probable.
+/// The two-sided p-value of Fisher's exact test: the probability of all tables that are at most as probable as this one.
 fn fisher([a, n]: [usize; 2], [b, m]: [usize; 2]) -> f64 {
     let events = a + b;
     let choose = |of: usize, chosen: usize| ln_binomial(of as u64, chosen as u64);

@@ -50,23 +50,23 @@ pub fn variance_of_folds(values: usize, folds: usize) -> f64 {
     1.0 / values as f64 + 1.0 / (folds as f64 - 1.0)
 }
 
-/// The error of the mean of values at crossed random factors, such as the seed of the data and that of the initialization.
-/// `rows` are the sets of values whose means are compared; with one row, the error is that of its mean. With more rows, it
-/// is that of a row's mean without what the levels do to all rows alike, as for [`Blocks`](super::Blocks).
+/// The error of the mean of values at crossed random factors, such as the seeds of the data and of the initialization. `rows` are the sets
+/// of values whose means are compared; with one row, it is the error of its mean. With more rows, it is the error of a row's mean without
+/// the effects of levels that all rows share, as for [`Blocks`](super::Blocks).
 ///
-/// If every combination of levels has one value, the variance is that of the components: Σ MS(factor)/N − (factors −
-/// 1)·MS(residual)/N with Satterthwaite's degrees of freedom, or fewer for factors with few levels. It is never less than that of
-/// the factor with the largest mean square. Otherwise it is the sum of the variances of the means by each factor's levels, which is no less.
+/// If every combination of levels has one value, the variance follows from the components: Σ MS(factor)/N − (factors − 1)·MS(residual)/N
+/// with Satterthwaite's degrees of freedom, or fewer for factors with few levels. It is never less than the variance by the factor with the
+/// largest mean square. Otherwise it is the sum of the variances of the means by each factor's levels, which is not smaller.
 ///
 /// `None` if the rows differ in their levels, or if a factor has fewer than two levels.
 pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
     Some(Components::new(rows)?.error())
 }
 
-/// The part that seeds have in the error of a mean over units, because several units have the same seeds.
+/// The contribution of seeds to the error of a mean over units, if several units have the same seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SharedSeeds {
-    /// The variance of the mean beyond that of the units' means.
+    /// The variance of the mean beyond the variance of the units' means.
     pub variance: f64,
     /// Degrees of freedom of the sum of both.
     pub freedom: f64,
@@ -74,12 +74,12 @@ pub struct SharedSeeds {
     pub least: f64,
 }
 
-/// The part of seeds that several units have: the first `units` factors of `rows` are units, such as data sets, and the others are
-/// seeds. The error of units and seeds together is that of [`crossed`] factors.
+/// The contribution of seeds that several units share. The first `units` factors of `rows` are units, such as data sets, and the others are
+/// seeds. The error of units and seeds together is the error of [`crossed`] factors.
 ///
-/// Jobs with equal seeds may have nothing in common but the number. So unless `certain`, there is none if every combination has one
-/// value and the mean square of no seed exceeds that of the residual by more than is usual without a common part, which is to pool
-/// after a preliminary test (Bancroft, 1964). Its level, 50 %, or 75 % for two seeds, keeps the error rate of the whole near 5 %.
+/// Jobs with equal seeds may share nothing but the number. Unless `certain`, the result is therefore `None` if every combination has one
+/// value and no seed's mean square exceeds the residual mean square by more than is usual without a common effect: pooling after a
+/// preliminary test (Bancroft, 1964). The level of that test, 50 %, or 75 % for two seeds, keeps the total error rate near 5 %.
 ///
 /// `None` also as for [`crossed`].
 pub fn shared_seeds(rows: &[Vec<Leveled>], units: usize, certain: bool) -> Option<SharedSeeds> {
@@ -113,7 +113,7 @@ struct Components {
     mains: Vec<Squares>,
     /// The squares of these means.
     by_means: Vec<Squares>,
-    /// What the factors do not explain; `None` without some of the combinations.
+    /// The residual; `None` if combinations are missing.
     rest: Option<Squares>,
 }
 
@@ -174,7 +174,7 @@ impl Components {
             };
         };
         let mains = || self.mains.iter().map(|main| main.mean());
-        // A single factor has no residual of its own.
+        // A single factor has no separate residual.
         let (subtracted, rest) = match self.mains.len() - 1 {
             0 => (0.0, Squares { sum: 0.0, freedom: 1.0 }),
             factors => (factors as f64, rest),
@@ -188,8 +188,8 @@ impl Components {
         }
     }
 
-    /// True if the mean square of a factor after the first `units` exceeds the median of what it is if the factor does nothing, or the
-    /// upper quartile of two levels.
+    /// True if the mean square of a factor after the first `units` exceeds the median of its distribution under no effect, or the upper
+    /// quartile for two levels.
     fn stand_out(&self, units: usize) -> bool {
         let Some(rest) = self.rest else { return true };
         self.mains.iter().zip(&self.counts).skip(units).any(|(main, levels)| {
@@ -204,8 +204,8 @@ impl Components {
     }
 }
 
-/// Degrees of freedom of the sum of the variances of factors, each with its own: Satterthwaite's, never less than those of the factor
-/// with the fewest. They are too many if a factor with few levels has a large part of the variance; the quantile of Student's t is then
+/// Degrees of freedom of the sum of the variances of factors, each with its own: Satterthwaite's, but not less than the smallest degrees of
+/// freedom of a factor. They are too many if a factor with few levels has a large part of the variance; the quantile of Student's t is then
 /// the mean of the factors' quantiles, weighted by their variances (Cochran and Cox, 1950), and these are its degrees of freedom.
 fn freedom(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
     let min_freedom = factors.iter().map(|(_, freedom)| *freedom).fold(f64::INFINITY, f64::min);
@@ -224,7 +224,7 @@ fn freedom(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
     root(|freedom| quantile_anew(freedom, LEVEL) - wanted, min_freedom, satterthwaite, 1e-6)
 }
 
-/// The values without their mean over the rows; a single row is left as it is.
+/// The values without their mean over the rows; a single row is unchanged.
 fn without_common(rows: &[Vec<Leveled>]) -> Vec<Vec<Leveled>> {
     if rows.len() < 2 {
         return rows.to_vec();

@@ -14,7 +14,7 @@ const MIN_VALUES: usize = 5;
 /// The quantile `q` with the interval of the sign test, from the k-th smallest to the l-th largest value. By the
 /// binomial distribution of the number of values below the quantile, each end leaves at most half of the error beyond
 /// it. No distribution of the values is assumed. Both ends are `None` if either does not exist: at 95 %, a median needs
-/// six values, and the quantile at 0.9 needs 36. The p-value is that of the hypothesis that the quantile is 0. `None`
+/// six values, and the quantile at 0.9 needs 36. The p-value belongs to the hypothesis that the quantile is 0. `None`
 /// without values, or unless 0 < q < 1.
 pub fn quantile_of(values: &[f64], q: f64, level: f64) -> Option<Estimate> {
     let mut sorted = values.to_vec();
@@ -22,8 +22,7 @@ pub fn quantile_of(values: &[f64], q: f64, level: f64) -> Option<Estimate> {
     let value = percentile(&sorted, q)?;
     let below = Binomial::new(q, sorted.len() as u64).ok().filter(|_| 0.0 < q && q < 1.0)?;
     let side = (1.0 - level) / 2.0;
-    // The ranks of the ends, from 1: that of `low` among the smallest, that of `high` among the largest values. 0 for
-    // no end.
+    // The ranks of the ends, from 1: `low` counts from the smallest value, `high` from the largest. 0 is a missing end.
     let low = (0..sorted.len()).take_while(|count| below.cdf(*count as u64) <= side).count();
     let high = (1..=sorted.len()).rev().take_while(|count| below.sf(*count as u64 - 1) <= side).count();
     let ends =

@@ -45,7 +45,7 @@ pub struct Estimate {
 }
 
 impl Sample {
-    /// Summarizes these numbers; `None` if there are none.
+    /// Summarizes these numbers; `None` without numbers.
     pub fn new(values: &[f64]) -> Option<Self> {
         let n = values.len();
         if n == 0 {
@@ -71,8 +71,8 @@ impl Sample {
     }
 
     /// The mean as an estimate with an interval of this level, given the metric's precision; without an interval if the
-    /// spread is zero and the precision does not explain it. For a sample of differences, `precision` is
-    /// that of a difference.
+    /// spread is zero and the precision does not explain it. For a sample of differences, `precision` is the precision
+    /// of a difference.
     pub fn estimate_with(&self, level: f64, precision: Precision) -> Estimate {
         Self { sd: self.sd.and_then(|sd| precision.spread(sd)), ..*self }.estimate_at(level)
     }
@@ -95,7 +95,7 @@ impl Sample {
 }
 
 impl Quartiles {
-    /// The quartiles of these numbers, interpolated between neighbors as `NumPy` does; `None` if there are none.
+    /// The quartiles of these numbers, interpolated between neighbors as in `NumPy`; `None` without numbers.
     pub fn new(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -73,7 +73,7 @@ impl PowerLaw {
         self.estimate(LawNumber::Exponent, level)
     }
 
-    /// The y of one further point at `x` with its prediction interval of a level. Its noise is that of the fitted points.
+    /// The y of one further point at `x` with its prediction interval of a level. Its noise equals the noise of the fitted points.
     pub fn predict(&self, x: f64, level: f64) -> Estimate {
         let x = x.ln();
         let logarithm = match &self.0 {
@@ -83,7 +83,7 @@ impl PowerLaw {
         Estimate { p: None, ..logarithm.exp() }
     }
 
-    /// A number with its interval of a level. The p-value is that of the hypothesis that it is zero.
+    /// A number with its interval of a level. The p-value belongs to the hypothesis that the number is zero.
     pub fn estimate(&self, number: LawNumber, level: f64) -> Estimate {
         let estimate = match (&self.0, number) {
             (Form::Line(line), LawNumber::Exponent) => line.exponent().estimate(level),
@@ -203,11 +203,11 @@ pub fn agreement(of: &[f64], to: &[f64]) -> Option<Agreement> {
     Some(Agreement { concordant, discordant, tau, p })
 }
 
-/// The part of all orders of `n` different numbers whose pairs in the same and in the opposite order differ in number by `distance` at
-/// least.
+/// The fraction of all orders of `n` different numbers in which the numbers of pairs in the same and in the opposite order differ by at
+/// least `distance`.
 fn distant_orders(n: usize, distance: usize) -> f64 {
-    // The distribution of the number of inversions: the k-th number has 0 to k − 1 of them with those before it, each with the same
-    // probability.
+    // The distribution of the number of inversions: the k-th number has 0 to k − 1 inversions with earlier numbers, with equal
+    // probabilities.
     let mut parts = vec![1.0];
     for size in 2..=n {
         let mut next = vec![0.0; size * (size - 1) / 2 + 1];

@@ -97,7 +97,7 @@ fn solve(made: &[(usize, f64)], planned: &[usize], spend: f64) -> f64 {
     if next >= high { LEVEL } else { 1.0 - next.exp() }
 }
 
-/// Looks in ascending order of size; of several at the same size, the one with the lower level decides most.
+/// Looks in ascending order of size; of several looks at the same size, only the look with the lowest level counts.
 fn merged(looks: impl Iterator<Item = (usize, f64)>) -> BTreeMap<usize, f64> {
     let mut merged = BTreeMap::new();
     for (size, level) in looks.filter(|(size, _)| *size > 1) {

@@ -150,7 +150,7 @@ fn exact(runs: &[TimeToEvent], own: usize, least: f64, count: usize) -> f64 {
     extreme as f64 / count as f64
 }
 
-/// The share of drawn assignments, that of the runs included, with a statistic at least as large.
+/// The share of drawn assignments, including the actual one, with a statistic at least as large.
 fn drawn(runs: &[TimeToEvent], own: &[bool], least: f64) -> f64 {
     let (mut draws, mut is_first) = (Draws::new(1), own.to_vec());
     let mut extreme = 1_usize;

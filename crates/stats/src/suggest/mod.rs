@@ -1,9 +1,8 @@
 //! Samplers: where to search next, as pure functions of a space, a history and a seed.
 //!
-//! A sampler receives all earlier configurations in the order of the search and returns the next ones. The same question
-//! gives the same answer on every machine: random numbers depend on the seed only, and functions such as the logarithm are
-//! computed by the crate `libm`, because those of a system's C library differ in the last digit between systems, which is
-//! enough to choose another candidate.
+//! A sampler receives all earlier configurations in the order of the search and returns the next ones. The same question gives the same
+//! answer on every machine: random numbers depend on the seed only, and functions such as the logarithm are computed by the crate `libm`,
+//! because the functions of C libraries differ in the last digit between systems, which can change the chosen candidate.
 //!
 //! `random.rs` and `tpe.rs`, with the density estimates in `parzen.rs`, are part of the program. `protocol.rs` asks other
 //! programs, among them Optuna (`python/sweep/optuna.py`), in JSON.
@@ -46,7 +45,7 @@ pub struct Question<'a> {
 
 /// A sampler that is part of the program.
 pub trait Sampler {
-    /// The version of the sampler's rule; raised when the same question would get another answer.
+    /// The version of the sampler's rule; raised when the rule changes the answer to the same question.
     const VERSION: u32;
 
     /// Returns the next configurations: different from each other and from all earlier ones, and fewer than requested only

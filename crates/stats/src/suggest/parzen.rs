@@ -1,8 +1,8 @@
 //! Parzen estimators: densities of configurations as mixtures of one kernel for each observation and one for the prior.
 //!
-//! A kernel is the product of its axes: a normal distribution, cut off at the bounds, on a numeric axis, and a table of
-//! probabilities on a choice. All axes of a kernel belong to the same observation, so the estimate has the observations'
-//! correlations. Widths and weights are those of Optuna 5: on each axis, a kernel reaches to the farther one of its neighbors.
+//! A kernel is the product of its axes: a normal distribution, cut off at the bounds, on a numeric axis, and a table of probabilities on a
+//! choice. All axes of a kernel belong to the same observation, so the estimate has the observations' correlations. Widths and weights
+//! follow Optuna 5: on each axis, a kernel reaches to the farther one of its neighbors.
 
 use super::{
     Domain, Point, Space,

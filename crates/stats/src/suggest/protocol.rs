@@ -21,11 +21,11 @@ use crate::{
 pub const PROTOCOL: u32 = 1;
 /// The program that implements the protocol with Optuna's samplers.
 const OPTUNA: &str = include_str!("../../../../python/sweep/optuna.py");
-/// Longest answer in bytes.
+/// Maximum length of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Maximum length of the shown end of stderr, in bytes.
 const MAX_STDERR_LENGTH: usize = 2000;
-/// Longest time for an answer.
+/// Time limit of an answer.
 const TIMEOUT: Duration = Duration::from_mins(30);
 /// Longest name and version in bytes.
 const MAX_NAME_LENGTH: usize = 200;
@@ -39,7 +39,7 @@ pub enum Provider {
     Program {
         /// The command.
         argv: Vec<String>,
-        /// The folder in which it runs: that of the recipe.
+        /// The folder in which it runs: the recipe's folder.
         folder: PathBuf,
     },
 }
@@ -76,7 +76,7 @@ pub enum AskError {
         /// The end of its standard error.
         says: Option<String>,
     },
-    /// The answer is not one.
+    /// The output is not a valid answer.
     #[error(
         "the sampler `{sampler}` gave an answer that cannot be used: {reason}; docs/search.md describes the protocol"
     )]

@@ -67,8 +67,8 @@ pub(super) struct Line {
     pub(super) bin: Option<f64>,
 }
 
-/// Twelve significant digits: `0.001`, not `0.0010000000000000002`. Ratios and draws have no more meaning than that, and
-/// the shorter number is the same on every platform's `exp`.
+/// Twelve significant digits: `0.001`, not `0.0010000000000000002`. More digits of ratios and draws are not significant, and the shorter
+/// number is the same with every platform's `exp`.
 pub fn short(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }

@@ -1,13 +1,12 @@
 //! The tree-structured Parzen estimator (Bergstra et al. 2011), with all axes together (Falkner et al. 2018).
 //!
-//! The best tenth of the history, at most 25, gives a density of good configurations, the rest one of the others. Of 24
-//! candidates drawn from the first, the one with the greatest ratio of the densities is next. The configurations of the
-//! same batch, which have no values yet, count among the others, so that a batch spreads out (a constant liar). These are
-//! the rule and the constants of Optuna's `TPESampler(multivariate=True, constant_liar=True)`.
+//! The best tenth of the history, at most 25, gives a density of good configurations, the rest a density of other configurations. Of 24
+//! candidates drawn from the first, the candidate with the greatest ratio of the densities is next. The configurations of the same batch,
+//! which have no values yet, count among the others, so that a batch spreads out (a constant liar). These are the rule and the constants of
+//! Optuna's `TPESampler(multivariate=True, constant_liar=True)`.
 //!
-//! It is written here, and not taken from a crate such as `tpe` or `optimizer`, because those use the elementary functions of
-//! the system's library: their answers can differ from machine to machine. Here an answer follows from the history and a
-//! seed alone.
+//! Crates such as `tpe` or `optimizer` are not used, because they use the elementary functions of the system's library, so that their
+//! answers can differ between machines. Here an answer depends only on the history and a seed.
 
 use super::{Outcome, Point, Question, Random, Sampler, parzen::Parzen, random::fresh};
 use crate::stats::Draws;
@@ -33,7 +32,7 @@ impl Sampler for Tpe {
         let mut points = if random > 0 { Random::suggest(&Question { n: random, ..*question }) } else { Vec::new() };
         let (good_points, other_points) = split(question);
         let density = Parzen::new(space, &good_points);
-        // Another stream than that of the random configurations.
+        // A different stream than the stream of the random configurations.
         let mut draws = Draws::new(seed ^ 0x7470_6531);
         while points.len() < n {
             let is_new =

@@ -224,7 +224,7 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
         params.extend(overrides.map(|(name, value)| (name.to_owned(), value)));
         params = train.complete(params);
     }
-    // A folder of its own: a training with another batch is not an earlier attempt at this one.
+    // A separate folder, because a training with another batch size is not an earlier attempt at this training.
     let scratch = job.scratch.join(format!("batch-{batch}"));
     Job { task: "train".into(), params, heartbeat: None, scratch, ..job.clone() }
 }

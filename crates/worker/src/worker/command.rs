@@ -1,9 +1,9 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 //!
-//! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` makes the files
-//! that it is given, `tracking.rs` has what it reads, `report/` and `reads/` follow what it writes (each source is a
-//! `Follower` that feeds a `Series`), `trial.rs` compares the first steps with those of an earlier run, `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics` have
-//! changed, and `params_file.rs` observes whether it opens the file with its parameters.
+//! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` writes the files that it is
+//! given, `tracking.rs` observes its reads, `report/` and `reads/` follow its outputs (each source is a `Follower` that feeds a `Series`),
+//! `trial.rs` compares the first steps with an earlier run, `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics`
+//! have changed, and `params_file.rs` observes whether it opens the file with its parameters.
 
 mod again;
 mod cause;
@@ -187,7 +187,7 @@ fn attempt(
     let outputs = clean_up(command, place, folder)?;
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, exit.seconds);
-    // Slurm's own processes start those of `srun`.
+    // Slurm's daemons start the processes of `srun`, so they are not children of this process.
     if launcher.is_none_or(|launcher| launcher.is_local()) {
         usage.finish(exit.seconds, &mut outcome);
     }
@@ -204,7 +204,7 @@ fn attempt(
     Ok(outcome)
 }
 
-/// Ends the job of a program that was ended because an earlier result holds. What the program has written is not kept.
+/// Ends the job of a program that was stopped because an earlier result is valid. Files of the program are not kept.
 fn adopt(
     agreement: &Agreement,
     tracking: Option<Tracking<'_>>,
@@ -234,7 +234,7 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
     for output in &outputs {
         program_files.check(output, &outputs)?;
     }
-    // A log that cannot be kept is no reason to lose the result.
+    // A log that cannot be kept does not invalidate the result.
     let has_logs = place.is_private() && kept::keep(command, place.written(), &outputs).unwrap_or(false);
     let kept_paths: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
     place.hand_over(&kept_paths, folder).map_err(disk("the program's outputs cannot be kept"))?;
@@ -289,7 +289,7 @@ fn prepare(
     (0..count).map(program).collect()
 }
 
-/// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
+/// The program with its arguments and its environment. Fails if a variable is unset whose value the program should get.
 fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract) -> Result<process::Command, Failure> {
     let argv = match &command.run {
         Some(script) => shell::words(command, script, &job.dir)?,
@@ -326,7 +326,7 @@ fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract)
     Ok(program)
 }
 
-/// A path starts from the program's folder; a name is looked for on the `PATH`.
+/// The path of a program: a path is relative to `folder`; a name is searched on the `PATH`.
 fn location(name: &str, folder: &Path) -> PathBuf {
     if name.contains('/') { folder.join(name) } else { PathBuf::from(name) }
 }

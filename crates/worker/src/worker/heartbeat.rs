@@ -36,7 +36,7 @@ pub(super) fn start(job: &Job, channel: &Channel) {
     });
 }
 
-/// Seconds of processor time that this process has used, without this thread's, and its children, with theirs.
+/// Processor time of this process, without this thread, and of its descendants, in seconds.
 fn used() -> f64 {
     let seconds = |clock| {
         let time = clock_gettime(clock);

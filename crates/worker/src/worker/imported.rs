@@ -1,4 +1,4 @@
-//! A job that stands for a run of another program: its record is written by `sweep import`, and nothing can compute it.
+//! A job that represents a run of another program: `sweep import` writes its record, and no program can compute it.
 
 use sweep_job::{Failure, FailureKind, Job, Outcome, tasks::Imported};
 

@@ -44,7 +44,7 @@ impl Run for Mock {
     }
 }
 
-/// True if this attempt is one of the first, which are to fail.
+/// True if this attempt is one of the first `failures`, which must fail.
 fn fail_again(failures: usize, scratch: &Path) -> Result<bool, Failure> {
     if failures == 0 {
         return Ok(false);

@@ -315,7 +315,7 @@ pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()>
     perform(Operation::Link { from, to }, || fs_err::hard_link(from, to))
 }
 
-/// Sets the times of a file's last access and change to now: the world's time, else that of its file system.
+/// Sets the times of a file's last access and change to now: the world's time, else its file system's time.
 pub fn touch(file: &File) -> io::Result<()> {
     perform(Operation::Touch(file.handle), || set_times(file, world().map(|world| world.now())))
 }

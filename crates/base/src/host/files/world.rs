@@ -21,7 +21,7 @@ pub enum Operation<'a> {
         path: &'a Path,
         /// The handle that the open file gets.
         handle: u64,
-        /// True if a missing file is made.
+        /// True if a missing file is created.
         creates: bool,
         /// True if the content is removed.
         truncates: bool,
@@ -62,7 +62,7 @@ pub enum Operation<'a> {
     },
     /// A file's name is removed.
     Remove(&'a Path),
-    /// A folder is made.
+    /// A folder is created.
     MakeFolder(&'a Path),
     /// An empty folder is removed.
     RemoveFolder(&'a Path),
@@ -72,7 +72,7 @@ pub enum Operation<'a> {
     Touch(u64),
 }
 
-/// The identity of a simulated engine, by which leases tell the living from the dead.
+/// The identity of a simulated engine, by which leases distinguish running engines from dead ones.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// Name of the machine.
@@ -118,7 +118,7 @@ pub enum Planted {
     DoubleCommit,
     /// Whoever sees a dead lease removes the lock's name, whatever it is by then.
     LeaseWithoutHeir,
-    /// A holder removes the lock's name without a look at whose it is.
+    /// A holder removes the lock's name without a check of its owner.
     LeaseOfAnother,
     /// The age of a lease is measured by this machine's clock.
     OwnClock,
@@ -130,7 +130,7 @@ pub enum Planted {
     EternalLease,
     /// The name of a lock is removed after the lock is given back.
     NameAfterLock,
-    /// A lock on a file that is no longer the one of its name counts.
+    /// A lock counts although its file has been replaced.
     NoIdentityOfLock,
     /// A torn line is not cut off before the next one is appended.
     TornLineStays,
@@ -138,20 +138,19 @@ pub enum Planted {
     SharedStaging,
     /// Records are removed while an engine uses the store.
     RemovalInUse,
-    /// A process that begins to share a store removes the leases of one that has begun before.
+    /// A process that begins to share a store removes the leases of a process that began earlier.
     LeasesCleared,
 }
 
 /// The machine that a thread runs on.
 pub trait World: Send + Sync {
-    /// Lets an operation take place: calls `act`, which returns the operating system's answer, unless the operation fails or is
-    /// left out.
+    /// Performs an operation: calls `act`, which returns the operating system's result, unless the operation fails or is skipped.
     fn perform(&self, operation: &Operation<'_>, act: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()>;
     /// Lets time pass for this engine.
     fn pause(&self, time: Duration);
     /// The time of the file server.
     fn now(&self) -> SystemTime;
-    /// The difference of this engine's clock from that of the file server.
+    /// The difference between the clocks of this engine and of the file server.
     fn skew(&self) -> Duration;
     /// Renews a lease from now on.
     fn keep_alive(&self, file: Weak<File>);

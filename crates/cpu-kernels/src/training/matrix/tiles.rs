@@ -12,8 +12,8 @@ mod amx;
 mod pack;
 mod vector;
 
-/// Pairs along the inner dimension that are multiplied before the next tile, so that what tiles share stays in the first
-/// caches: 32 KiB of a right panel. A multiple of the block of a factor.
+/// Pairs along the inner dimension that are multiplied before the next tile, so that the data that tiles share stays in the first caches:
+/// 32 KiB of a right panel. A multiple of the block of a factor.
 const DEPTH: usize = 256;
 /// Rows that a task has at most.
 const TASK_ROWS: usize = 128;
@@ -88,7 +88,7 @@ impl<'a> Right<'a> {
         }
     }
 
-    /// The same, for `right`, which is this factor or those of its rows that `left` has columns for.
+    /// Multiplies by `right`, which is this factor or the part of its rows that matches the columns of `left`.
     fn multiply_part(&self, left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
         let order = if self.unit == Unit::Amx { Order::Lines } else { Order::Pairs };
         let height = self.unit.rows();
@@ -148,8 +148,8 @@ impl<'a> Right<'a> {
                 }
             };
             #[expect(unsafe_code, reason = "instructions at places that no other task has")]
-            // SAFETY: the panels are those of `out`, whose size was compared with the factors', and no other task has any of
-            // these tiles.
+            // SAFETY: the panels belong to `out`, whose size was compared with the factors' sizes, and no other task has any of these
+            // tiles.
             unsafe {
                 product.compute(left, right, panels);
             }
@@ -200,7 +200,7 @@ impl Product<'_> {
     /// The panels exist, and nothing else reads or writes these tiles meanwhile.
     #[expect(unsafe_code, reason = "instructions that take pointers")]
     unsafe fn compute(&self, left: Part<'_>, right: Part<'_>, [rows, columns]: [Range<usize>; 2]) {
-        // SAFETY: the unit is one of those that this processor has.
+        // SAFETY: this processor has the unit.
         let registers = (self.unit == Unit::Amx).then(|| unsafe { Registers::configure() });
         let height = self.unit.rows();
         // A product of no terms is 0, which a pass over none of them writes.

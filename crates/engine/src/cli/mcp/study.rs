@@ -48,7 +48,7 @@ pub(super) struct Vetted {
     pub(super) paths: Vec<PathBuf>,
     changes: ChangeArgs,
     only: Vec<String>,
-    /// The recipes as they were read, so that what is planned is what was checked.
+    /// The recipes as they were read, so that the planned recipes are the checked ones.
     draft: Draft,
     /// The first step that runs a program.
     pub(super) program: Option<String>,
@@ -69,7 +69,7 @@ impl StudyInput {
         }
     }
 
-    /// Reads the recipes, and refuses what the user has not allowed.
+    /// Reads the recipes, and refuses recipes that the user has not allowed.
     pub(super) fn vet(self, session: &Session) -> Result<Vetted, Fault> {
         let paths = self.recipes.iter().map(|path| session.project.inside(path)).collect::<Result<Vec<_>, _>>()?;
         let backend = Self::backend(self.backend.as_deref())?;
@@ -149,7 +149,7 @@ pub(super) fn warnings(plan: &Plan) -> Vec<Mistake> {
     plan.warnings.iter().map(warning).collect()
 }
 
-/// The mistakes of recipes that cannot be planned; other faults stay what they are.
+/// Returns the mistakes of recipes that cannot be planned, and passes other faults on.
 pub(super) fn invalid(fault: Fault) -> Result<Vec<Mistake>, Fault> {
     if fault.kind == FaultKind::Recipe { Ok(fault.mistakes) } else { Err(fault) }
 }

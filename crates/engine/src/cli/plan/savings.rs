@@ -29,7 +29,7 @@ pub(in crate::cli) struct StepSaving {
     shared: u64,
     /// Number of shared states.
     states: usize,
-    /// Estimated job time, in seconds, if earlier records say enough.
+    /// Estimated job time, in seconds; `None` if earlier records do not suffice.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<StepSeconds>,
     /// Estimated duration of each job, in seconds.

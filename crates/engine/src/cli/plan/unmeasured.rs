@@ -16,7 +16,7 @@ use crate::{
 /// Number of finished jobs of a step that are looked at.
 const LOOKED_AT: usize = 100;
 
-/// A line for each metric of a table or a claim that the finished jobs of a step, programs that choose what they report, do not have.
+/// A line for each metric of a table or a claim that the finished jobs of a step with a program have not reported.
 pub(super) fn unmeasured(
     plan: &Plan,
     store: &Store,

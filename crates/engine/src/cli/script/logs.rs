@@ -30,9 +30,9 @@ pub(in crate::cli) const QUOTED: usize = 80;
 /// Part of a value by which a printed one may differ from the reported one, which has more digits.
 const ROUNDING: f64 = 0.01;
 
-/// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported other metrics than
-/// constants and settings, only those are looked for whose names say which direction is better: settings that a program
-/// prints, such as `batch_size = 64`, are no results.
+/// The numbers that the jobs have printed, else the logs that they have written. If the jobs have reported other metrics than constants and
+/// settings, only numbers whose names imply a better direction count: settings that a program prints, such as `batch_size = 64`, are not
+/// results.
 pub(super) fn of(
     wish: &Wish,
     jobs: &[&Job],
@@ -114,7 +114,7 @@ pub(super) fn unread(
     Ok(new)
 }
 
-/// The names of what the jobs have reported.
+/// The names of the metrics and curves that the jobs have reported.
 fn known<'m>(metrics: &'m Measured, curves: &'m BTreeMap<String, usize>) -> BTreeSet<Cow<'m, str>> {
     metrics.names().chain(curves.keys().map(String::as_str)).map(plain).collect()
 }
@@ -155,7 +155,7 @@ fn say_others(numbers: &[Printed]) {
     ));
 }
 
-/// Says which printed numbers no pattern reads, and of which a pattern reads more than one.
+/// Prints the numbers that no pattern reads, or that a pattern reads together with other numbers.
 fn say_missed(all: &[Missed]) {
     for missed in all.iter().take(MAX_NAMED) {
         let line = shortened(&clean(&missed.line), QUOTED);
@@ -210,7 +210,7 @@ fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
         }
     }
     for paths in logs.values_mut() {
-        // Both have columns of the same names, and those of held-out data are results.
+        // The logs of training and of held-out data have the same columns, and the results are in the log of held-out data.
         let has_counterpart = |path: &&String| {
             ["val", "valid", "validation", "test", "eval"]
                 .iter()

@@ -7,7 +7,7 @@ use crate::stats::Better;
 /// The kind of a metric, by its values in the jobs of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// The jobs have different values, or the name says which direction is better.
+    /// The jobs have different values, or the name implies a better direction.
     Result,
     /// All jobs have the same value.
     Constant,

@@ -1,9 +1,9 @@
 //! A study as one archive that others can check: the recipe as it was read, the files that its jobs read, the keys of its jobs, their
 //! records, where they ran, and the report.
 //!
-//! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
-//! is computed from its identity, and every table, figure and verdict from the records. `statement.rs` signs an archive, and `rebuild.rs` makes
-//! the environments that its records name.
+//! [`write()`] writes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key is computed from
+//! its identity, and every table, figure and verdict from the records. `statement.rs` signs an archive, and `rebuild.rs` makes the
+//! environments that its records name.
 
 mod latex;
 mod limits;
@@ -50,7 +50,7 @@ use crate::{
     store::{Origin, Store, StoreError},
 };
 
-/// Version of the form. 1: first; 2: a scale; 3: the files that jobs read, without paths of the machine that made it.
+/// Version of the form. 1: first; 2: a scale; 3: the files that jobs read, without paths of the machine that wrote it.
 const FORMAT: u32 = 3;
 /// The first version in which paths are relative to the recipe.
 const RELATIVE: u32 = 3;
@@ -71,7 +71,7 @@ pub struct Contents {
     pub sweep: String,
     /// The names of the recipes.
     pub recipes: Vec<String>,
-    /// The request; the paths are those of files in `sources`.
+    /// The request, with paths of files in `sources`.
     request: Asked,
     /// Backend of the jobs that need a device.
     pub backend: Backend,
@@ -83,7 +83,7 @@ pub struct Contents {
     above: usize,
     /// The digests of input files, by their paths from the recipes' folder; before [`RELATIVE`] by absolute paths.
     inputs: BTreeMap<PathBuf, String>,
-    /// The same paths, by the digests of absolute ones, which a recipe may name.
+    /// The paths that stand for absolute paths in a recipe, by the digests of these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     absolute: BTreeMap<String, PathBuf>,
     /// The digests of further files that jobs were observed to read, by their paths from the recipes' folder.
@@ -147,7 +147,7 @@ pub struct BundledJob {
     pub key: Key,
     /// True if there is a record.
     pub done: bool,
-    /// Origin of the record, if it was not made where the bundle was.
+    /// Origin of the record, if another machine than the bundle's wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
@@ -218,8 +218,8 @@ fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleEr
 /// Default limit, in bytes, of the files that jobs read and a bundle contains.
 pub const MAX_INPUT: u64 = 64 << 20;
 
-/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It contains the files that
-/// jobs read up to a total of `most` bytes, and no path of this machine except those that the recipe itself names.
+/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle. It contains the files that jobs read, up
+/// to a total of `most` bytes, and no path of this machine except paths that the recipe itself names.
 pub fn write(
     plan: &Plan,
     request: &Request<'_>,
@@ -360,7 +360,7 @@ fn by_place(files: Vec<Needed>) -> BTreeMap<PathBuf, String> {
     files.into_iter().map(|Needed { place, digest, .. }| (place, digest)).collect()
 }
 
-/// A record without paths of this machine. Its identity, of which the key is made, has those that the recipe names.
+/// A record without paths of this machine. Its identity, which gives the key, keeps the paths that the recipe names.
 fn without_paths(record: &Record, places: &Places) -> Result<Record, serde_json::Error> {
     let mut value = serde_json::to_value(record)?;
     if let Some(parts) = value.as_object_mut() {

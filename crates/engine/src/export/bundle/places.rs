@@ -39,7 +39,7 @@ pub(super) struct Needed {
     pub(super) place: PathBuf,
     /// Its digest when the jobs were planned.
     pub(super) digest: String,
-    /// Patterns of its files that are no content.
+    /// Patterns of its ignored files.
     ignored: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Needed {
 pub(super) struct AllNeeded {
     pub(super) inputs: Vec<Needed>,
     pub(super) code: Vec<Needed>,
-    /// Files outside of the project that nobody has declared, and that may be private: a bundle does not have them.
+    /// Undeclared files outside of the project. They may be private, so a bundle does not contain them.
     pub(super) outside: BTreeSet<PathBuf>,
 }
 
@@ -68,7 +68,7 @@ impl AllNeeded {
         let mut lists = BTreeSet::new();
         // Many jobs share one list.
         for code in code.filter(|code| lists.insert(std::sync::Arc::as_ptr(code))) {
-            // Files of a variant are no files of the project.
+            // Files of a variant do not belong to the project.
             let is_own = |file: &&CodeFile| code.real_path(&file.path) == code.path(&file.path);
             let (own_files, others): (Vec<_>, Vec<_>) = code
                 .files
@@ -238,7 +238,7 @@ impl Needed {
     }
 }
 
-/// Links the files that a bundle does not have to those of a folder that have the right content.
+/// Links the files that a bundle lacks to files of a folder with the right content.
 pub(super) fn supply<'n>(
     missing_files: impl Iterator<Item = (&'n PathBuf, &'n String)>,
     target_of: impl Fn(&Path) -> PathBuf,

@@ -1,8 +1,8 @@
-//! The Python environments that the records of a bundle name, made anew from the registries that this machine is configured for.
+//! Rebuilds the Python environments that the records of a bundle name, from the registries for which this machine is configured.
 //!
-//! `uv` makes them if it is on the `PATH`, else `python -m venv` and `pip`. Packages that a program imported get the versions of its record;
-//! the installer chooses those of further packages that they need. System libraries, programs and containers are not made: a rerun records
-//! its own environment, and the differences are shown.
+//! `uv` creates them if it is on the `PATH`, else `python -m venv` and `pip`. Packages that a program imported get the versions of its
+//! record; the installer chooses the versions of further packages that they need. System libraries, programs and containers are not
+//! rebuilt: a rerun records its own environment, and the differences are shown.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ const OWN: [&str; 2] = ["sweep-ablations", "sweep"];
 /// Lines of a failed installer's output that are shown, at most.
 const MAX_LINES: usize = 8;
 
-/// An environment of Python: the version of Python, and those of the packages that a program imported.
+/// An environment of Python: the versions of Python and of the packages that a program imported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PythonEnvironment {
     python: Option<String>,
@@ -41,20 +41,20 @@ pub struct PythonEnvironment {
 /// The environment in which a job runs again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// One of Python, which can be made.
+    /// An environment of Python, which can be rebuilt.
     Python(PythonEnvironment),
-    /// That of this machine: the job is a task of this program, or its program is none of Python. The reason, for people.
+    /// The environment of this machine, with the reason for people: the job is a task of this program, or its program is not Python.
     Present(&'static str),
     /// Unknown; the reason.
     Unknown(String),
 }
 
-/// An environment that was made.
+/// A rebuilt environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
     /// Its folder.
     pub folder: PathBuf,
-    /// A sentence about what is not as in the record.
+    /// A sentence about differences from the record.
     pub notice: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Opened {
     /// The environment that the bundle has of a record.
     pub fn environment(&self, record: &Record) -> Option<Environment> {
         let id = record.provenance.conditions.as_ref()?.environment.as_ref()?;
-        // An identifier is no path.
+        // An identifier must not contain parts of a path.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return None;
         }
@@ -160,7 +160,7 @@ impl PythonEnvironment {
         Ok(Built { folder: folder.to_owned(), notice })
     }
 
-    /// The versions of Python that serve: the one of the record, or another patch of it.
+    /// The suitable versions of Python: the record's version, or another patch release of it.
     fn versions(&self) -> Vec<String> {
         let version = self.python().to_owned();
         let minor = version.split('.').take(2).collect::<Vec<_>>().join(".");
@@ -220,8 +220,8 @@ fn run(command: &mut Command) -> Result<String, String> {
 }
 
 impl Rerun {
-    /// Lets jobs run in environments that were made, by their jobs. Jobs for which there is only the reason why there is none do not run,
-    /// nor do those that need them.
+    /// Lets jobs run in rebuilt environments, by their jobs. Jobs with a reason instead of an environment do not run, and neither do the
+    /// jobs that need them.
     #[must_use]
     pub fn in_environments(self, environments: &BTreeMap<JobId, Result<PathBuf, String>>) -> Self {
         let Self { plan, sample, mut left } = self;

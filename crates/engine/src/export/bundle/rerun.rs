@@ -16,7 +16,7 @@ use crate::{
     store::Store,
 };
 
-/// Jobs that are to run again, with those that they need.
+/// Jobs that run again, with the jobs that they need.
 #[derive(Debug)]
 pub struct Rerun {
     /// The jobs.
@@ -42,7 +42,7 @@ pub struct Compared {
     pub other: Vec<Differing>,
 }
 
-/// A metric that is not the same.
+/// A metric that differs.
 #[derive(Debug, Serialize)]
 pub struct Differing {
     /// Its name.

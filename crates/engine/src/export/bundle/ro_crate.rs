@@ -27,7 +27,6 @@ use crate::{
 pub(super) const METADATA: &str = "ro-crate-metadata.json";
 /// The description for people.
 pub(super) const README: &str = "README.md";
-/// The citation.
 pub(super) const CITATION: &str = "CITATION.cff";
 
 /// Number of jobs from which on the metadata has no actions of single jobs: a program would read gigabytes.
@@ -41,7 +40,7 @@ const PROFILES: [(&str, &str, &str); 4] = [
     ("https://w3id.org/ro/wfrun/provenance/0.5", "Provenance Run Crate", "0.5"),
 ];
 
-/// The license of a study whose license nobody has stated.
+/// The license of a study without a stated license.
 const NO_LICENSE: &str = "not stated; ask the authors";
 /// Identifiers of entities.
 const ENGINE: &str = "#sweep";
@@ -80,7 +79,7 @@ pub(super) fn span(done: &[Done]) -> Option<[Timestamp; 2]> {
     Some([done.iter().map(|done| done.started).min()?, done.iter().map(|done| done.ended).max()?])
 }
 
-/// The contents of a bundle that its description is made of.
+/// The contents of a bundle from which its description is written.
 pub(super) struct Described<'a> {
     pub(super) plan: &'a Plan,
     /// The recipes' names in the bundle, the requested one first.
@@ -277,7 +276,7 @@ impl Described<'_> {
         )
     }
 
-    /// `CITATION.cff`: that of the project with the recipes in `root`, or one with the study's name.
+    /// `CITATION.cff`: the file of the project with the recipes in `root`, or a new file with the study's name.
     pub(super) fn citation(&self, root: &Path) -> Vec<u8> {
         let folders = [root.to_owned(), project_of(root)];
         if let Some(text) = folders.iter().find_map(|folder| fs::read(folder.join(CITATION)).ok()) {

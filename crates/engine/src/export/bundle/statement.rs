@@ -134,7 +134,7 @@ pub fn attested(archive: &Path, trusted: Option<&Path>) -> Result<(Vec<Attested>
     Ok((statements, defects))
 }
 
-/// The type of the predicate of a statement about the archive with this digest, or the reason why it is none.
+/// The type of the predicate of a statement about the archive with this digest, or the reason why the statement is not valid.
 fn predicate(envelope: &Envelope, digest: &str) -> Result<String, String> {
     if envelope.payload_type != PAYLOAD_TYPE {
         return Err(format!("it has the type `{}`, not `{PAYLOAD_TYPE}`", envelope.payload_type));

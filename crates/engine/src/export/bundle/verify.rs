@@ -106,7 +106,7 @@ impl Opened {
         Ok(())
     }
 
-    /// The digests of the input files as they were when the bundle was made.
+    /// The digests of the input files as they were when the bundle was written.
     fn digests(&self) -> Digests {
         let Contents { inputs, root, code, variants, absolute, read, .. } = &self.contents;
         let digests = if self.is_relative() {
@@ -129,8 +129,8 @@ impl Opened {
         self.contents.format >= super::RELATIVE
     }
 
-    /// The path at which an input file of the recipe is read now. An earlier form of bundles has no input files: there it is the
-    /// one on the machine that made it.
+    /// The path at which an input file of the recipe is read now. An earlier form of bundles has no input files: there it is the one on the
+    /// machine that wrote it.
     pub(super) fn present(&self, path: &Path) -> PathBuf {
         let Contents { root, absolute, .. } = &self.contents;
         match path.strip_prefix(self.root()) {
@@ -172,7 +172,7 @@ impl Opened {
         self.folder.join(places::name(self.contents.above, Path::new("")))
     }
 
-    /// The bundle's results, laid out as those of a run.
+    /// The bundle's results, in the layout of a results folder.
     fn results(&self) -> PathBuf {
         self.folder.join("results")
     }
@@ -192,7 +192,7 @@ impl Opened {
         Ok(verification)
     }
 
-    /// Checks that every file is unchanged, and that there is no other.
+    /// Checks that every file is unchanged, and that there are no other files.
     fn files(&self, verification: &mut Verified) -> io::Result<()> {
         let mut file_names = BTreeSet::new();
         names(&self.folder, Path::new(""), &mut file_names)?;
@@ -227,7 +227,7 @@ impl Opened {
         verification.defects.extend(listed_keys.keys().map(|label| format!("{label} is not a job of the recipe")));
     }
 
-    /// Checks that the records are those of the jobs; lays them out as a store has them.
+    /// Checks that the records belong to the jobs, and arranges them in the layout of a store.
     fn records(&self, verification: &mut Verified) -> io::Result<()> {
         let store = self.store();
         for job in self.contents.jobs.iter().filter(|job| job.done) {
@@ -280,7 +280,7 @@ impl Opened {
             if [&new_folder, &bundled_folder].iter().any(|folder| folder.join("claims.json").is_file()) {
                 names.insert(PathBuf::from("claims.json"));
             }
-            // A PNG and a PDF have the same in them as their SVG.
+            // A PNG and a PDF have the content of their SVG.
             names.retain(|name| name.extension().is_none_or(|end| end != "png" && end != "pdf"));
             let differing_names: Vec<&PathBuf> =
                 names.iter().filter(|name| !agree(&new_folder.join(name), &bundled_folder.join(name))).collect();
@@ -381,7 +381,7 @@ fn without_font_sizes(svg: &str) -> String {
     parts.fold(first, |kept, part| kept + part.split_once('"').map_or(part, |(_, rest)| rest))
 }
 
-/// True if two texts are the same but for numbers, which agree in pairs.
+/// True if two texts differ only in numbers that agree in pairs.
 fn same(first: &str, second: &str, agree: fn(&str, &str) -> bool) -> bool {
     let words = |text| str::split(text, |char: char| !(char.is_alphanumeric() || "+-._".contains(char)));
     first == second

@@ -84,7 +84,6 @@ impl Cell {
         }
     }
 
-    /// The text.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -460,7 +459,7 @@ mod tests {
 
     #[test]
     fn damaged_pages_cost_no_more_than_the_file() {
-        // Two columns of one byte each; the second one's is not there, and nobody asks for it.
+        // Two columns of one byte each; the byte of the second one is missing, but is not read.
         let row = [4, 1, 3, 1, 1, 7];
         let (_folder, path) = database(&[400], &row, &[]);
         assert_eq!(first_column(&path).unwrap(), [Cell::Int(7)]);

@@ -1,4 +1,4 @@
-//! The pages of an `SQLite` database, those of its write-ahead log first.
+//! The pages of an `SQLite` database. Pages in its write-ahead log take precedence.
 
 use std::{
     collections::HashMap,
@@ -50,7 +50,7 @@ impl State {
     }
 }
 
-/// The first bytes of a file, if it has as many.
+/// The first `length` bytes of a file; `None` if it is shorter.
 fn beginning(path: &Path, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     opened(path).ok()??.read_exact_at(&mut bytes, 0).ok()?;
@@ -187,7 +187,7 @@ impl Pages {
     }
 }
 
-/// Opens a file; `None` if it is none: to open a pipe lasts until another program writes to it.
+/// Opens a regular file; `None` for anything else, because opening a pipe waits for another program.
 fn opened(path: &Path) -> io::Result<Option<File>> {
     if std::fs::metadata(path)?.is_file() { File::open(path).map(Some) } else { Ok(None) }
 }

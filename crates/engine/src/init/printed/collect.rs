@@ -21,7 +21,7 @@ struct Occurrence<'t> {
     /// The index of the line.
     at: usize,
     captures: Captures<'t>,
-    /// The name, without that of the tag.
+    /// The name, without the name of the tag.
     base: String,
     /// All words before the number.
     longer: String,
@@ -92,7 +92,7 @@ impl Numbers<'_> {
         self.all.iter().find(|taken| taken.printed.name == name)
     }
 
-    /// Takes a number of a line. Returns false if its name is that of a number with another pattern.
+    /// Takes a number of a line. Returns false if its name belongs to a number with another pattern.
     fn take(
         &mut self,
         name: &str,
@@ -120,7 +120,7 @@ impl Numbers<'_> {
     }
 }
 
-/// The wanted numbers.
+/// Collects the wanted numbers of `lines`.
 pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> PrintedNumbers {
     let mut numbers = Numbers { context, all: Vec::new(), sections: BTreeMap::new(), known: BTreeMap::new() };
     let (mut layouts, mut sections, mut missed) = (Layouts::default(), Sections::default(), Vec::new());
@@ -166,7 +166,7 @@ pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> 
 }
 
 impl Numbers<'_> {
-    /// Takes the numbers of lines without a layout. Returns those that have the name of a number with another pattern.
+    /// Takes the numbers of lines without a layout. Returns the numbers whose name belongs to a number with another pattern.
     fn take_all<'o, 't>(&mut self, occurrences: &'o [Occurrence<'t>], lines: &[&str]) -> Vec<&'o Occurrence<'t>> {
         let mut others = Vec::new();
         let mut longer_names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -175,7 +175,7 @@ impl Numbers<'_> {
         }
         for occurrence in occurrences {
             let (line, own_name) = (lines[occurrence.at], occurrence.name());
-            // Lines of another form need another pattern, and have a metric of their own: `Test set loss` beside `Loss`.
+            // Lines of another form need another pattern, and are a separate metric: `Test set loss` beside `Loss`.
             let longer = Some(occurrence.name_of(&occurrence.longer)).filter(|longer| longer.len() > own_name.len());
             // None of `Baseline accuracy` and `Pruned accuracy` is the accuracy.
             let all = &longer_names[&own_name];
@@ -193,7 +193,7 @@ impl Numbers<'_> {
         others
     }
 
-    /// The numbers with patterns that read no other lines, and those that are missed.
+    /// The numbers with patterns that read no other lines, and the missed numbers.
     fn told(mut self, lines: &[&str], mut missed: Vec<Missed>) -> PrintedNumbers {
         move_means(&mut self.all);
         let forms = Forms::of(lines);
@@ -203,7 +203,7 @@ impl Numbers<'_> {
             let sections = self.sections.get(&name);
             let parts =
                 sections.map(|sections| sections::distinct(sections, |section| &section.part)).unwrap_or_default();
-            // A line says nothing about its section, so numbers of several sections are not told apart.
+            // A line does not name its section, so no pattern can distinguish numbers of several sections.
             if parts.len() > 1 {
                 missed.push(Missed::new(&name, &line, Why::Sections(parts)));
                 continue;
@@ -272,7 +272,7 @@ fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &Secti
     occurrences.collect()
 }
 
-/// Gives numbers with the same name, in lines about different splits or with different labels, the names of these.
+/// Adds the split of the data or the label of the line to the names of numbers that would have the same name.
 fn tell_apart(occurrences: &mut [Occurrence<'_>]) {
     let mut signatures: BTreeMap<String, BTreeSet<BTreeSet<String>>> = BTreeMap::new();
     for occurrence in occurrences.iter() {

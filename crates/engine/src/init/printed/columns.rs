@@ -16,7 +16,7 @@ const MARKS: [char; 2] = ['*', '†'];
 /// Maximum number of columns.
 const MAX_COLUMNS: usize = 100;
 
-/// A way to part cells.
+/// A separator of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Comma,
@@ -42,7 +42,7 @@ impl Separator {
         if self == Self::Wide { Self::Spaces.of_header(line) } else { self.of_header(line) }
     }
 
-    /// The expressions of a cell and of what is between two in a row.
+    /// The regular expressions of a cell of `row` and of the gap between two cells.
     fn expressions(self, row: &str) -> (&'static str, &'static str) {
         match self {
             // Optional spaces would make `1,2` a number with a decimal comma.
@@ -57,7 +57,7 @@ impl Separator {
 /// The table that the lines are in.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// The names of the latest header, for each way to part them.
+    /// The names of the latest header, for each separator.
     headers: Vec<(Separator, Vec<String>)>,
 }
 
@@ -71,7 +71,7 @@ impl Columns {
         if let Some(placed) = self.headers.iter().find_map(|(separator, names)| row(*separator, names, text)) {
             return placed;
         }
-        // A row of texts, such as that of a class, is in the table.
+        // A row of texts, such as the name of a class, belongs to the table.
         let is_inside = self.headers.iter().any(|(separator, names)| {
             let cells = separator.of_row(text);
             cells.len() == names.len() && cells.iter().any(|cell| Number::parse(cell).is_some())
@@ -119,7 +119,7 @@ fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>
         let expression = |(other, text): (usize, &&str)| match other {
             other if other == at => format!("{{{name}}}{mark}"),
             other if Some(other) == step => format!("{{{}}}", names[other - offset]),
-            // A row of texts and numbers is about these texts.
+            // Texts of a row name its subject, such as a class, so the pattern contains them.
             _ if text.chars().all(char::is_alphabetic) && !text.is_empty() => regex::escape(text),
             _ => cell.to_owned(),
         };

@@ -1,4 +1,4 @@
-//! Keeps the pattern of a number from reading lines that have another one.
+//! Keeps the pattern of a number from reading lines with another number.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl<'l> Forms<'l> {
         Self { lines, of_lines, firsts }
     }
 
-    /// The number with a pattern that reads no other lines than its own; `None` if there is none.
+    /// The number with a pattern that reads only its own lines; `None` without such a pattern.
     pub(super) fn only(&self, taken: Taken) -> Option<Printed> {
         let Taken { mut printed, narrow, lines } = taken;
         let own: BTreeSet<&String> = lines.iter().map(|at| &self.of_lines[*at]).collect();

@@ -47,7 +47,7 @@ static COCO: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A line of the evaluation of TREC over all queries.
 static TREC: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?<name>[A-Za-z][A-Za-z0-9_.@-]*)\s+all\s+[-+]?\.?\d\S*\s*$"));
-/// The name of a column; that of a column of signs is empty.
+/// The name of a column; empty if the column's heading is a sign.
 static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:[A-Za-z][A-Za-z0-9_@/ .^-]*)?$"));
 
 /// The bars between the cells of a table, and a class of them.
@@ -231,8 +231,8 @@ fn of_object(line: &str) -> Vec<Placed> {
     placed.into_iter().map(pattern).collect()
 }
 
-/// The means of the meters of a line that has several: one alone could be a mean with its deviation. Lines that begin with another
-/// word, as those of a test do, have meters of their own.
+/// The means of the meters of a line that has several: one alone could be a mean with its deviation. Lines that begin with another word,
+/// such as lines of a test, have separate meters.
 fn of_meters(line: &str) -> Vec<Placed> {
     let meters: Vec<_> = METER.captures_iter(line).map(|found| found["name"].to_owned()).collect();
     if meters.len() < 2 {

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::{Wanted, regex};
 
-/// A number that a program printed and that no pattern reads, or of which a pattern reads more than one.
+/// A number that a program printed and that no pattern reads, or that a pattern reads together with other numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
     /// The name of the metric.
@@ -22,11 +22,11 @@ pub struct Missed {
 pub enum Why {
     /// Equal lines are in several parts of the output, with these names.
     Sections(Vec<String>),
-    /// No pattern tells its lines from others.
+    /// No pattern distinguishes its lines from other lines.
     Form,
     /// Other lines have its name.
     Other,
-    /// This text is no whole number.
+    /// This text is not a whole number.
     Text(String),
     /// It is a list.
     List,
@@ -70,7 +70,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// A name and a text with digits that is no number, or a list.
+/// A name and a text with digits that is not a number, or a list.
 static TEXT: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>)",
@@ -102,7 +102,7 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
 mod tests {
     use super::super::printed_results;
 
-    /// What is said of the numbers in an output.
+    /// The messages about the numbers in an output.
     fn said(output: &str) -> Vec<String> {
         let missed = printed_results(std::iter::once(output)).missed;
         missed.into_iter().map(|missed| format!("{} {}", missed.name, missed.why)).collect()

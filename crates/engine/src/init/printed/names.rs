@@ -49,7 +49,7 @@ static BRACKETED: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\[(?<tag>[A-Za-
 static FIRST_CELL: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(?<tag>final|best)\t"));
 /// A word with a colon at the beginning of a line, before another word.
 static LABEL: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?<tag>[A-Za-z][A-Za-z0-9_-]*)[ \t]*:[ \t]+[A-Za-z]"));
-/// Words in brackets that say nothing about numbers.
+/// Words in brackets that do not describe numbers.
 const LEVELS: [&str; 13] = [
     "critical", "debug", "default", "error", "gpu", "info", "main", "proc", "process", "rank", "trace", "warn",
     "warning",
@@ -61,7 +61,7 @@ const VERBS: [&str; 4] = ["is", "was", "equals", "reached"];
 /// The name of a number, and the words before it.
 pub(super) type Named<'t> = Option<(String, Vec<&'t str>)>;
 
-/// What the numbers of a part of a line are about: its name, and the words of the line that tell it, with their places.
+/// The subject of the numbers in a part of a line: its name, and the words of the line that name it, with their places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) name: String,
@@ -137,7 +137,7 @@ pub(super) fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
     params.contains(name) || STEPS.contains(&name) || name.contains("seed")
 }
 
-/// The name of a metric that is made of words.
+/// The name of a metric, composed of words.
 pub(super) fn joined(words: &[&str]) -> String {
     words.join("_").replace(['@', '/', '-'], "_").replace('^', "").to_ascii_lowercase()
 }
@@ -147,8 +147,7 @@ pub(super) fn own_split(words: &str) -> Option<(&str, usize)> {
     OWN_SPLIT.captures(words)?.name("tag").map(|tag| (tag.as_str(), tag.start()))
 }
 
-/// What a number is about, according to the line before its own words. `own_splits` are the splits in the words of the line's
-/// numbers.
+/// The subject of a number, according to the line before its own words. `own_splits` are the splits in the words of the line's numbers.
 pub(super) fn tag_of(line: &str, number: &Captures<'_>, own_splits: &[(String, usize)]) -> Option<Tag> {
     let end = number.name("words")?.start();
     let of = |found: Captures<'_>| {

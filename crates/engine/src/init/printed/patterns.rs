@@ -1,4 +1,4 @@
-//! Patterns that read a number in lines like the one that it was found in.
+//! Patterns that read a number in lines like the line in which it was found.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ static CALL: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z_][A-Za-z0-9_.]*\
 /// A number in place of an earlier one.
 static REPLACED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \t]*(?:->|→|=>)[ \t]*[-+]?\.?\d"));
 
-/// The part of a pattern that tells lines of one kind from others.
+/// The part of a pattern that distinguishes lines of one kind from other lines.
 #[derive(Debug)]
 pub(super) enum Lead {
     /// Words, of which the first has this place in the line.
@@ -99,7 +99,7 @@ pub(super) fn is_ratio(number: &Captures<'_>) -> bool {
 pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Option<Lead>, context: &Context) -> String {
     let (begin, end) = number.name("words").map_or((0, 0), |words| (words.start(), words.end()));
     let reading = reading(line, number, name);
-    // A word before the first one would make it another metric, unless the line has more words than a name.
+    // A word before the first one would change the metric, unless the line has more words than a name.
     let before = line[..begin].trim_end();
     let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
     let boundary = match line[..begin].ends_with('-') {

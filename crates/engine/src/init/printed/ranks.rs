@@ -20,22 +20,22 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         r"|(?:^|[\s\[(])cuda:(?<device>\d+)(?:[\s\]),;|]|$)",
     ))
 });
-/// A mark that may be that of a process, or the number of an iteration: those of `srun --label` and of some launchers.
+/// A mark of `srun --label` and of some launchers, which may also be the number of an iteration.
 static BARE: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:\[(?<bracketed>\d{1,4})\]:|(?<start>\d{1,4}):)\s"));
-/// The mark of Ray, which does not say the rank.
+/// The mark of Ray, which does not contain the rank.
 static PID: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^\s*\((?<name>[A-Za-z_][A-Za-z0-9_.]*)(?:\([^)]*\))? pid=(?<pid>\d+)[^)]*\)"));
 
-/// Maximum number of processes that bare numbers may be those of.
+/// Maximum number of processes whose bare numbers count as ranks.
 const MAX_BARE: u64 = 64;
 
 /// The processes whose lines an output has.
 pub(super) struct Ranks {
-    /// True if bare numbers in front of lines are those of processes.
+    /// True if bare numbers in front of lines are ranks.
     are_bare: bool,
-    /// True if a line is marked as that of the process 0.
+    /// True if a line has the mark of process 0.
     has_first: bool,
-    /// The mark of lines of which the output does not tell the process that counts.
+    /// The mark of lines of several processes, if the output does not show which of them is the first.
     pub(super) unknown: Option<String>,
 }
 
@@ -64,7 +64,8 @@ impl Ranks {
         Some(format!(r"{start}{}\b", words.join(r"\s*")))
     }
 
-    /// The place of that mark, up to its number: what is behind it may part the mark from the words of a metric.
+    /// The place of the mark of the first process, up to its number: the text behind the number may separate the mark from the words of a
+    /// metric.
     pub(super) fn mark(&self, line: &str) -> Option<Range<usize>> {
         let of = |mark: &Regex| mark.find(line).filter(|_| number(mark, line) == Some(0));
         let found = of(&NAMED).or_else(|| of(&BARE).filter(|_| self.are_bare))?;
@@ -73,8 +74,8 @@ impl Ranks {
     }
 }
 
-/// True if bare numbers in front of lines are those of processes: two of them are in front of lines of one form and one step.
-/// Also the mark of lines that may be those of processes.
+/// True if bare numbers in front of lines are ranks: two of them are in front of lines of one form and one step. Also the mark of lines
+/// that may be lines of processes.
 fn bare(lines: &[&str]) -> (bool, Option<String>) {
     let mut numbers = BTreeSet::new();
     let mut of_steps: BTreeMap<(String, String), u64> = BTreeMap::new();

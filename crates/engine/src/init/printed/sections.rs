@@ -20,7 +20,7 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// A number that counts what the lines are about: `Fold 3: accuracy 0.9`.
+/// The number of a line's subject: `Fold 3: accuracy 0.9`.
 static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?i)(?:^|[^A-Za-z])(?<counted>(?:agent|class|client|domain|expert|fold|group|head|layer|member|model|repeat|repetition|run|seed",
@@ -36,7 +36,7 @@ static STEP_NUMBER: LazyLock<Regex> =
 pub(super) struct Section {
     /// A split of the data, and the keys of the objects around it. Lines of different parts have different numbers.
     pub(super) part: String,
-    /// The heading, or what the line counts. Lines below different headings may be about different things.
+    /// The heading, or the line's numbered subject, such as `Fold 3`. Lines below different headings may be about different things.
     pub(super) heading: String,
 }
 

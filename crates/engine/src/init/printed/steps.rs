@@ -11,7 +11,7 @@ use super::{forms::form, patterns::STEP};
 pub(super) struct Steps(BTreeMap<Vec<String>, String>);
 
 impl Steps {
-    /// The first word counts, unless its number repeats in lines of one form and that of a later word does not.
+    /// The first word counts, unless its number repeats in lines of one form and the number of a later word does not.
     pub(super) fn of(lines: &[&str]) -> Self {
         /// Values of a word by the form of the line; `None` once a value has repeated.
         type Values = BTreeMap<String, Option<BTreeSet<String>>>;

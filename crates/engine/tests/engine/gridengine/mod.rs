@@ -36,7 +36,7 @@ fn forty_jobs_end_as_they_do_on_one_machine() {
     let starts = starts(&sandbox);
     assert_eq!((starts["again"], starts.get("after"), starts.values().sum::<usize>()), (2, None, 39), "{starts:?}");
     cell.until_nothing_is_left(&sandbox);
-    // What was run here is finished on one machine, and the other way round: there is nothing more to do.
+    // A run on this machine finds the results of the cluster, and vice versa, so that no job is left.
     let local = sandbox.sweep(&["run", "recipe.yaml", "--only", "c"]);
     assert_eq!(local.code, Some(0), "{}", local.stderr);
 }
@@ -80,7 +80,7 @@ fn this_machine_takes_over_from_grid_engine() {
     let here = sandbox.journal("started").into_iter().map(|line| line["label"].as_str().unwrap().to_owned());
     let mut begun: Vec<String> = here.collect();
     let there = starts(&sandbox);
-    // The journal of the first run repeats what its jobs' processes have said.
+    // The journal of the first run repeats the journals of its jobs' processes.
     begun.retain(|label| !there.contains_key(label));
     assert_eq!(begun.len() + there.values().sum::<usize>(), 11, "here {begun:?}, there {there:?}");
     cell.until_nothing_is_left(&sandbox);
@@ -90,7 +90,7 @@ fn this_machine_takes_over_from_grid_engine() {
 #[test]
 fn numbers_are_kept_where_the_system_shows_no_labels() {
     let Some((cell, _quiet)) = shared() else { return };
-    // The plain output of `qstat`, whose names are cut. Here the engine submits a job when what it needs is done.
+    // The plain output of `qstat`, whose names are cut. Here the engine submits a job when its needed jobs are done.
     let settings = "preset: sge, status: [qstat], \
         job: '(?m)^ *(?P<id>[0-9]+) +[0-9.]+ +\\S+ +\\S+ +(?P<state>[a-zA-Z]+) ', \
         submit: [qsub, -terse, -V, -N, x, [-o, '${output}'], -j, y, -S, /bin/sh, '${script}']";

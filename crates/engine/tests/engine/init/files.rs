@@ -7,7 +7,7 @@ use sweep_engine::init::{self, Wish};
 use super::kinds::{metrics, run};
 use crate::sandbox::Sandbox;
 
-/// Files of settings with an axis, its values, and what the recipe gives to the program.
+/// Files of settings with an axis, its values, and the content that the recipe writes for the program.
 const FILES: [(&str, &str, &str, &str, &str); 12] = [
     ("a.yaml", "lr: 0.1\nseed: 1\n", "lr", "1,2", "\"lr: ${{ matrix.lr }}\\nseed: 1\\n\""),
     (
@@ -255,7 +255,7 @@ fn hostile_scripts_are_read_or_refused() {
     for (kind, text) in read {
         let sandbox = Sandbox::new();
         sandbox.write("other.py", "import train\n");
-        // A module with the name of a package counts as what it is.
+        // A module with the name of a package is not treated as the package.
         sandbox.write("click.py", "def command():\n    return 3\n");
         sandbox.write("train.py", &format!("import click\nclick.command()\n{parser}{text}{end}"));
         let ended = sandbox.sweep(&["new", "train.py"]);

@@ -1,4 +1,4 @@
-//! Kinds of scripts: what their syntax trees show is what a run shows, and their recipes give them their parameters.
+//! Kinds of scripts: their syntax trees show the same parameters as a run, and their recipes pass these parameters.
 
 use std::{
     collections::BTreeMap,
@@ -72,7 +72,7 @@ fn word_of(one: &Parameter) -> String {
     format!("{word}={}", self::word(&one.default))
 }
 
-/// What is found, in one line; `…` if the tree shows a part only.
+/// The found parameters in one line; `…` if the tree shows a part only.
 fn line_of(found: &Found) -> String {
     let source = format!("{:?}:", found.source).to_lowercase();
     let mut words: Vec<String> = [source].into_iter().chain(found.parameters.iter().map(word_of)).collect();
@@ -104,8 +104,8 @@ fn axes_of(case: &[&str], language: Language, found: &Found) -> String {
     if names.is_empty() { "-".to_owned() } else { names.join(", ") }
 }
 
-/// `readings.txt` has what a person reads in each script, and the axes that are worth varying. What the tree shows is compared with
-/// that, and with a run of the script, which has the real package.
+/// `readings.txt` has the parameters of each script as a person reads them, and the axes that are worth varying. The parameters from the
+/// tree are compared with these, and with a run of the script, which has the real package.
 #[test]
 fn a_syntax_tree_shows_what_a_run_shows() {
     let mut command = Command::new("python3");
@@ -335,7 +335,7 @@ fn a_missing_package_is_no_error_if_the_file_shows_the_parameters() {
     );
 }
 
-/// A script that is read does nothing at all; one that is run sees no GPU.
+/// A script that is only read does not run; a script that is run sees no GPU.
 #[test]
 fn a_script_is_run_only_if_its_file_does_not_show_the_parameters() {
     let sandbox = Sandbox::new();

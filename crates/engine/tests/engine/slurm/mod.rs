@@ -53,8 +53,8 @@ pub(crate) fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
     records.map(|(label, record)| (label, (record["key"].clone(), record["outcome"].clone()))).collect()
 }
 
-/// 40 jobs: 24 of one step, 10 that each need some of them, one that needs these; a retry, a time-out, and a failure with
-/// those that need it.
+/// 40 jobs: 24 of one step, 10 that each need some of them, one job that needs the 10; a retry, a time-out, and a failure with those that
+/// need it.
 pub(crate) const FORTY: &str = "
 name: forty
 steps:
@@ -93,7 +93,7 @@ fn forty_jobs_end_as_they_do_on_one_machine() {
     let starts = starts(&sandbox);
     assert_eq!((starts["again"], starts.get("after"), starts.values().sum::<usize>()), (2, None, 39), "{starts:?}");
 
-    // Nothing began before what it needs was there.
+    // No job began before the records that it needs existed.
     let time = |record: &Value, end: bool| {
         let begun: jiff::Timestamp = record["provenance"]["started"].as_str().unwrap().parse().unwrap();
         let took = record["provenance"]["seconds"].as_f64().unwrap();
@@ -377,7 +377,7 @@ steps:
     assert_eq!(cluster.sweep(&sandbox, &run("recipe.yaml", &[])).code, Some(5));
     let bad = cluster.jobs(&sandbox).iter().find(|(_, state, _)| state == "FAILED").unwrap().0.clone();
     cluster.send("forget");
-    // Slurm takes a dependency on what it has forgotten for one that is satisfied.
+    // Slurm treats a dependency on a forgotten job as satisfied.
     let specs = sandbox.read(&format!("results/runs/{}/orders.jsonl", sandbox.runs()[0]));
     let spec: Value = serde_json::from_str(specs.lines().nth(1).unwrap()).unwrap();
     let at = specs.find('\n').unwrap() + 1;

@@ -38,7 +38,7 @@ steps:
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(keys(&sandbox), keys(&here), "{}", ended.stderr);
         assert_eq!(decided(&sandbox), decided(&here));
-        // One run, which went on with what was decided.
+        // A single run, which continued after the decisions.
         assert_eq!(sandbox.runs().len(), 1);
         assert_eq!(sandbox.tally(), [("done", 9)]);
         assert_eq!(sandbox.journal("added").len(), 3);

@@ -118,7 +118,7 @@ fn what_no_run_needs_is_removed_from_a_host() {
     assert!(!old.exists());
     let left: Vec<_> = ["blobs", "trees"].iter().flat_map(|name| list_all(&workdir.join(name))).collect();
     assert!(left.is_empty(), "{left:?}");
-    // The next run sends again what it needs.
+    // The next run sends the files that it needs again.
     sandbox.write("recipe.yaml", &TEN.replace("[0, 10]", "[0, 11]"));
     let ended = sandbox.sweep(&RUN);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);

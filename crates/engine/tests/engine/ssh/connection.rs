@@ -1,4 +1,4 @@
-//! The connection: what is sent, what runs, what comes back.
+//! The connection: the files that are sent, the jobs that run, and the results that return.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::sandbox::{list, until};
 
-/// Two jobs: a program that reads its script, a file of the project and a variable, and leaves a file; and one that takes it.
+/// Two jobs: a program that reads its script, a file of the project and a variable, and leaves a file; and a program that takes this file.
 const TWO: &str = "
 name: two
 steps:
@@ -95,7 +95,7 @@ fn a_job_runs_on_a_host_and_nothing_is_sent_twice() {
         link.connection.forget(key).unwrap();
     }
     assert_eq!(link.connection.jobs().unwrap(), []);
-    // What is left is removed on request, and sent again when it is needed.
+    // Files on the host are removed on request, and sent again when they are needed.
     let cleaned = link.connection.clean().unwrap();
     assert_eq!((cleaned.programs, cleaned.records), (0, 2), "{cleaned:?}");
     assert_eq!(link.start(&make, "2").0.files, 4);
@@ -174,7 +174,7 @@ fn versions_of_a_project_do_not_disturb_each_other() {
         world.fetch(&link, job.spec.key);
         assert_eq!(fs_err::read_to_string(world.store.files(job.spec.key).join("out")).unwrap(), text);
     }
-    // What a program writes into its folder stays in that version's tree.
+    // Files that a program writes into its folder stay in the tree of that version.
     let traces = files(&sshd.home("box1")).into_iter().filter(|path| path.ends_with("trace")).count();
     assert_eq!(traces, 2);
 }
@@ -222,7 +222,7 @@ steps:
     }
     // The program's writes are not in the copy.
     assert!(!files(&sshd.home("box1")).iter().any(|path| path.ends_with("code/runs/model.txt")));
-    // The results count here, and an edit of what was read there runs the job again.
+    // The results are valid on this machine, and after an edit of a file that the job read on the host the job runs again.
     world.sandbox.assert_all_cached(&["recipe.yaml"]);
     world.sandbox.write("code/pkg/model.py", "scale = 3\n");
     let plan = world.sandbox.sweep(&["plan", "recipe.yaml"]).stdout;

@@ -194,7 +194,7 @@ fn the_jobs_of_a_host_that_stays_away_run_elsewhere() {
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(results(&sandbox), results(&locally(TEN).0));
-    // What the host has done meanwhile is not needed, and the next run with work to do removes it there.
+    // The results that the host has computed meanwhile are not needed, and the next run with work to do removes them there.
     sshd.send("start box1");
     sandbox.write("recipe.yaml", &TEN.replace("[0, 10]", "[0, 11]"));
     let ended = sandbox.sweep(&RUN);

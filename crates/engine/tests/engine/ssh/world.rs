@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub(crate) store: Store,
 }
 
-/// A connection, and what it has said.
+/// A connection, and its messages.
 pub(crate) struct Link {
     pub(crate) connection: Connection,
     events: Mutex<Receiver<HostEvent>>,
@@ -129,7 +129,7 @@ impl Link {
         }
     }
 
-    /// Sends a job and what it needs, and starts it.
+    /// Sends a job and the files that it needs, and starts it.
     pub(crate) fn start(&self, hosted: &Hosted, tag: &str) -> (Shipped, Started) {
         let shipped = self.connection.prepare(&hosted.shipment).unwrap();
         (shipped, self.connection.start(&start_of(hosted, tag)).unwrap())

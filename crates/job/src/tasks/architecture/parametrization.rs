@@ -19,8 +19,7 @@ choice! {
 }
 
 impl Architecture {
-    /// The width at which the maximal update parametrization has the standard one's weights and learning rates, if it is
-    /// selected.
+    /// The width at which the maximal update parametrization equals the standard parametrization, if it is selected.
     pub(super) fn mup_base_width(&self) -> Option<usize> {
         self.mup_base_width.filter(|_| self.parametrization == Parametrization::Mup)
     }

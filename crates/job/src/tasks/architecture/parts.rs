@@ -49,7 +49,7 @@ pub struct Parts {
     pub norm: NormKind,
     /// Number added to the variance or to the mean square.
     pub norm_epsilon: f64,
-    /// The way in which the network knows positions.
+    /// The representation of positions.
     pub position: Position,
     /// Heads of keys and values; `None` is one for each head of queries.
     pub kv_heads: Option<usize>,
@@ -71,7 +71,7 @@ pub struct Parts {
     pub mup_base_width: Option<usize>,
 }
 
-/// The way in which a network knows positions.
+/// A representation of the positions of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {

@@ -179,8 +179,8 @@ impl Booleans {
     }
 }
 
-/// True for an argument that parsers take for a flag. Negative numbers are none, but argparse before Python 3.14 knows
-/// them only without an exponent.
+/// True for an argument that parsers take for a flag. Negative numbers are not flags, but argparse before Python 3.14
+/// recognizes them only without an exponent.
 fn is_like_a_flag(argument: &str) -> bool {
     let Some(rest) = argument.strip_prefix('-') else { return false };
     let (whole, part) = rest.split_once('.').unwrap_or((rest, rest));
@@ -199,7 +199,7 @@ fn python(value: &Value) -> String {
             let entries = entries.iter().map(|(key, value)| format!("{}: {}", json(key), python(value)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
-        // The texts of JSON are texts of Python.
+        // A JSON string is also a string of Python.
         Value::Text(text) => json(text),
         Value::Int(_) | Value::Float(_) => value.spelled(Spelling::Written),
     }

@@ -32,7 +32,7 @@ pub fn complete_ranks(values: &mut Values, gpus: Option<usize>, nodes: usize) {
     }
 }
 
-/// The kind of start of a launched program, and its number of processes; `None` for one that is a single process.
+/// The kind of start of a launched program, and its number of processes; `None` for a program of a single process.
 pub fn launched(values: &Values) -> Option<(Launch, usize)> {
     let word = values.get("launch")?.as_text()?;
     let launch = Launch::ALL.iter().copied().find(|launch| launch.word() == word)?;

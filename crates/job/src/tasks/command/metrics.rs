@@ -42,7 +42,7 @@ impl Collect {
         matches!(self, Self::Min | Self::Max | Self::MinFinite | Self::MaxFinite)
     }
 
-    /// Removes the metric of the series `name`, and that of its step.
+    /// Removes the metric of the series `name`, and the metric of its step.
     pub fn remove(self, name: &str, from: &mut BTreeMap<String, Metric>) {
         from.remove(name);
         if self.has_step() {

@@ -1,4 +1,4 @@
-//! Numbers as programs print them: those of Python, NumPy, C, Fortran, Julia, JavaScript, Go and Rust.
+//! Numbers as programs print them, in the notation of Python, NumPy, C, Fortran, Julia, JavaScript, Go and Rust.
 
 /// A number in a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,7 +90,7 @@ fn decimal(text: &str) -> Option<(f64, &str)> {
     if let Some(mark) = bytes.get(end).map(u8::to_ascii_lowercase).filter(|mark| matches!(mark, b'e' | b'd' | b'f')) {
         let signed = matches!(bytes.get(end + 1), Some(b'+' | b'-'));
         let digits = end + 1 + usize::from(signed);
-        // `3f2` and `5d3` are no numbers of any language.
+        // No language prints numbers as `3f2` or `5d3`.
         if digit(digits) && (signed || mark == b'e') {
             let mut last = digits;
             while digit(last) {
@@ -104,8 +104,8 @@ fn decimal(text: &str) -> Option<(f64, &str)> {
     Some((written.parse().ok()?, &text[end..]))
 }
 
-/// True if a number can end before this text: what follows is no letter or digit, and does not make a date, a time of the
-/// day, a version or thousands of it.
+/// True if a number can end before `rest`: the rest begins with neither a letter nor a digit, and does not continue a date, a time of day,
+/// a version or thousands.
 pub(super) fn ends_before(rest: &str) -> bool {
     let mut chars = rest.chars();
     let Some(next) = chars.next() else { return true };
@@ -113,7 +113,7 @@ pub(super) fn ends_before(rest: &str) -> bool {
     !(joins || next.is_alphanumeric() || next == '_' || next == '#')
 }
 
-/// True if a number can begin after this text: it is not in the middle of another one, and its sign is not left out.
+/// True if a number can begin after `before`: not within another number, and not behind its own sign.
 pub(super) fn begins_after(before: &str) -> bool {
     let mut chars = before.chars().rev();
     let Some(last) = chars.next() else { return true };

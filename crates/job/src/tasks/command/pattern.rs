@@ -11,14 +11,14 @@ use super::{
 
 /// The largest compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
-/// A number in a regular expression, also in a call as `tensor(0.5)` or `np.float64(0.5)`; its flags are its own.
+/// The call around a number, such as `tensor(0.5)` or `np.float64(0.5)`, independent of the flags of the pattern.
 const CALL: &str = r"(?-Uix:(?:[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?)?)";
 const NUMBER: &str = concat!(
     r"(?-Uix:[+\-\x{2212}]?(?:",
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
-/// The same, or a number with commas between its thousands, where the pattern has no comma beside it.
+/// A number as above, or a number with commas between its thousands, if the pattern has no comma beside it.
 const THOUSANDS: &str = concat!(
     r"(?-Uix:[+\-\x{2212}]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+\.[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3}){2,}|",
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
@@ -37,7 +37,7 @@ const PRINTED: [&str; 5] = ["-0.5", "1e-3", "3.33e-06", "nan", "inf"];
 #[derive(Debug, Clone)]
 pub struct Pattern {
     regex: Regex,
-    /// The same with any text in place of numbers, for lines whose numbers cannot be read.
+    /// The pattern with any text in place of numbers, for lines whose numbers cannot be read.
     texts: Option<Regex>,
     groups: Vec<Group>,
     /// The name of the groups with the step.
@@ -65,9 +65,9 @@ struct Group {
 pub enum Reading {
     /// A number.
     Number(Number),
-    /// A text that is no number.
+    /// A text that is not a number.
     Text(String),
-    /// A number of which the group has matched a part only: that part, and the whole.
+    /// A number of which the group has matched only a part: that part, and the whole number.
     Cut(String, String),
 }
 
@@ -112,7 +112,7 @@ impl Pattern {
         names
     }
 
-    /// Its first match in a line. Where a line would match but for texts that begin like numbers, these are no numbers.
+    /// Its first match in a line. If a line matches except for texts that begin like numbers, these texts are returned in place of numbers.
     pub fn find(&self, line: &str) -> Option<Found> {
         let begin_like_numbers = |captures: &Captures<'_>| {
             let placeholders = self.groups.iter().filter(|group| group.inner.is_none());
@@ -131,7 +131,7 @@ impl Pattern {
         Some(Found { step: self.step.as_deref().map(part), parts })
     }
 
-    /// The groups that read a number as `0.5`, but not all that programs print: name, expression, and what they do not read.
+    /// The groups that read `0.5`, but not all numbers that programs print: name, expression, and the numbers that they do not read.
     pub fn gaps(&self) -> Vec<(&str, &str, Vec<&'static str>)> {
         let gap = |group: &'_ Group| {
             let whole = Regex::new(&format!("^(?:{})$", group.inner.as_ref()?)).ok()?;

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::Conflict;
 
-/// Shells that can say that any part of a pipeline has failed.
+/// Shells that can report the failure of any part of a pipeline.
 const WITH_PIPEFAIL: [&str; 4] = ["bash", "zsh", "ksh", "mksh"];
 /// Shells that cannot, or not in every version.
 const WITHOUT: [&str; 2] = ["sh", "dash"];
@@ -22,7 +22,7 @@ pub enum Shell {
 impl Shell {
     /// The arguments of a shell of POSIX before its script.
     pub const PLAIN: [&'static str; 2] = ["-eu", "-c"];
-    /// The same of one that knows `pipefail`.
+    /// The arguments of a shell with `pipefail`.
     pub const PIPEFAIL: [&'static str; 3] = ["-euo", "pipefail", "-c"];
 
     /// The shell of a script; `given` is the parameter `shell`.

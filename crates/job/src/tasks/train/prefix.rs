@@ -82,7 +82,7 @@ pub(super) fn prefix(values: &Values, step: u64) -> Option<Values> {
         }
     }
     prefix.insert("until".to_owned(), Value::Int(until));
-    // Nobody asks for its evaluation.
+    // Its evaluation is not requested.
     if late.iter().any(|name| name == "eval_batches") {
         prefix.insert("eval_batches".to_owned(), Value::Int(1));
     }

@@ -15,7 +15,7 @@ pub(super) const PREFIX: &str = "model.";
 /// The token table, without the prefix.
 pub(super) const TABLE: &str = "embed_tokens.weight";
 
-/// The part of `config.json` that decides what is computed.
+/// The part of `config.json` that decides the computation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Config {
     model_type: String,

@@ -34,7 +34,7 @@ struct Index {
 }
 
 impl Weights {
-    /// Opens the files in `folder`: the only one if it exists, else those that the index names.
+    /// Opens the files in `folder`: the single file if it exists, else the files that the index names.
     pub(super) fn open(folder: &Path) -> Result<Self, HubError> {
         let index = folder.join(INDEX);
         let path = folder.join(WEIGHTS);

@@ -133,7 +133,7 @@ impl Loops {
         if spec.apply == RaCtApply::Weights || spec.output_mix { 1.0 - spec.alpha + spec.alpha * gate } else { gate }
     }
 
-    /// Attention of one block: what is added to the residual stream, and the mean of the heads' weights.
+    /// Attention of one block: its output for the residual stream, and the mean of the heads' weights.
     fn attend(&self, x: &Rows, block: &str, gate: Option<&Rows>, back: Option<&Rows>) -> (Rows, Rows) {
         let spec = &self.dims.block;
         let (length, heads) = (x.len(), self.dims.n_head);

@@ -59,8 +59,8 @@ impl Chooser {
         Ok(Self { threshold, scope, norms, seed, calls: 0, seconds: Vec::new(), raised: None })
     }
 
-    /// The part `sparsity` of all prunable weights of `subject`, or of each tensor: those with the smallest scores. More
-    /// where scores are equal, and near it where the threshold is an estimate.
+    /// The part `sparsity` of all prunable weights of `subject`, or of each tensor: the weights with the smallest scores. The part is
+    /// larger if scores are equal, and approximate if the threshold is an estimate.
     pub fn choose<B: Compute>(&mut self, subject: &dyn Subject<B>, sparsity: f64) -> Result<Candidates, LabError> {
         let start = Instant::now();
         let tensors = subject.tensors();

@@ -194,7 +194,7 @@ impl<B: Compute> ClassifierSubject<B> {
         Ok(())
     }
 
-    /// Trains `epochs` more with the lower learning rate, with what `kept` prunes masked: by tensor, 1 where a weight stays.
+    /// Trains `epochs` more with the lower learning rate and the masks `kept`, by tensor: 1 for weights that are kept.
     pub fn tune(&mut self, epochs: usize, kept: &[Option<Tensor<B, 1>>]) -> Result<(), LabError> {
         let mut masks: Vec<Option<Tensor<B, 1>>> = model::infos(&self.network).iter().map(|_| None).collect();
         for (tensor, keep) in self.tensors.iter().zip(kept) {

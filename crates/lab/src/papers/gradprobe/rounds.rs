@@ -11,7 +11,7 @@ use crate::{LabError, backend::Compute};
 const FACTORS: [f64; 2] = [0.9, 1.1];
 /// A step may make the quality worse by this part of it.
 const FALL: f64 = 0.01;
-/// Rounds that prune nothing more before there are no further ones.
+/// Number of consecutive rounds without further pruning after which the rounds end.
 const IDLE: usize = 2;
 
 /// The last round that counts.
@@ -42,7 +42,7 @@ struct State<B: Compute> {
     pruned: usize,
 }
 
-/// A round that was made with another tolerance.
+/// A round with another tolerance.
 struct Attempt<B: Compute> {
     tolerance: f64,
     quality: f64,
@@ -110,7 +110,7 @@ impl<B: Compute> Prober<'_, B> {
         Ok(last_round)
     }
 
-    /// Another tolerance with which a round is within the limit: of those seen, the one that prunes most.
+    /// A tolerance with which a round is within the limit: among the tested tolerances, the one that prunes most.
     fn tune(&mut self, tolerance: f64, quality: f64, retry: &Again<'_, B>) -> Result<Option<Attempt<B>>, LabError> {
         let [low, high] = FACTORS.map(|factor| (factor, self.attempt(tolerance * factor, retry)));
         let (low, high) = ((low.0, low.1?), (high.0, high.1?));

@@ -1,4 +1,4 @@
-//! Attribution (K-1): the nodes that a step updates, which are those with the largest gradients, or those on the path
+//! Attribution (K-1): the nodes that a step updates: the nodes with the largest gradients, or the nodes on the path
 //! down along them.
 
 use std::{
@@ -35,7 +35,7 @@ pub struct Attribution<B: Ops> {
     dims: TreeDims,
     update: K1Update,
     device: B::Device,
-    /// 1 where the node of the column belongs to that of the row, `[nodes, nodes]`; only where descendants do.
+    /// 1 if the node of the column belongs to the node of the row, `[nodes, nodes]`; only where descendants do.
     below: Option<Tensor<B, 2>>,
     /// Readings so far.
     reads: u64,

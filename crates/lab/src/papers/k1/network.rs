@@ -1,6 +1,6 @@
 //! The network: a token and a position table, nodes joined as a tree, final LayerNorm, output layer with a bias.
 //!
-//! Nodes are counted level by level from the root, 0: the children of node `p` are `branching * p + 1` and those after it.
+//! Nodes are counted level by level from the root, 0: the children of node `p` are the `branching` nodes from `branching * p + 1` on.
 
 use std::ops::Range;
 
@@ -26,9 +26,9 @@ const HIDDEN: f32 = -1e30;
 /// The dimensions of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeDims {
-    /// Nodes from the root to a leaf, both counted.
+    /// Number of nodes from the root to a leaf, including both.
     pub depth: usize,
-    /// Children of a node that is no leaf.
+    /// Number of children of an inner node.
     pub branching: usize,
     /// Width of the residual stream.
     pub d_model: usize,
@@ -42,13 +42,13 @@ pub struct TreeDims {
     pub block_size: usize,
 }
 
-/// Parameters before those of the first node, in the network's order.
+/// Number of parameter tensors before the tensors of the first node, in the network's order.
 pub const SHARED_TENSORS: usize = 6;
 /// Parameters of a node.
 pub const NODE_TENSORS: usize = 12;
 
 impl TreeDims {
-    /// The dimensions that a recipe asks for.
+    /// The dimensions that a recipe requests.
     pub fn new(model: &K1Model) -> Self {
         let [depth, branching] = model.depth_and_branching();
         let K1Model { d_model, n_head, d_ff, vocab_size, block_size, .. } = *model;
@@ -72,19 +72,19 @@ impl TreeDims {
         self.levels().last().map_or(0, |level| level.end)
     }
 
-    /// The children of a node; none of a leaf.
+    /// The children of a node; empty for a leaf.
     pub fn children(&self, node: usize) -> Range<usize> {
         let first = self.branching * node + 1;
         let nodes = self.nodes();
         first.min(nodes)..(first + self.branching).min(nodes)
     }
 
-    /// The parent of a node; `None` of the root.
+    /// The parent of a node; `None` for the root.
     pub fn parent(&self, node: usize) -> Option<usize> {
         Some(node.checked_sub(1)? / self.branching)
     }
 
-    /// A node and all below it.
+    /// A node and all its descendants.
     pub fn subtree(&self, node: usize) -> Vec<usize> {
         let mut nodes = vec![node];
         let mut index = 0;
@@ -129,13 +129,13 @@ impl TreeDims {
         shapes.map(|(name, shape)| ParamInfo { name: format!("nodes.{node}.{name}"), shape: shape.to_vec() }).into()
     }
 
-    /// Numbers that belong to no node, and numbers of a node.
+    /// Number of shared parameters, and number of parameters of a node.
     pub fn numbers(&self) -> [usize; 2] {
         let count = |infos: Vec<ParamInfo>| infos.iter().map(ParamInfo::len).sum();
         [count(self.shared_parameters()), count(self.node_parameters(0))]
     }
 
-    /// All numbers.
+    /// Number of all parameters.
     pub fn parameters(&self) -> usize {
         let [shared, node] = self.numbers();
         shared + self.nodes() * node
@@ -149,7 +149,7 @@ pub struct Shared<B: Backend> {
     pub wte: Embedding<B>,
     /// The position table `[block_size, d_model]`.
     pub wpe: Embedding<B>,
-    /// Before the output layer.
+    /// Normalization before the output layer.
     pub ln_f: Norm<B>,
     /// The output layer `[d_model, vocab]`.
     pub head: Linear<B>,
@@ -160,11 +160,11 @@ pub struct Shared<B: Backend> {
 pub struct Node<B: Backend> {
     /// Self-attention.
     pub attn: Attention<B>,
-    /// After attention.
+    /// Normalization after attention.
     pub ln_1: Norm<B>,
     /// The feed-forward layer.
     pub mlp: Mlp<B>,
-    /// After the feed-forward layer.
+    /// Normalization after the feed-forward layer.
     pub ln_2: Norm<B>,
 }
 
@@ -175,7 +175,7 @@ pub struct TreeNetwork<B: Backend> {
     pub shared: Shared<B>,
     /// The nodes, level by level.
     pub nodes: Vec<Node<B>>,
-    /// Summand of the scores `[1, block_size * block_size]`; `None` if it is made in every forward pass.
+    /// Summand of the scores `[1, block_size * block_size]`; `None` if every forward pass computes it.
     pub(crate) mask: Option<Tensor<B, 2>>,
     #[module(skip)]
     pub(crate) dims: TreeDims,
@@ -300,7 +300,7 @@ impl<B: Ops> TreeNetwork<B> {
         }
     }
 
-    /// Result for `x` at `node`: its output if it is a leaf, else the mean of its children's results for that output.
+    /// Result for `x` at `node`: the output of a leaf, or the mean of the results of an inner node's children for its output.
     fn result(&self, node: usize, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
         let output = self.nodes[node].forward(x, flow);
         let children = self.dims.children(node);
@@ -339,7 +339,7 @@ impl<B: Backend> Maker<'_, B> {
     }
 }
 
-/// The initial values of a parameter, row by row. Every tensor has a stream of its own, named after it.
+/// The initial values of a parameter, row by row. Every tensor has a separate random stream, named after it.
 fn initial_values(info: &ParamInfo, seed: u64) -> Vec<f32> {
     let [rows, columns] = info.shape[..] else {
         let gain = info.name.ends_with(".weight");

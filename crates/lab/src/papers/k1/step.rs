@@ -36,10 +36,10 @@ impl<B: Compute> Optimizers<B> {
         Self { lr, unchosen, shared, nodes: (0..dims.nodes()).map(node).collect() }
     }
 
-    /// Makes a step with `gradients` times `clip` (shape `[1]`), and those of each node also times its factor in
-    /// `factors`. A constant factor changes little, because AdamW divides by the root mean square of the gradients.
-    /// With the factor 0, a node is skipped if unchosen nodes are frozen; else the moments of earlier steps still move
-    /// it.
+    /// Makes a step with `gradients` times `clip` (shape `[1]`). The gradients of each node are also multiplied by its
+    /// factor in `factors`. A constant factor changes little, because AdamW divides by the root mean square of the
+    /// gradients. With the factor 0, a node is skipped if unchosen nodes are frozen; else the moments of earlier steps
+    /// still move it.
     pub fn step(
         &mut self,
         network: TreeNetwork<Autodiff<B>>,

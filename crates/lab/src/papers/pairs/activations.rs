@@ -36,7 +36,7 @@ impl Contender for Activations {
                 ActivationsVariant::Recomputed => {
                     let (first, second) = halves(&tracked);
                     let loss = meter.part::<B, _>(Part::Forward, device, || {
-                        // Without a graph: only what the second layer gets is kept.
+                        // Without a graph, only the input of the second layer is kept.
                         let (weight, bias) = &mlp.layers[0];
                         let h = relu(x.clone().inner().matmul(weight.clone()) + bias.clone().unsqueeze());
                         let h = Tensor::<Autodiff<B>, 2>::from_inner(h).require_grad();

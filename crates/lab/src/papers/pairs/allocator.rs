@@ -8,7 +8,7 @@ use sweep_job::tasks::{Allocator, AllocatorVariant};
 use super::{Call, Contender, Left};
 use crate::{LabError, backend::Compute, rng};
 
-/// Bytes of a page: one write in each makes the system give it.
+/// Bytes of a page: the system allocates a page at the first write.
 const PAGE: usize = 4096;
 
 /// Freed blocks by size class, the powers of two.

@@ -72,7 +72,7 @@ trait Modified {
     fn slopes<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4>;
     /// The bias of the scores of queries and keys whose positions differ by `distance` `[1, 1, queries, keys]`.
     fn added<B: Backend>(&self, distance: Tensor<B, 4, Int>) -> Tensor<B, 4>;
-    /// The same for all scores, `[batch, heads, length, length]`.
+    /// The modification of all scores, `[batch, heads, length, length]`.
     fn bias<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4>;
     /// The blocks of keys that a block of queries sees.
     fn keys(&self, queries: usize) -> std::ops::RangeInclusive<usize>;
@@ -128,7 +128,7 @@ impl Modified for Attention {
     }
 }
 
-/// The position of every query less that of every key, `[1, 1, length, length]`.
+/// The position of every query minus the position of every key, `[1, 1, length, length]`.
 fn distances<B: Backend>(length: usize, device: &B::Device) -> Tensor<B, 4, Int> {
     let end = i64::try_from(length).unwrap_or(i64::MAX);
     let positions = Tensor::<B, 1, Int>::arange(0..end, device);
@@ -143,8 +143,8 @@ fn outside<B: Backend>(distance: Tensor<B, 4, Int>, window: usize) -> Tensor<B, 
     distance.clone().lower_elem(0).bool_or(distance.greater_equal_elem(window))
 }
 
-/// Attention block by block. Modifications of scores are those of one block, for each distance of blocks: they depend on
-/// the difference of positions only.
+/// Attention block by block. Modifications of scores are stored for one block at each distance of blocks, because they depend only on the
+/// difference of positions.
 struct Blocks<'a, B: Backend> {
     attention: &'a Attention,
     /// Distances within a block.

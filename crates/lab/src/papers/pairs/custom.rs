@@ -1,4 +1,4 @@
-//! `uses: pair/custom-backward`: gates `x ← x σ(x) y` that are composed of operations, or have a backward pass of their own.
+//! `uses: pair/custom-backward`: gates `x ← x σ(x) y` that are composed of operations, or have a custom backward pass.
 
 use burn::{
     backend::{
@@ -58,7 +58,7 @@ fn gate<B: Backend>(x: Tensor<B, 2>, y: Tensor<B, 2>) -> Tensor<B, 2> {
     x.clone() * sigmoid(x) * y
 }
 
-/// The same, in the graph as one operation.
+/// The gate as a single operation in the graph.
 fn custom<B: Backend>(x: Tensor<Autodiff<B>, 2>, y: Tensor<Autodiff<B>, 2>) -> Tensor<Autodiff<B>, 2> {
     let (x, y) = (x.into_primitive().tensor(), y.into_primitive().tensor());
     let out = unwrap(gate(wrap::<B>(x.primitive.clone()), wrap::<B>(y.primitive.clone())));

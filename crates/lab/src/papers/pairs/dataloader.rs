@@ -52,8 +52,8 @@ impl Samples {
     }
 }
 
-/// Threads that prepare batches of one epoch or, without end, of all. They end when their batches are no longer
-/// received.
+/// Threads that prepare the batches of one epoch, or of all epochs without end. They end when their batches are no
+/// longer received.
 struct Workers {
     /// By thread.
     queues: Vec<Receiver<Vec<f32>>>,

@@ -1,8 +1,8 @@
 //! Numbers of 8 bits: e4m3 (without infinities) and e5m2, rounded to nearest, ties to even; and layers whose products are
 //! of such numbers.
 //!
-//! Products of two of them and sums of these are computed in single precision, as hardware does. Stored numbers have 8
-//! bits: what the backward pass needs is a byte for each number.
+//! Products of two of them and sums of these are computed in single precision, as hardware does. Stored numbers have 8 bits: the backward
+//! pass keeps one byte per number.
 
 use burn::{
     backend::{
@@ -23,7 +23,7 @@ pub(crate) struct Format {
     mantissa: u32,
     /// The exponent that is written as 0, negated, plus 1.
     bias: i32,
-    /// The code after that of the largest number: of infinity, or not a number.
+    /// The code after the code of the largest number: infinity, or NaN.
     beyond: u32,
     /// A code that is not a number.
     nan: u32,
@@ -80,11 +80,11 @@ impl Format {
     }
 }
 
-/// Numbers in a format, with a factor for all that makes the largest of them the format's largest.
+/// Numbers in a format, with a common factor that maps the largest number to the format's largest.
 #[derive(Debug, Clone)]
 struct Coded {
     codes: Vec<u8>,
-    /// The numbers are those of the codes times this.
+    /// Factor of the numbers that the codes represent.
     scale: f32,
     format: Format,
     shape: [usize; 2],

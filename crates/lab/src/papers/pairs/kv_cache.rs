@@ -103,7 +103,7 @@ fn attend<B: Backend>(
     parts.reduce(|sum, part| sum + part)
 }
 
-/// Zeros with memory of their own: a constant could be without any until it is written to.
+/// Zeros with allocated memory. A constant may have no memory until it is written to.
 fn owned<B: Backend>(shape: [usize; 4], device: &B::Device) -> Tensor<B, 4> {
     Tensor::from_data(TensorData::zeros::<f32, _>(shape), device)
 }

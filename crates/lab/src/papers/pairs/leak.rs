@@ -19,14 +19,14 @@ impl Watch {
             Some(memory) => Some(memory.in_use as f64),
             None => heap::so_far().map(|heap| heap.kept as f64),
         };
-        // The points themselves take memory, but less and less often; room for them is made before.
+        // The list of points also allocates memory, so its capacity is reserved before.
         let iteration = self.0.len() as f64;
         self.0.extend(used_bytes.map(|bytes| (iteration, bytes)));
         Ok(())
     }
 
     fn tell(&self, meter: &mut Meter) {
-        // The first iteration makes what all others use.
+        // The first iteration allocates memory that all others reuse.
         if self.0.len() > 2 {
             meter.tell(&Leak::SLOPE, slope(&self.0[1..]));
         }

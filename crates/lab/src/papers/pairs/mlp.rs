@@ -51,7 +51,7 @@ impl<B: Backend> Mlp<B> {
         Self { layers: self.layers.iter().map(layer).collect() }
     }
 
-    /// Every number with the other's at the same place.
+    /// Combines the elements of both at the same positions.
     pub(super) fn zip(
         self,
         other: Self,

@@ -1,8 +1,7 @@
 //! `uses: pair/…`: several variants of one computation, with the same inputs and the same output.
 //!
-//! Every variant is a [`Contender`]: it prepares its inputs and returns a call that is then repeated. The harness warms
-//! up, times, counts memory, and compares the first call's output with that of the reference variant. A job is one
-//! variant in a separate process.
+//! Every variant is a [`Contender`]: it prepares its inputs and returns a call that is then repeated. The harness warms up, times, counts
+//! memory, and compares the first call's output with the output of the reference variant. A job is one variant in a separate process.
 //!
 //! Ranks of `pair/sharding` that are processes (`ranks.rs`) are this program again, `sweep worker --rank`, with the pipes of
 //! a ring (`ring.rs`) as standard input and output, so that the end of one ends all. Pairs that do not support fusion are not
@@ -219,7 +218,7 @@ enum Fusable<'a> {
 }
 
 impl<'a> Fusable<'a> {
-    /// The contender, if it asks for fusion.
+    /// The contender, if it requests fusion.
     fn of(way: &'a Way) -> Option<Self> {
         match way {
             Way::Autograd(way) if way.variant == FusingVariant::Fused => Some(Self::Autograd(way)),

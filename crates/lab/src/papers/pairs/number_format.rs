@@ -31,7 +31,7 @@ impl Contender for NumberFormat {
             FormatVariant::F32 => ROUNDING,
             FormatVariant::F16 => 2e-2,
             FormatVariant::Mixed | FormatVariant::Bf16 => 1e-1,
-            // The largest gradient is that of a bias, which sums the rounding errors of a batch.
+            // The largest gradient belongs to a bias, which sums the rounding errors of a batch.
             FormatVariant::Fp8 => 3e-1,
         }
     }

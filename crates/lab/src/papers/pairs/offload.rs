@@ -1,7 +1,7 @@
-//! A training whose weights and moments are not kept on the device: only one layer at a time is there.
+//! A training that keeps the weights and moments of only one layer at a time on the device.
 //!
-//! The others are in the memory of the host. If the device is the host, they are in an unlinked file in the system's
-//! folder for temporary files, so that memory has room for the computation.
+//! The other layers are in the memory of the host. If the device is the host, they are in an unlinked file in the
+//! system's folder for temporary files, so that memory has room for the computation.
 
 use std::{
     fs::File,
@@ -19,12 +19,12 @@ use super::{
 };
 use crate::{LabError, backend::Compute, device::read::host, measure::Part};
 
-/// Count of numbers that are read or written at once.
+/// Number of elements that are read or written at once.
 const PIECE: usize = 1 << 14;
 /// Number of arrays of a layer: weights and both moments.
 const KEPT: usize = 3;
 
-/// Storage of the numbers that are not on the device.
+/// Storage of the arrays that are not on the device.
 enum Away {
     Host(Vec<Vec<f32>>),
     File(File),
@@ -210,7 +210,7 @@ pub(super) fn ready<'a, B: Compute>(
         training.step(meter, device)?;
         meter.tell(&Sharding::TIME_COPIES, training.store.spent.as_secs_f64());
         let is_first = training.steps == 1;
-        // Only the output of the first step is compared with that of other ways.
+        // Only the output of the first step is compared with other contenders.
         let layers = if is_first { 0..training.n_layer } else { 0..0 };
         let mut weights = Vec::new();
         for layer in layers {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Numbers of a piece: 32 KiB, half of what a pipe holds.
+/// Number of elements of a piece: 32 KiB, half of a pipe's capacity.
 const PIECE: usize = 8192;
 /// Bytes of a number.
 const WIDTH: usize = size_of::<f32>();
@@ -105,7 +105,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Tells all other ranks `word`. The first rank does.
+    /// Sends `word` to all other ranks. Only the first rank calls it.
     pub(super) fn tell(&mut self, word: u8) -> io::Result<()> {
         if self.ranks > 1 {
             self.right.write_all(&[word])?;
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers of all ranks of a ring of threads.
+    /// Results of all ranks of a ring of threads.
     fn ring<T: Send + 'static>(
         ranks: usize,
         work: impl Fn(&mut Ring) -> io::Result<T> + Clone + Send + 'static,

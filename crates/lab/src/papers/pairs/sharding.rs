@@ -272,7 +272,7 @@ fn allocated<B: Compute, T>(device: &B::Device, make: impl FnOnce() -> T) -> Res
     Ok((value, bytes))
 }
 
-/// The memory of a training that `make` makes. `elsewhere` are the bytes of it that are not its state on the device.
+/// The memory of the training that `make` returns. `elsewhere` is the number of its bytes that are not its state on the device.
 pub(super) fn measured_memory<B: Compute, T>(
     device: &B::Device,
     make: impl FnOnce() -> Result<T, LabError>,

@@ -37,7 +37,7 @@ fn a_pool_gives_what_was_given_back_by_size_class() {
     assert_eq!(pool.hits, 1);
 }
 
-/// Whatever keeps keys and values, a token sees those up to its own, as in one pass with a mask.
+/// With any cache, a token attends to the keys and values up to its own position, as in one pass with a mask.
 #[test]
 fn decoding_with_a_cache_is_causal_attention() {
     let device = FlexDevice;

@@ -121,7 +121,7 @@ fn a_samples_errors_add_up_over_updates_unless_they_are_corrected() {
         let [_, exact_part] = over_updates(ThresholdMethod::Exact, sample_fraction);
         assert_eq!(exact_part, 0.5);
         let [_, sampled_part] = over_updates(ThresholdMethod::Sample, sample_fraction);
-        // Three standard deviations of a sample's quantile is what the largest of some hundred errors is about.
+        // The largest of some hundred errors is about three standard deviations of a sample's quantile.
         let deviation = (0.25 / (20_000.0 * sample_fraction)).sqrt();
         assert!((0.5 + deviation..0.5 + 5.0 * deviation).contains(&sampled_part), "{sampled_part}");
         let [_, corrected_part] = over_updates(ThresholdMethod::SampleCorrected, sample_fraction);
@@ -135,7 +135,7 @@ fn a_corrected_threshold_is_the_largest_that_does_not_prune_too_much_and_is_foun
     let mut rank = scores.clone();
     rank.sort_unstable_by(f32::total_cmp);
     for (size, max_counts) in [(1, 1), (2, 2), (100, 12), (10_000, 20)] {
-        // Half of what is drawn are equals, as pruned weights are.
+        // Half of the drawn scores are equal, like the scores of pruned weights.
         let mut sample: Vec<f32> = scores.iter().copied().step_by(100_000 / size).take(size).collect();
         sample.iter_mut().step_by(2).for_each(|score| *score = 0.0);
         sample.sort_unstable_by(f32::total_cmp);

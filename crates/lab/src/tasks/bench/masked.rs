@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use crate::{LabError, backend::Compute, device::read::host, prune::Masks};
 
-/// Numbers of every layer, in memory of their own, as a training has it.
+/// Numbers of every layer, in separate memory, as in a training.
 pub(super) enum Numbers<B: Compute> {
     /// For masks in memory of the host.
     Host(Vec<Vec<Vec<f32>>>),
@@ -28,7 +28,7 @@ impl<B: Compute> Numbers<B> {
         }
     }
 
-    /// Sets what `masks` prune to 0.
+    /// Sets the weights that `masks` prune to 0.
     pub(super) fn mask(&mut self, masks: &Masks<B>) -> Result<(), LabError> {
         match (self, masks) {
             (Self::Host(numbers), Masks::Host(masks)) => masks.apply(numbers),

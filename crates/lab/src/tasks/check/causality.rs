@@ -16,8 +16,8 @@ use crate::{
 
 /// Largest difference between two ways to compute the same logits, relative to the largest of them.
 const TOLERANCE: f32 = 1e-5;
-/// The same where keys are pruned: of two keys that have had equally much attention, rounding decides which is kept, and
-/// each has a part of about one in the number of keys.
+/// The tolerance if keys are pruned: of two keys with equal attention, rounding decides which is kept, and each has a share of about one
+/// over the number of keys.
 const PRUNED_TOLERANCE: f32 = 1e-3;
 
 impl<B: Compute> Checker<'_, B> {

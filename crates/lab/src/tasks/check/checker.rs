@@ -28,7 +28,7 @@ const GPT2_TOKENS: usize = 50_257;
 fn random_batch(expected: &Expected) -> Batch {
     let [batch_size, length] = expected.batch;
     let mut rng = rng::stream(expected.seed, "check", "tokens", &[]);
-    // The rows that pad GPT-2's table to a multiple of 64 stand for no token.
+    // The rows that pad GPT-2's table to a multiple of 64 belong to no token.
     let token_count = if expected.dims.vocab_size == VOCAB_UINT16 { GPT2_TOKENS } else { expected.dims.vocab_size };
     let vocab = i32::try_from(token_count).unwrap_or(i32::MAX);
     let mut draw = || (0..batch_size * length).map(|_| rng.random_range(0..vocab)).collect();
@@ -101,16 +101,15 @@ impl<'a, B: Compute> Checker<'a, B> {
         self.unreached.iter().any(|name| info.name.ends_with(name.as_str()))
     }
 
-    /// `network` with its blocks' numbers far from where they begin, so that everything that they do shows in the logits.
+    /// `network` with blocks' parameters far from their initial values, so that every mechanism changes the logits.
     ///
-    /// Matrices keep the scale of what they are given, strengths become random numbers of both signs, and so do RA-CT's
-    /// scales and biases.
+    /// Matrices preserve the scale of their inputs. Strengths, and RA-CT's scales and biases, become random numbers of both signs.
     pub(super) fn stirred<N: Network<Autodiff<B>>>(&self, network: &N) -> N {
         model::map_values::<Autodiff<B>, N>(network.clone(), &mut |index, values| {
             let info = &self.parameters[index];
             let has = |parts: &[&str]| parts.iter().any(|part| info.name.contains(part));
             let is_strength = has(&["alpha", ".ra_ct."]);
-            // These have no effect, or a limited one, where they are negative.
+            // Negative values of these parameters have little or no effect.
             let is_part = has(&["w_std", "w_rec", "restart", "gate_low"]);
             let mut rng = rng::stream(self.expected.seed, "check", &info.name, &[]);
             let numbers: Vec<f32> = match info.role() {
@@ -147,7 +146,7 @@ impl<'a, B: Compute> Checker<'a, B> {
         host(flat(network.logits(Tensor::<B, 2, Int>::from_data(data, self.device), 0.0)))
     }
 
-    /// Adam without weight decay, which would move tensors that nothing else moves.
+    /// Adam without weight decay, which would change tensors that have no gradient.
     pub(super) fn optimizer(&self) -> AdamW<B> {
         let settings = Optimizer { weight_decay: 0.0, decay_on: DecayOn::All, ..Optimizer::default() };
         AdamW::new(&settings, &self.parameters).with_rates_of(&self.expected.dims, &self.parameters)

@@ -18,7 +18,7 @@ use crate::{
 const STEPS: usize = 5;
 
 impl<B: Compute> Checker<'_, B> {
-    /// Gradients in training mode are finite and reach everything, and an optimizer step moves everything.
+    /// Gradients in training mode are finite and reach every parameter, and an optimizer step changes every parameter.
     pub(super) fn gradients_and_step<N: Network<Autodiff<B>>>(&self, network: &N) -> Result<Vec<Assertion>, LabError> {
         self.seed_dropout();
         let gradients = self.gradients(network, self.expected.dropout);
@@ -32,7 +32,7 @@ impl<B: Compute> Checker<'_, B> {
         let new_values = model::values::<Autodiff<B>, _>(&next_network);
         let mut names = Vec::new();
         for ((info, old_values), new_values) in self.parameters.iter().zip(old_values).zip(new_values) {
-            // Experts that no token of the batch chooses stay.
+            // Experts that no token of the batch chooses do not change.
             if !self.is_unreached(info) && !info.is_of_expert() && host(old_values)? == host(new_values)? {
                 names.push(info.name.as_str());
             }

@@ -88,7 +88,7 @@ impl BackendTask for Job<'_> {
 pub struct Expected {
     /// The dimensions it claims.
     pub dims: GptDims,
-    /// True if its weights come from a training, so that its loss is not that of a guess.
+    /// True if its weights come from a training, so that its loss differs from the loss of a guess.
     pub trained: bool,
     /// Probability of dropout in training mode.
     pub dropout: f64,
@@ -102,7 +102,7 @@ pub struct Expected {
     pub pruning: Option<StepPruning>,
 }
 
-/// An assertion that was made.
+/// An assertion and its result.
 #[derive(Debug, Clone)]
 pub struct Assertion {
     /// Its name.

@@ -110,7 +110,7 @@ enum Alteration {
     Length,
     /// Dropout is forgotten.
     NoDropout,
-    /// The logits depend on what was computed before.
+    /// The logits depend on earlier computations.
     State,
     /// The vocabulary is cut.
     Cut,

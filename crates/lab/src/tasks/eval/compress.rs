@@ -64,7 +64,7 @@ pub(super) fn compress<B: Compute>(
     Ok(Compressed { network: network.valid(), sparsity, bytes })
 }
 
-/// The compression block by block that `compression` asks for, if it does.
+/// The compression block by block, if `compression` requests it.
 fn surgery(compression: &Compression) -> Option<Surgery> {
     let settings = compression.pruning();
     let is_pruned = compression.post_prune == OneShot::SparseGpt;
@@ -75,7 +75,7 @@ fn surgery(compression: &Compression) -> Option<Surgery> {
     let pruned = match settings.prune_pattern.counts() {
         Some([kept, size]) if is_pruned => Pruned::Pattern { kept, size },
         _ if is_pruned => Pruned::Part(settings.sparsity),
-        // What was pruned by a score stays so.
+        // Weights that were pruned by a score remain pruned.
         _ if compression.post_prune != OneShot::None => Pruned::Zeros,
         _ => Pruned::Nothing,
     };

@@ -146,7 +146,7 @@ pub(super) struct Zeros<B: Compute> {
 }
 
 impl<B: Compute> Zeros<B> {
-    /// Counts those of `gradients`, without reading; `None` if there are no gradients.
+    /// Counts the zeros of `gradients`, without reading; `None` if there are no gradients.
     pub(super) fn of(gradients: &Gradients<B>) -> Option<Self> {
         let elements = gradients.iter().flatten().map(|gradient| gradient.dims()[0]).sum();
         let zeros = gradients.iter().flatten().map(|gradient| gradient.clone().equal_elem(0.0).float().sum());

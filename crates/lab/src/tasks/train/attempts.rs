@@ -46,14 +46,14 @@ pub(super) struct Attempts {
     /// The last sign of each earlier attempt.
     earlier: Vec<Sign>,
     now: Sign,
-    /// `None` where nothing can be written: then a later attempt does not know of this one, which is no reason to fail.
+    /// `None` if it cannot be written: a later attempt then does not know this attempt, which does not justify a failure.
     file: Option<fs::File>,
     signed: Instant,
 }
 
 impl Attempts {
-    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `other_work`
-    /// is the work that another job has left, if this one starts with it.
+    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `other_work` is the work of
+    /// another job from whose state this one starts.
     pub(super) fn begin(scratch: &Path, from: usize, other_work: Option<Done>) -> Self {
         let path = scratch.join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -75,7 +75,7 @@ impl Attempts {
         attempts
     }
 
-    /// Notes that the first step of this attempt has taken `time`.
+    /// Records that the first step of this attempt took `time`.
     pub(super) fn first_step(&mut self, time: Duration) {
         self.now.first_step = time.as_secs_f64();
     }

@@ -1,8 +1,7 @@
 //! Checkpoints of a training in progress, which an interrupted or failed job leaves for its next attempt.
 //!
-//! Weights, moments, masks, losses, curves and times are saved; random streams need not be, because they depend on the
-//! seed and the iteration alone. A training that resumes from a checkpoint computes the same as without the
-//! interruption, bit-identical on the CPU.
+//! Weights, moments, masks, losses, curves and times are saved; random streams need not be, because they depend only on the seed and the
+//! iteration. A training that resumes from a checkpoint has the same result as without the interruption, bit-identical on the CPU.
 //!
 //! A checkpoint is a folder, which gets its name when everything in it is on the disk. `B3SUMS` has the digests of the other
 //! files, as `b3sum --check` reads them; a checkpoint that they do not fit, or with numbers that no training can have, is
@@ -126,7 +125,7 @@ fn digest(folder: &Path, name: &str) -> io::Result<String> {
     Ok(format!("{}  {name}\n", hasher.finalize()))
 }
 
-/// Checks that the files in `folder` are those that were written.
+/// Checks that the files in `folder` are unchanged since they were written.
 fn verify(folder: &Path) -> Result<(), StateError> {
     let digests = fs::read(folder.join(DIGESTS)).map_err(StateError::Read)?;
     let mut expected = digests.as_slice();

@@ -12,7 +12,7 @@ use crate::{
     model::{GptDims, ParamInfo},
 };
 
-/// Adds what follows from the parameters alone.
+/// Adds the metrics that follow from the parameters alone.
 pub(super) fn describe(outcome: &mut Outcome, train: &Train, dims: &GptDims, parameters: &[ParamInfo]) {
     let count = |counts: &dyn Fn(&ParamInfo) -> bool| -> usize {
         parameters.iter().filter(|info| counts(info)).map(ParamInfo::len).sum()
@@ -52,8 +52,8 @@ fn is_adam(train: &Train) -> bool {
     matches!(train.optimizer.optimizer, OptimizerKind::AdamW | OptimizerKind::AdamWSpam)
 }
 
-/// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
-/// the gradient is read, and AMSGrad's largest second moment is read and written too, all of them in four bytes.
+/// Minimum memory traffic of a step of AdamW per weight, in bytes: the weight and both moments are read and written, the gradient is read,
+/// and AMSGrad's largest second moment is read and written too, all of them in four bytes.
 const fn bytes_per_weight(amsgrad: bool) -> f64 {
     let (updates, reads) = if amsgrad { (4, 1) } else { (3, 1) };
     (4 * (2 * updates + reads)) as f64

@@ -387,7 +387,7 @@ fn a_line_of_progress_has_the_recent_and_the_mean_speed() {
     let last = kept.progress[2].sequences_per_s.unwrap();
     let of = |name: &str| outcome.metrics[name].value;
     assert_eq!((of("throughput.recent"), of("throughput.cumulative")), (last.recent, last.mean));
-    // The mean counts everything since the start: it is what a watch beside it shows.
+    // The mean counts the whole time since the start, as an external clock does.
     assert!(30.0 * 8.0 / last.mean <= of("time.train"));
     let curve = &outcome.curves["mean_sequences_per_s"];
     assert_eq!((&curve.at[..], curve.values[2]), (&[10, 20, 30][..], last.mean));

@@ -20,8 +20,8 @@ struct Beside {
     masks: Option<bool>,
 }
 
-/// True if all numbers are equal to 1e-5 of the largest, which for few numbers may be what two large ones left of each
-/// other.
+/// True if all numbers are equal to 1e-5 of the largest number, or of 1e-3: if there are few, all may be small
+/// differences of large numbers.
 fn equal(found: &[f32], expected: &[f32]) -> bool {
     let largest = expected.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
     let allowed = 1e-5 * largest.max(1e-3);

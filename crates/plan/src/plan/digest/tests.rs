@@ -84,7 +84,7 @@ fn links_that_double_are_followed_once() {
     let first_digest = Digests::default().of(&folder_at(0)).unwrap();
     fs::write(folder_at(DEPTH).join("file"), "content").unwrap();
     assert_ne!(Digests::default().of(&folder_at(0)).unwrap(), first_digest);
-    // With copies in the place of links it is the same.
+    // The digest is the same with copies in place of links.
     let digest_of_both = |inner: &str| blake3::hash(format!("a\0{inner}b\0{inner}").as_bytes()).to_hex();
     let last_digest = Digests::default().of(&folder_at(DEPTH)).unwrap();
     assert_eq!(

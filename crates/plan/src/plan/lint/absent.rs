@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::plan::{JobId, Point, resolved, selected};
 use crate::recipe::{Analysis, AnalysisKind, Collector, ComparedValues, Recipe, Selection, Spanned, TableKind};
 
-/// An axis by whose values a figure or a table shows points.
+/// An axis by which a figure or a table arranges points.
 struct Shown<'r> {
     /// `figure` or `table`.
     kind: &'static str,

@@ -22,7 +22,7 @@ struct Check<'a> {
     step: &'a Step,
     /// The folder of the recipe.
     folder: PathBuf,
-    /// The folder that the program runs in, if it is not a folder of its own.
+    /// The folder in which the program runs, if it is not the job's folder.
     project: Option<PathBuf>,
     declared: Vec<String>,
     is_tracked: bool,

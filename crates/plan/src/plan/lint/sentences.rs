@@ -4,7 +4,7 @@ use sweep_job::{Unit, units::parse_quantity};
 
 use crate::recipe::{Claim, Collector, Expectation, Measure, Names, Recipe, Side, Step, Template};
 
-/// Two numbers are the same if they differ by less than this part: sentences round.
+/// Relative difference below which two numbers are the same, because sentences round.
 const SAME: f64 = 0.01;
 /// Words for whole numbers.
 const NUMBERS: &[(&str, f64)] = &[
@@ -50,7 +50,7 @@ const FACTORS: &[(&str, f64)] = &[
     ("thrice", 3.0),
     ("triples", 3.0),
 ];
-/// Words after which `half` and `double` are a kind of something.
+/// Words before which `half` and `double` are not numbers: `half precision`.
 const KINDS: &[&str] = &["precision", "pass", "passes", "descent"];
 
 /// A number of a sentence.
@@ -58,11 +58,11 @@ const KINDS: &[&str] = &["precision", "pass", "passes", "descent"];
 struct Mentioned {
     /// The words.
     text: String,
-    /// The bounds that they may stand for.
+    /// The bounds that they may mean.
     means: Vec<f64>,
     /// The unit of the numbers; `None` for factors and shares.
     unit: Option<Unit>,
-    /// True if the first meaning is the number as it would be set: a share in percent, or a quantity.
+    /// True if the first meaning is the number in the form of a setting: a share in percent, or a quantity.
     is_literal: bool,
 }
 
@@ -78,7 +78,7 @@ pub(in crate::plan) fn sentences(recipe: &Recipe, problems: &mut Collector) {
         };
         let (bounds, settings, factors) = (bounds(expect), settings(recipe, &steps), factors(recipe, claim));
         for Mentioned { text, means, unit: own, is_literal } in mentioned(says) {
-            // A unit of something else is about a setting, such as the length of a text.
+            // A quantity in another unit describes a setting, such as the length of a text.
             if own.is_some_and(|own| !own.is_like(unit)) {
                 continue;
             }
@@ -110,7 +110,7 @@ fn value_of(recipe: &Recipe, template: &Template) -> Option<f64> {
     template.resolve(&recipe.params, &Names::new())?.value.as_f64()
 }
 
-/// The numbers that the jobs of some steps are told: axes, parameters, and defaults.
+/// The numbers that the jobs of some steps get: values of axes, parameters and defaults.
 fn settings(recipe: &Recipe, steps: &[&Step]) -> Vec<f64> {
     let axes = steps.iter().flat_map(|step| step.matrix.dimensions.iter().flat_map(|dimension| dimension.listed()));
     let params = steps.iter().flat_map(|step| step.with.iter().map(|(_, template)| template));
@@ -136,12 +136,12 @@ fn factors(recipe: &Recipe, claim: &Claim) -> Vec<f64> {
     found
 }
 
-/// The bounds that a factor may stand for.
+/// The bounds that a factor may mean.
 fn factor(value: f64) -> Vec<f64> {
     vec![value, value.recip()]
 }
 
-/// The bounds that a share may stand for: the share, what is left, what it is with it, and their reciprocals.
+/// The bounds that a share may mean: the share, 1 minus the share, 1 plus the share, and their reciprocals.
 fn share(value: f64) -> Vec<f64> {
     [value, 1.0 - value, 1.0 + value].into_iter().flat_map(factor).collect()
 }
@@ -228,7 +228,7 @@ fn read(words: &[&str]) -> (Vec<Mentioned>, usize) {
                 "minute" | "minutes" => "min",
                 unit => unit,
             };
-            // A letter is rather a name.
+            // A single letter is more likely a name than a unit.
             let unit = (unit.len() > 1 || unit == "s").then(|| parse_quantity(&format!("1 {unit}")).ok()?.1).flatten();
             unit.map_or((Vec::new(), 1), |unit| each(&|value| vec![value], Some(unit)))
         }

@@ -17,7 +17,7 @@ const SIGNS: [&[u8]; 4] = [b"SWEEP_PARAMS", b"sweep.params", b"import sweep", b"
 const FOREIGN: [&str; 5] = ["node_modules", "site-packages", "results", "target", "__pycache__"];
 /// Files that are looked through, at most.
 const MAX_FILES: usize = 500;
-/// Folders below that of a script are looked through this deep.
+/// Maximum depth of the search in folders below a script's folder.
 const MAX_DEPTH: usize = 4;
 /// The largest file that is looked through, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;

@@ -21,7 +21,7 @@ enum Level {
     Entries,
 }
 
-/// Merges `over` into `base`: entries of `over` replace those of `base`, and new entries are appended. The name of
+/// Merges `over` into `base`: entries of `over` replace entries of `base`, and new entries are appended. The name of
 /// `base` is not inherited: it is the name of the report's folder, and two recipes have two reports.
 pub(super) fn recipes(mut base: Node, over: Node, sources: &Sources, problems: &mut Collector) -> Node {
     if let NodeKind::Map(entries) = &mut base.kind {

@@ -97,14 +97,14 @@ impl Loader {
             }
         }
         self.want(request, &mut recipes);
-        // All other changes take precedence over those of a scale.
+        // All other changes take precedence over the changes of a scale.
         self.scale(&mut recipes);
         // Changes on the command line are applied last, so that they take precedence.
         overlays.push((0..recipes.len(), typed));
         for (range, overlay) in overlays {
             overlay.apply(&mut recipes[range], &self.sources, &mut self.problems);
         }
-        // A selection on the command line replaces those of sweep files.
+        // A selection on the command line replaces the selections of sweep files.
         if !request.only.is_empty() {
             only = request
                 .only
@@ -177,8 +177,8 @@ impl Loader {
         Draft { recipes, executor, only, sources: self.sources, typed: self.typed, problems: self.problems }
     }
 
-    /// The scale on the command line replaces those of sweep files. The reports of sweep files have its name, too, so that
-    /// they do not replace those of the files' own scales.
+    /// The scale on the command line replaces the scales of sweep files. Reports of sweep files have its name, too, so that they do not
+    /// replace reports at the files' own scales.
     fn want(&mut self, request: &Request<'_>, recipes: &mut [Disposition]) {
         let Some(name) = request.scale else { return };
         let source = self.sources.add(format!("--scale {name}"), name);
@@ -192,7 +192,7 @@ impl Loader {
         }
     }
 
-    /// The name of a recipe at a scale, which is also that of its report.
+    /// The name of a recipe at a scale, which is also the name of its report.
     fn at_scale(&mut self, name: &str, scale: &Spanned<String>) -> String {
         let full = format!("{name}-{}", scale.value);
         if is_name(name) && is_name(&scale.value) && !is_name(&full) {
@@ -312,8 +312,7 @@ impl Loader {
     }
 }
 
-/// Gives distinct names, those of their reports, to recipes that several sweep files run, or that are also run
-/// directly.
+/// Gives distinct names, which are also the names of their reports, to recipes that several sweep files run, or that are also run directly.
 fn apart(recipes: &mut [(Recipe, Span)]) {
     let reports: Vec<(String, PathBuf)> =
         recipes.iter().map(|(recipe, _)| (recipe.name.clone(), recipe.report.clone())).collect();
@@ -326,7 +325,7 @@ fn apart(recipes: &mut [(Recipe, Span)]) {
     }
 }
 
-/// Gives the reports of a request with flags a separate folder next to that of the whole study: `study.v=2.1a2b3c4d`. Values that
+/// Gives the reports of a request with flags a separate folder next to the folder of the whole study: `study.v=2.1a2b3c4d`. Values that
 /// look like secrets are neither in its name nor in the report.
 fn set_apart(recipes: &mut [Recipe], request: &Request<'_>) {
     let flags = request.flags();

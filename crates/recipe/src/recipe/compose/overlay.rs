@@ -203,7 +203,7 @@ pub(super) fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
     }
 }
 
-/// Parses `--set name=value` or `--axis name=a,b`. The value is one of [`Node::typed`]; that of an axis may leave out
+/// Parses `--set name=value` or `--axis name=a,b`. The value is one of [`Node::typed`]; the value of an axis may omit
 /// the brackets of a list.
 fn typed(
     flag: &str,

@@ -44,7 +44,7 @@ pub(super) struct About<'a> {
 }
 
 impl Expectation {
-    /// The same range in the unit of its metric; `None` if that measures something else.
+    /// The same range in the unit of its metric; `None` if the metric measures another quantity.
     pub fn in_unit(self, metric: Unit) -> Option<Self> {
         let Some(own_unit) = self.unit else { return Some(self) };
         let same = |value: f64| own_unit.convert(value, metric);
@@ -78,7 +78,7 @@ impl Expectation {
         [(self.low, true), (self.high, false)].into_iter().filter_map(|(bound, low)| Some((bound?, low)))
     }
 
-    /// The bounds around which a distance is negligible, each with the numbers from which to which it is.
+    /// The bounds with a negligible distance, each with the two numbers between which the distance is negligible.
     pub fn ties(self) -> impl Iterator<Item = (Bound, [f64; 2])> {
         self.bounds().filter_map(|(bound, _)| Some((bound, bound.tie?)))
     }
@@ -91,7 +91,7 @@ pub struct Bound {
     pub value: f64,
     /// True if the bound itself is outside of the range.
     pub strict: bool,
-    /// The numbers around it whose distance from it is negligible, from the first to the second.
+    /// The two numbers between which the distance from the bound is negligible.
     pub tie: Option<[f64; 2]>,
 }
 
@@ -294,7 +294,7 @@ impl Lower<'_> {
         None
     }
 
-    /// Adds the numbers around each bound whose distance from it is negligible.
+    /// Adds the negligible distances around each bound.
     fn tied(
         &mut self,
         mut expected: Expectation,

@@ -86,7 +86,7 @@ impl Lower<'_> {
         Some(Least { name: name.clone(), value })
     }
 
-    /// Checks that `name` is a parameter, an axis or a metric of the jobs of a step; false if it is none.
+    /// Checks that `name` is a parameter, an axis or a metric of the jobs of a step; false if it is none of these.
     pub(super) fn check_size(&mut self, name: &Spanned<String>, step: &Step) -> bool {
         let metrics = step.task.metrics().map(|metric| metric.name);
         let mut names: Vec<&str> = Vec::new();

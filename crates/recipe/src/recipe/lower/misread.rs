@@ -1,4 +1,4 @@
-//! Help for values whose form is that of another tool.
+//! Help for values in the form of another tool.
 
 use sweep_job::Value;
 
@@ -11,7 +11,7 @@ use crate::recipe::{
 };
 
 impl Lower<'_> {
-    /// Reports a value that is no map; `usual` is the help if there is no more specific one.
+    /// Reports a value that is not a map; `usual` is the help if there is no more specific one.
     pub(super) fn not_a_map(&mut self, node: &Node, what: &str, usual: impl FnOnce() -> String) {
         let named = |item: &Node| match &item.kind {
             NodeKind::Map(entries) => match &find(entries, "name")?.kind {
@@ -38,7 +38,7 @@ impl Lower<'_> {
         self.problem(node.span, message, "not a map", help);
     }
 
-    /// The keys that an unknown key of a mapping stands for, and what to write instead of it.
+    /// The keys that an unknown key of a mapping probably means, and the advice on its replacement.
     pub(super) fn instead(&self, entry: &Entry, what: &str, allowed: &[&str]) -> (Vec<String>, String) {
         let word = entry.key.value.as_str();
         if let Some((key, value)) = word.split_once(':').filter(|(key, _)| allowed.contains(key)) {

@@ -211,8 +211,8 @@ impl<'a> Lower<'a> {
         Some(entries)
     }
 
-    /// True if `key` is absent from a mapping that was read. A misspelled key counts as `key`: the message for the
-    /// misspelling has the remedy, and a missing `key` is no further mistake.
+    /// True if `key` is absent from a mapping that was read. A misspelled key counts as `key`: the message for the misspelling has the
+    /// remedy, and a missing `key` is not reported again.
     fn is_missing<T>(&self, node: &Node, key: &str, given: &Given<'_, T>) -> bool {
         !given.is_there() && !self.is_meant(node, key)
     }

@@ -1,4 +1,4 @@
-//! `paper`, `hardware` and `scale` of a table: the values of a paper, and what they are about.
+//! `paper`, `hardware` and `scale` of a table: the values of a paper, with their hardware and sizes.
 
 use sweep_job::{
     Backend, Metric, Unit, Value,
@@ -79,7 +79,7 @@ impl Lower<'_> {
         rows
     }
 
-    /// Reads a number in the metric's unit, or with a unit of its own.
+    /// Reads a number in the metric's unit, or with an explicit unit.
     fn measured(&mut self, node: &Node, unit: Unit) -> Option<f64> {
         let value = match &node.kind {
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),

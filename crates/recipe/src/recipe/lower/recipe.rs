@@ -241,7 +241,7 @@ impl Lower<'_> {
 fn written(steps: &Node) -> Vec<String> {
     match &steps.kind {
         NodeKind::Map(entries) => entries.iter().map(|entry| entry.key.value.clone()).collect(),
-        // Steps in a list are one mistake, and what refers to them by name is not another.
+        // Steps in a list are reported as one mistake, without further mistakes for references to their names.
         NodeKind::List(items) => items.iter().flat_map(names_of_item).collect(),
         NodeKind::Scalar(_) => Vec::new(),
     }

@@ -15,7 +15,7 @@ use crate::recipe::{
 /// Kind of replication of an axis, the kind of the most general units first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Replication {
-    /// Data sets, tasks or subjects: a sample of those that a result is about.
+    /// Data sets, tasks or subjects: a sample of the population of a result.
     Dataset,
     /// Folds of a cross-validation, which share training data.
     Fold,
@@ -39,7 +39,7 @@ const WORDS: &[(&str, Replication)] = &[
 /// Names of axes of data sets, whose values are texts.
 const DATASETS: &[&str] =
     &["dataset", "data", "task", "env", "environment", "benchmark", "corpus", "game", "domain", "subject"];
-/// Names of axes of data sets that may be numbered: such numbers are no quantities.
+/// Names of axes of data sets that may be numbered: such numbers are not quantities.
 const NUMBERED: &[&str] = &["dataset", "task", "subject", "participant", "patient"];
 const FOLDS: &[&str] = &["fold", "cv_fold", "split"];
 /// Parts of the names of seeds that draw the folds of a cross-validation.
@@ -52,7 +52,7 @@ impl Replication {
         WORDS.iter().find(|(_, kind)| *kind == self).map_or("condition", |(word, _)| word)
     }
 
-    /// True if the name of a seed says that it draws the folds of a cross-validation, such as `split_seed`.
+    /// True if the name of a seed implies that it draws the folds of a cross-validation: `split_seed`.
     pub fn draws_partition(axis: &str) -> bool {
         let name = axis.to_ascii_lowercase();
         name.split(['_', '-', '.']).any(|part| PARTITIONS.contains(&part))

@@ -1,4 +1,4 @@
-//! `search`: what a step runs next depends on its results.
+//! `search`: the next jobs of a step depend on its results.
 
 use serde_json::{Value as Json, json};
 use sweep_job::{Kind as ParamKind, Value};
@@ -68,7 +68,7 @@ pub struct Racing {
     pub by: Spanned<String>,
     /// The explicit better direction.
     pub direction: Option<Better>,
-    /// The configuration that the others are compared with; `None` for the best so far.
+    /// The configuration with which the others are compared; `None` for the best so far.
     pub against: Option<Selection>,
     /// Number of seeds before the first look.
     pub least: usize,
@@ -152,7 +152,7 @@ mapping! {
 
 /// The words of `direction`.
 pub(super) const DIRECTIONS: &[(&str, Better)] = &[("min", Better::Less), ("max", Better::More)];
-/// The parameter with the length of a training, and the one that ends it earlier.
+/// The parameter with the length of a training, and the parameter that ends it earlier.
 const LENGTH: &str = "iters";
 const UNTIL: &str = "until";
 /// The default of `racing.min`.
@@ -194,8 +194,8 @@ impl Shape for Part {
 }
 
 impl Search {
-    /// True if the results decide which configurations run on, without a bound on the error as in a race: the best of them look
-    /// better than they would be again.
+    /// True if the results decide which configurations continue, without a bound on the error as in a race: the best configurations look
+    /// better than in a repetition.
     pub fn selects(&self) -> bool {
         self.suggest.is_some() || self.rungs.is_some()
     }
@@ -355,7 +355,7 @@ impl Lower<'_> {
         Some(Racing { by: keys.by.spanned()?, direction: keys.direction.value, against, least, span: node.span })
     }
 
-    /// Adds the axis of the rungs to a step's matrix, and checks what `search` names.
+    /// Adds the axis of the rungs to a step's matrix, and checks the axes that `search` names.
     pub(super) fn place_search(&mut self, step: &mut Step) {
         let Some(mut search) = step.search.take() else { return };
         if let Some(adaptive) = &step.adaptive {

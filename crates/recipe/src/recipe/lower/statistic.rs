@@ -1,9 +1,9 @@
-//! `statistic`, `q` and `pair` of a claim: the number that stands for a sample, and how two samples are compared.
+//! `statistic`, `q` and `pair` of a claim: the number that represents a sample, and the comparison of two samples.
 
 use super::Lower;
 use crate::recipe::keys::Given;
 
-/// The number that stands for the independent units of a side, or for their differences.
+/// The number that represents the independent units of a side, or their differences.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Statistic {
     /// The mean.

@@ -49,7 +49,7 @@ pub(super) struct Variants {
 }
 
 impl Lower<'_> {
-    /// Reads a variant that is a map: the name that stands for it.
+    /// Reads a variant that is a map, and returns the name that represents it.
     pub(super) fn variant(&mut self, node: &Node, params: &Names) -> Option<Template> {
         let template = Template::parse_any(node, self.sources, self.problems)?;
         let Some(Value::Map(mut entries)) = template.resolve(params, &Names::new()).map(|value| value.value) else {
@@ -94,7 +94,6 @@ impl Lower<'_> {
         named
     }
 
-    /// The factors of patches.
     pub(super) fn patch_factors(&mut self, node: &Node) -> Vec<Factor> {
         let mut factors: Vec<Factor> = Vec::new();
         let mut applied = Vec::new();

@@ -1,8 +1,8 @@
 //! JSON Schemas of recipes and sweep files, for completion and checks in editors.
 //!
-//! The schemas are derived from the declarations that the reader uses: those of the keys (`mapping!`) and of the tasks.
-//! The schemas cover everything that requires no name lookup: keys, shapes, types, ranges and words. `sweep plan`
-//! checks that steps, params and axes exist.
+//! The schemas are derived from the declarations that the reader uses: of keys (`mapping!`) and of tasks. The schemas
+//! cover everything that requires no name lookup: keys, shapes, types, ranges and words. `sweep plan` checks that
+//! steps, params and axes exist.
 //!
 //! The YAML servers of VS Code and other editors support draft 7. Alternatives of one type are written as a list of
 //! types rather than as `anyOf`, because the server then describes the mistake instead of "matches no schema".

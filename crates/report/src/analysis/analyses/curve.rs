@@ -49,7 +49,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     }
 }
 
-/// The value that the others are compared with.
+/// The value with which the others are compared.
 fn baseline((_, _, settings): Request<'_>, source: Source<'_>) -> Option<Value> {
     let params = &source.study.recipe.params;
     Some(settings.baseline.as_ref()?.resolve(params, &Names::new())?.value)
@@ -86,7 +86,7 @@ impl<'a> OfMetric<'a> {
         let question = Question { traits, apart, kinds, repeats, ratio: false, unpaired: true, rules };
         let mut sides: Vec<&mut Side<'a>> =
             rows.iter_mut().map(|row| &mut row.side).filter(|side| !side.is_empty()).collect();
-        // Fills in or leaves out missing results, as the recipe says; those that block a comparison have footnotes.
+        // Fills in or leaves out missing results, as the recipe requests; results that block a comparison have footnotes.
         let _ = complete(&mut sides, &question);
         let mut cells = Vec::new();
         for row in &rows {
@@ -148,7 +148,7 @@ impl<'a> OfMetric<'a> {
         }
     }
 
-    /// Gives the runs their part in the mean time up to the shortest budget, and notes the shares that reached the target.
+    /// Limits the times of runs to the shortest budget for the mean, and adds notes on the shares that reached the target.
     fn note_times(&self, rows: &mut [Numbers<'a>], target: f64, notes: &mut Vec<String>) {
         let metric = self.metric;
         let end = |row: &Numbers<'a>| row.times.iter().map(|run| run.time).reduce(f64::max);

@@ -1,5 +1,5 @@
-//! Tables of power laws over sizes: the measured mean and the law at each size, the prediction at another size, and whether small
-//! sizes rank the values of an axis as the largest does.
+//! Tables of power laws over sizes: the measured mean and the law at each size, the prediction at another size, and a comparison of the
+//! ranks at small sizes with the ranks at the largest size.
 
 use sweep_job::{Unit, Value};
 
@@ -19,7 +19,7 @@ use crate::{
     stats::{Estimate, LEVEL, PowerLaw, Sample, agreement},
 };
 
-/// Most decimals of exponents in notes.
+/// Maximum number of decimals of exponents in notes.
 const DECIMALS: usize = 4;
 
 /// The request of a table.
@@ -110,7 +110,7 @@ struct OfMethod<'a> {
 }
 
 impl OfMethod<'_> {
-    /// The level of the law, which allows for all looks at the results, as that of a claim does.
+    /// The level of the law, which allows for all looks at the results, as the level of a claim does.
     fn level(&self) -> f64 {
         self.sizes.sides().first().map_or(LEVEL, |side| side.looks.level(1, false).confidence)
     }
@@ -167,7 +167,7 @@ fn about(metric: &str, method: Option<&Value>) -> String {
     method.map_or_else(|| metric.to_owned(), |method| format!("{metric} of {method}"))
 }
 
-/// The law of a value of the axis in words, and whether its prediction was right.
+/// The law of a value of the axis in words, with the check of its prediction.
 fn note(
     request: Request<'_>,
     metric: &str,
@@ -207,7 +207,7 @@ fn note(
     format!("{text}; {verdict}")
 }
 
-/// Whether each smaller size ranks the values of the axis as the largest does.
+/// Notes that compare the ranks of the axis's values at each smaller size with the ranks at the largest size.
 fn ranks(x: &str, metric: &str, of_metric: &[OfMethod<'_>]) -> Vec<String> {
     let Some(largest) = of_metric.iter().filter_map(|of| of.sizes.keys().max()).max() else {
         return Vec::new();

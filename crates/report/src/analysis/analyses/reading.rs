@@ -30,7 +30,7 @@ pub(super) struct Reader<'a> {
     metric: &'a str,
 }
 
-/// The measurements at some points, whose values are those of the curves.
+/// The measurements at some points, with values from the curves.
 pub(super) struct Numbers<'a> {
     pub(super) side: Side<'a>,
     /// The times to the target, if there is one.
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.cost.is_some_and(|cost| self.source.traits(self.analysis.of.step, &cost.value).depends_on_load)
     }
 
-    /// Adds the runs that diverged. They have curves and no result: a run that has not reached the target by then never does, so it
+    /// Adds the runs that diverged. They have curves but no result: a run that has not reached the target by its end never does, so it
     /// counts up to the longest time of the others.
     fn add_diverged(&self, side: &mut Side<'a>, times: &mut Vec<TimeToEvent>, traits: MetricTraits) {
         let end = |found: &Found<'a>| self.end(found.by?.key, found.point);

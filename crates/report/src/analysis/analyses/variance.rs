@@ -81,7 +81,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
     );
 }
 
-/// The axes of the sources: those that the table names, or those that repeat a measurement and vary.
+/// The axes of the sources: the axes that the table names, or all axes that repeat a measurement and vary.
 fn sources((_, analysis, named_axes): Request<'_>, source: Source<'_>) -> Vec<String> {
     if !named_axes.is_empty() {
         return named_axes.iter().map(|axis| axis.value.clone()).collect();
@@ -101,9 +101,9 @@ fn sources((_, analysis, named_axes): Request<'_>, source: Source<'_>) -> Vec<St
 
 /// The variances of the sources.
 enum Parts {
-    /// Of a complete crossing.
+    /// Components of a complete crossing.
     Crossed(Components),
-    /// Of each source where the others are constant, and their numbers of values.
+    /// Variance of each source with the other sources constant, and its number of values.
     Alone(Vec<(Estimate, usize)>),
 }
 

@@ -42,7 +42,7 @@ pub(in crate::analysis) fn curves_of_claims(source: Source<'_>) -> BTreeSet<(Key
     if curve_keys.len() > MAX_RECORDS { BTreeSet::new() } else { curve_keys }
 }
 
-/// Adds to the verdicts on means those that other choices give, and a remark where another choice decides otherwise. No verdict changes.
+/// Adds the verdicts under other choices to the verdicts on means, with a remark if another choice decides differently. No verdict changes.
 pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<'_>, curves: &Curves) {
     for (claim, verdict) in source.study.recipe.claims.iter().zip(verdicts) {
         if !has_choices(claim) || verdict.interval.is_none() || verdict.certain {
@@ -53,9 +53,9 @@ pub(in crate::analysis) fn add_choices(verdicts: &mut [Verdict], source: Source<
         let by_rules =
             others(claim).filter_map(|(choice, rules)| chosen(&Claim { rules, ..claim.clone() }, choice, source));
         let all = by_rules.chain(readings(claim, source, curves)).chain(over_all(claim, source));
-        // A rule that leaves nothing out is no other choice.
+        // A rule that leaves nothing out is not another choice.
         verdict.choices = all.filter(|choice| Some(choice.interval) != own_verdict.interval).collect();
-        // Another choice may have less power: that it decides nothing is no remark.
+        // Another choice may have less power, so an undecided choice gives no remark.
         let differs = |choice: &&Choice| choice.state != own_verdict.state && choice.state != State::Undecided;
         let differing_choices = verdict.choices.iter().filter(differs);
         let differing_texts: Vec<String> =

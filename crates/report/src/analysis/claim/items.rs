@@ -16,7 +16,7 @@ use crate::{
     stats::{Runs, Signs, clustered},
 };
 
-/// The scores of one side: each job's, in the order of the items.
+/// The scores of the jobs of one side, in the order of the items.
 struct Scored<'a> {
     points: Vec<&'a Point>,
     runs: Runs,
@@ -25,14 +25,14 @@ struct Scored<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// True if a claim is over items: the step of each side declares scores of the metric.
+    /// True if a claim is over items, which requires that the step of each side declares scores of the metric.
     pub(super) fn is_over_items(&self, comparison: &Comparison) -> bool {
         let sides = comparison.sides();
         let study = self.source.study;
         sides.map(|side| side.step).all(|step| declared(study, step, &comparison.metric.value).is_some())
     }
 
-    /// The evidence over the items of the jobs of one or two sides, whose measurements have the looks.
+    /// The evidence over the items of the jobs of one or two sides. `looks` come from the sides' measurements.
     pub(super) fn over_items(
         &self,
         comparison: &Comparison,
@@ -64,7 +64,7 @@ impl<'a> Judge<'a> {
                 count(clusters.len(), "item")
             ));
         }
-        // A ratio has the influences of the items on its logarithm, whose mean is zero.
+        // For a ratio, the influences of the items on its logarithm have the mean zero.
         let average = |item: usize| {
             let of_sides = sides.iter().map(|runs| runs.iter().map(|run| run[item]).sum::<f64>() / runs.len() as f64);
             of_sides.sum::<f64>() + value.unwrap_or(0.0)

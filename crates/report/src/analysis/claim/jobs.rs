@@ -20,10 +20,10 @@ use crate::{
 pub struct ClaimJobs {
     /// The metric.
     pub metric: String,
-    /// The jobs of each side, with the side in words; those of an order are the values of its axis.
+    /// The jobs of each side, with the side in words; the sides of an order are the values of its axis.
     pub sides: Vec<(String, Vec<JobId>)>,
-    /// Jobs of the first and of the second side that differ only in what the claim compares, such as those of a seed. Empty if
-    /// the claim compares means of independent samples, or if the points cannot be paired one to one.
+    /// Jobs of the first and of the second side that differ only in the compared axes, such as the jobs of a seed. Empty if the claim
+    /// compares means of independent samples, or if the points cannot be paired one to one.
     pub pairs: Vec<[JobId; 2]>,
     /// True for a ratio.
     pub is_ratio: bool,

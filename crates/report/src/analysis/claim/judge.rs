@@ -109,7 +109,7 @@ impl<'a> Judge<'a> {
             self.measured(order.step, &selection, metric, question.traits, verdict)
         };
         let (mut steps, mut lacks, mut mean) = (Vec::new(), String::new(), 0.0);
-        // Relative to that of the first value.
+        // Means relative to the mean of the first value.
         let mut means: Vec<(f64, &Value)> = values.first().map(|first| (mean, first)).into_iter().collect();
         for two in values.windows(2) {
             let (mut earlier, mut later) = (side(&two[0], verdict)?, side(&two[1], verdict)?);
@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
                 verdict.open = doubt != Doubt::NoEffect;
                 return Err(doubt.words(&evidence));
             }
-            // The means over the units of the decision: those over jobs may be in another order.
+            // Uses the means over the units of the decision, because the means over jobs may have another order.
             let difference = evidence.estimate();
             mean += difference.value;
             means.push((mean, &two[1]));
@@ -171,7 +171,8 @@ impl<'a> Judge<'a> {
         self.measured(side.step, &resolved(&self.source.study.recipe, &side.only), metric, traits, verdict)
     }
 
-    /// The measurements at the points that have these values. Their devices are noted, and must be those of the claim.
+    /// The measurements at the points that have these values. Records their devices, which must be the devices of the
+    /// claim.
     fn measured(
         &self,
         step: usize,
@@ -221,7 +222,7 @@ impl Doubt {
     }
 }
 
-/// The unit that a verdict names: that of a metric that has no fixed base unit.
+/// The unit that a verdict names: only units of metrics without a fixed base unit are named.
 fn said(metric: &str, unit: Unit) -> Unit {
     if unit.is_fitted(metric) { Unit::One } else { unit }
 }
@@ -282,7 +283,7 @@ pub(super) fn decide(
     verdict.expected = Some(expected.clone());
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
         let doubt = evidence.doubt();
-        // Further seeds would be as equal.
+        // Further seeds would give equal results, too.
         verdict.open = doubt != Some(Doubt::NoEffect) && !evidence.is_over_items();
         let explanation = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
         return Err(format!("{}{unit}, expected {expected}; {explanation}{lacking}", number(estimate.value)));
@@ -318,7 +319,7 @@ pub(super) fn decide(
         // No tie follows while the interval excludes the paper's number.
         let ties = expect.ties().filter(|_| verdict.paper_within != Some(false));
         let needed = evidence.seeds_needed(bounds, ties.map(|(_, tie)| tie), verdict.family);
-        // A table with the same pair has to tell the sides apart, too, after its own correction.
+        // A table with the same pair has to distinguish the sides, too, after its own correction.
         let of_table =
             (verdict.compared > 1).then(|| evidence.seeds_needed([evidence.none()], [], verdict.compared)).flatten();
         outlook(needed.map(|needed| of_table.map_or(needed, |of_table| needed.max(of_table))))
@@ -345,7 +346,7 @@ pub(super) fn decide(
     Ok(())
 }
 
-/// An estimate whose numbers are a bound if only floating-point rounding tells them from it.
+/// Replaces numbers of an estimate by a bound if they differ from it only by floating-point rounding.
 fn without_rounding(estimate: Estimate, expect: Expectation, rounding: f64) -> Estimate {
     let clear = |value: f64| {
         let mut bounds = expect.bounds().map(|(bound, _)| bound.value);
@@ -367,7 +368,7 @@ fn outlook(needed: Option<Needed>) -> String {
     }
 }
 
-/// The probability that chance alone would decide a claim as it is decided, or more clearly; 1 if it is undecided.
+/// The probability that chance alone gives this decision or a clearer one; 1 for an undecided claim.
 fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
     let inside = |bound: Bound, low: bool| match (low, bound.strict) {
         (true, false) => value >= bound.value,
@@ -377,7 +378,7 @@ fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
     };
     let p = |bound: Bound| if evidence.is_certain() { Some(0.0) } else { evidence.p_at(bound.value) };
     if expect.bounds().all(|(bound, low)| inside(bound, low)) {
-        // All bounds have to be cleared.
+        // The estimate has to be on the right side of all bounds.
         return expect
             .bounds()
             .map(|(bound, _)| p(bound))
@@ -388,7 +389,8 @@ fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
     missed.map(|(bound, _)| p(bound)).collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(1.0, f64::min))
 }
 
-/// The probability that chance alone would put the interval so near a bound although the number is not near it.
+/// The probability that chance alone gives an interval this close to a bound although the true value is not close to
+/// it.
 fn chance_of_tie(evidence: &Evidence, low: f64, high: f64, expect: Expectation) -> Option<f64> {
     let [from, to] = tie(low, high, expect)?;
     if evidence.is_certain() {
@@ -425,7 +427,8 @@ pub(super) fn state(low: f64, high: f64, expect: Expectation) -> State {
     }
 }
 
-/// A number, rounded to the significant digits according to its interval; one that would be zero, to two of its own.
+/// A number, rounded to the significant digits according to its interval; a number that would become zero, to two of
+/// its own digits.
 fn rounded(value: f64, estimate: Estimate, rounding: f64) -> f64 {
     let width = match (estimate.low, estimate.high) {
         (Some(low), Some(high)) if high > low => high - low,

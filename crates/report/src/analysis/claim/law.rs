@@ -30,13 +30,13 @@ pub(in crate::analysis) struct BySize<'a> {
     means: BTreeMap<u64, Summary>,
     /// The number of measurements without a size above zero.
     pub(in crate::analysis) without_size: usize,
-    /// A remark on sizes that lack data sets, folds or settings of others.
+    /// A remark on sizes that lack data sets, folds or settings of other sizes.
     pub(in crate::analysis) uneven: Option<String>,
 }
 
 impl<'a> BySize<'a> {
-    /// The measurements by the size `x` of their jobs. Sizes that jobs measure differ by the seed: those of a configuration are
-    /// one, their geometric mean.
+    /// The measurements by the size `x` of their jobs. Sizes that jobs measure differ by the seed, so a configuration has the geometric
+    /// mean of its sizes.
     pub(in crate::analysis) fn new(
         side: &Side<'a>,
         x: &str,
@@ -84,7 +84,7 @@ impl<'a> BySize<'a> {
         self.means.get(&key)
     }
 
-    /// The same for a size.
+    /// The mean at `size`; see [`summary`](Self::summary).
     pub(in crate::analysis) fn mean(&self, size: f64) -> Option<f64> {
         Some(self.summary(size.to_bits())?.estimate.value)
     }
@@ -106,9 +106,9 @@ impl<'a> BySize<'a> {
         PowerLaw::new(&points, with_constant)
     }
 
-    /// The data sets, folds and settings that only some of the sizes have: their differences are in the law.
+    /// The data sets, folds and settings that only some of the sizes have: the differences between them distort the law.
     fn uneven_words(&self, x: &str, question: &Question<'_>) -> Option<String> {
-        /// Most sizes that are named.
+        /// Maximum number of sizes that are named.
         const MAX_NAMED: usize = 3;
         let points = || self.sides.values().flat_map(|side| &side.found).map(|found| found.point);
         // Sizes that no axis has follow from the settings, which then differ between sizes.
@@ -186,7 +186,7 @@ impl Judge<'_> {
         complete(&mut [&mut side], &question).map_err(|silence| spoken(&silence, metric, &[&side]))?;
         let jobs = jobs_by_key(step, &resolved(&self.source.study.recipe, &comparison.of.only), self.source);
         let sizes = BySize::new(&side, x, &jobs, &question, self.source);
-        // Each size is compared with the others, so times of sizes are taken in turns.
+        // Each size is compared with the others, so their times must be measured in turns.
         let by_size = sizes.sides();
         let notes =
             like(&by_size, question.traits, question.rules).map_err(|silence| spoken(&silence, metric, &by_size))?;

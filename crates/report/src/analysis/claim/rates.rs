@@ -25,7 +25,7 @@ impl Judge<'_> {
             let basis = format!("{events} of {} failed", count(runs, "job"));
             return Ok(Evidence::of_rates(Rates::One { events, runs }, &looks, basis));
         };
-        // An axis that names runs pairs nothing.
+        // An axis of names of runs does not define pairs.
         let steps: Vec<usize> = (0..self.source.study.recipe.steps.len()).collect();
         let kinds = self.source.kinds(&steps);
         let is_own = |axis: &str| kinds.identifies(axis) || apart.iter().any(|other| other == axis);

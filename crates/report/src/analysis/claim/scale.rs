@@ -1,4 +1,4 @@
-//! The scale of a claim: the sizes from which it can be judged, against those of its jobs.
+//! The scale of a claim: the sizes from which it can be judged, compared with the sizes of its jobs.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ pub(in crate::analysis) fn misses(scale: &[Least], jobs: &[(&Point, JobId)], sou
         .then(|| format!("it is about {}; this was measured at {}", about.join(" and "), present.join(" and ")))
 }
 
-/// A job's parameter, axis or metric as a number; `None` if it is none.
+/// A job's parameter, axis or metric as a number; `None` if it is not a number.
 pub(in crate::analysis) fn size_of(name: &str, point: &Point, job: JobId, source: Source<'_>) -> Option<f64> {
     match value_of(name, point, job, source) {
         Here::Known(value) => value.as_f64().filter(|size| size.is_finite()),

@@ -1,4 +1,4 @@
-//! Seeds that a claim leaves out: the verdict over all seeds that were measured, those of the store included.
+//! Seeds that a claim leaves out: the verdict over all measured seeds, including seeds that only the store has.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
 /// The verdict over all seeds.
 pub(super) struct OverAll {
     pub(super) verdict: Verdict,
-    /// The number of seeds that were measured, and of those of the claim.
+    /// The numbers of measured seeds and of the claim's seeds.
     pub(super) seeds: usize,
     own: usize,
     /// True if the recipe names none of the seeds that the claim leaves out.

@@ -1,5 +1,5 @@
-//! Claims about pairs that a table compares, too: no verdict tells sides apart that the table, which corrects for all of its
-//! pairs, does not.
+//! Claims about pairs that a table compares, too: no verdict distinguishes sides that the table, which corrects for all of its pairs, does
+//! not distinguish.
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ fn is_same(a: &[Points; 2], b: &[Points; 2]) -> bool {
     a == b || (a[0] == b[1] && a[1] == b[0])
 }
 
-/// Leaves a claim undecided whose sides a table with the same pair does not tell apart, if the verdict depends on that.
+/// Leaves a claim undecided if a table with the same pair does not distinguish its sides and the verdict requires a difference.
 pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
     let recipe = &source.study.recipe;
     for table in &recipe.tables {
@@ -86,7 +86,7 @@ pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
     }
 }
 
-/// True for a decided claim about means whose verdict would be another if its interval contained that the sides are equal.
+/// True for a decided claim about means whose verdict requires a difference between the sides.
 fn tells_apart(verdict: &Verdict, claim: &Claim) -> bool {
     let is_decided = matches!(verdict.state, State::Supported | State::Refuted) && !verdict.certain;
     if !is_decided || verdict.invariant || claim.rules.statistic != Statistic::Mean {
@@ -103,7 +103,7 @@ fn tells_apart(verdict: &Verdict, claim: &Claim) -> bool {
     state(low.min(none), high.max(none), expect) != verdict.state
 }
 
-/// The pairs of sides that a claim compares: one, or those of neighbors in an order.
+/// The pairs of sides that a claim compares: one pair, or all pairs of neighbors in an order.
 fn compared(claim: &Claim, source: Source<'_>) -> Vec<[Points; 2]> {
     let recipe = &source.study.recipe;
     match &claim.statement {
@@ -138,7 +138,7 @@ fn sorted(mut selection: Vec<(&str, Vec<Value>)>) -> Vec<(String, Vec<Value>)> {
     selection.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
 }
 
-/// The corrected probability of the difference in a row, if it does not tell its sides apart.
+/// The corrected probability of the difference in a row, if the row does not distinguish its sides.
 fn chance(table: &Table, row: usize, metric: &str) -> Option<f64> {
     let is_metric = |show: Show, name: &str| show != Show::Odds && same_metric(name, metric);
     let column = table.columns.iter().position(|column| is_metric(column.show, &column.metric))?;

@@ -1,8 +1,7 @@
 //! The cheapest numbers of seeds within a budget of time.
 //!
-//! A decision has as many units as the step with the fewest seeds among its steps, so the cheapest numbers of seeds with a
-//! given power are, for each step, the largest that a decision about it needs. Time is that of the jobs that are still to
-//! run, one after the other.
+//! A decision has as many units as the step with the fewest seeds among its steps, so the cheapest numbers of seeds with a given power are,
+//! for each step, the largest number that a decision about it needs. The time is the sum over all jobs that have not run.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -228,7 +227,7 @@ fn source(step: &Step) -> Option<&str> {
     })
 }
 
-/// The time of the jobs of each step, and that of the steps with a fixed number of seeds.
+/// The time of the jobs of each step, and of the steps with a fixed number of seeds.
 fn costs(
     plan: &Plan,
     chains: &[Vec<usize>],

@@ -8,10 +8,10 @@ use crate::{
     stats::{LEVEL, power, power_of_range, power_unpaired, sequential_power},
 };
 
-/// Most seeds that are considered.
+/// Maximum number of seeds that is considered.
 pub(super) const MAX_SEEDS: usize = 1000;
 
-/// Most seeds that are considered if their number depends on the results: their power is simulated.
+/// Maximum number of adaptive seeds that is considered, because their power is simulated.
 const MAX_ADAPTIVE: usize = 200;
 
 /// The independent units of a decision, with their spread on its scale.
@@ -31,13 +31,13 @@ pub(super) enum Units {
     Levels {
         /// Number of units.
         count: usize,
-        /// Variance of the units beyond that of their seeds.
+        /// Variance of the units beyond the variance of their seeds.
         between: f64,
         /// Variance of a single difference or value within a unit.
         within: f64,
         /// Measurements of a unit with one seed.
         per_seed: f64,
-        /// Variance of the part that a seed has in all units.
+        /// Variance of the effect of a seed on all units.
         common: f64,
     },
     /// The rows of a column, compared in pairs (Tukey).
@@ -77,13 +77,13 @@ impl Model {
             Units::Seeds { sd } | Units::Unpaired { sd } | Units::Rows { sd, .. } => sd,
             Units::Levels { count, between, within, per_seed, common } => {
                 let seeds = seeds.max(1) as f64;
-                // The part of a seed in all units does not average out over them.
+                // The effect of a seed on all units does not average out over the units.
                 (between + within / (per_seed * seeds) + common * count as f64 / seeds).sqrt()
             }
         }
     }
 
-    /// The most seeds that are considered.
+    /// The maximum number of seeds that is considered.
     pub(super) fn most(&self) -> usize {
         if self.least.is_some() { MAX_ADAPTIVE } else { MAX_SEEDS }
     }
@@ -94,8 +94,7 @@ impl Model {
         looks
     }
 
-    /// The confidence level of the decision with this number of seeds: that of its looks, of which its share among all tests is
-    /// left (Bonferroni).
+    /// The confidence level of the decision with this number of seeds: the level for its looks, corrected for all tests (Bonferroni).
     pub(super) fn level(&self, seeds: usize) -> f64 {
         if let Units::Rows { .. } = self.units {
             return LEVEL;
@@ -131,10 +130,10 @@ impl Model {
                 }
                 power(effect, seeds, level)
             }
-            // With several looks, a lower bound: that of the last one.
+            // With several looks, the power of the last look, which is a lower bound.
             Units::Unpaired { .. } => power_unpaired(effect, seeds, level),
             Units::Levels { count, common, .. } => {
-                // The degrees of freedom of the factor with fewer levels.
+                // The factor with fewer levels determines the degrees of freedom.
                 let least = if common > 0.0 { count.min(seeds) } else { count };
                 power(effect * (count as f64 / least.max(1) as f64).sqrt(), least, level)
             }
@@ -146,7 +145,7 @@ impl Model {
         }
     }
 
-    /// The fewest seeds with which the power is as wanted; `None` if there are none up to [`MAX_SEEDS`].
+    /// The fewest seeds with the power `wanted`; `None` if no number up to [`MAX_SEEDS`] has it.
     pub(super) fn needed(&self, wanted: f64) -> Option<usize> {
         let first = match self.units {
             Units::Levels { common: 0.0, .. } => 1,
@@ -155,14 +154,14 @@ impl Model {
         let first = self.least.unwrap_or(0).max(first);
         let max_seeds = self.most();
         let enough = |seeds: usize| self.power(seeds) >= wanted;
-        // More seeds than those of earlier plans have a stricter level.
+        // More seeds than earlier plans had have a stricter level.
         let last_look = self.made.iter().map(|plan| plan.most).max().unwrap_or(0);
         if last_look > first && enough(last_look) {
             return Some(fewest(first, last_look, enough));
         }
         let mut first = first.max(last_look + 1);
         if self.least.is_some() {
-            // With several looks, no fewer seeds suffice than with a single one at the same number; simulations take long.
+            // Several looks need at least as many seeds as a single look, which needs no slow simulation.
             first = Self { least: None, made: Vec::new(), known: RefCell::default(), ..self.clone() }
                 .needed(wanted)?
                 .max(first);
@@ -178,7 +177,7 @@ impl Model {
     }
 }
 
-/// The smallest number from `low` to `high`, which is enough, that is enough if all larger ones are.
+/// The smallest number from `low` to `high` for which `enough` is true. Assumes that it is true for all larger numbers, and for `high`.
 fn fewest(low: usize, high: usize, enough: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (low, high);
     while low < high {

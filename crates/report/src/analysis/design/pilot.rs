@@ -10,7 +10,7 @@ use crate::{
     plan::{JobId, Plan, Point, Study},
 };
 
-/// Seeds of a pilot: with fewer, a standard deviation says little.
+/// Seeds of a pilot: with fewer, a standard deviation is too uncertain.
 const SEEDS: usize = 3;
 
 /// Points to measure.
@@ -36,7 +36,7 @@ impl Pilot {
         }
     }
 
-    /// The command that measures the points; `None` if there are none.
+    /// The command that measures the points; `None` without points.
     pub(super) fn command(&self, plan: &Plan) -> Option<String> {
         if self.points.is_empty() {
             return None;

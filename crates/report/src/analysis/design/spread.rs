@@ -1,7 +1,7 @@
-//! The spread of a decision's units, from the records that there are.
+//! The spread of a decision's units, from the existing records.
 //!
-//! The units are those of the verdict: differences of pairs, values, or values of other axes over which seeds are
-//! averaged. Decisions of one group (the rows of a table) share one estimate.
+//! The verdict determines the units: differences of pairs, values, or values of other axes over which seeds are averaged. Decisions of one
+//! group (the rows of a table) share one estimate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub(super) struct Squares {
     within: f64,
     /// Its degrees of freedom.
     within_freedom: f64,
-    /// Sum of the variances of the part that each seed has in all units, times the degrees of freedom of the units.
+    /// Sum of the variances of the effects of seeds on all units, times the degrees of freedom of the units.
     common: f64,
     /// Number of records.
     pub(super) records: usize,
@@ -48,7 +48,7 @@ pub(super) struct Spread {
     pub(super) seeds: usize,
     /// The least number, if it depends on the results.
     pub(super) least: Option<usize>,
-    /// Mean of all measured values, and of those of the side that is compared with.
+    /// Mean of all measured values; `reference` is the mean of the values of the baseline.
     pub(super) mean: Option<f64>,
     pub(super) reference: Option<f64>,
     /// True if a side has records, but none of them has the metric.
@@ -80,7 +80,7 @@ pub enum Basis {
     Levels,
     /// Values around the effects of their rows and seeds.
     Rows,
-    /// Seeds within points: what pairs share is not taken out, so the spread may be too large.
+    /// Seeds within points. Common effects of pairs are not removed, so the spread may be too large.
     Seeds,
 }
 
@@ -97,7 +97,7 @@ impl Squares {
         self.freedom += (n - 1) as f64;
     }
 
-    /// Adds those of another decision of the group.
+    /// Adds the squares of another decision of the group.
     pub(super) fn pool(&mut self, other: &Self) {
         self.sum += other.sum;
         self.freedom += other.freedom;
@@ -229,7 +229,7 @@ impl Spread {
             return;
         };
         self.basis = Basis::Levels;
-        // With results at one level only, seeds would be taken for units.
+        // With results at a single level, seeds would count as units.
         if units.axes.is_empty() {
             return;
         }
@@ -270,7 +270,7 @@ impl Spread {
         };
         let blocks = common(&planned);
         let units = planned.iter().map(BTreeMap::len).min().unwrap_or(0);
-        // Units that are not seeds: as many as there are values of other axes.
+        // The number of units that are not seeds is the number of values of other axes.
         let fixed = units != self.seeds;
         self.shape = Shape::Rows { rows: planned.len(), blocked: !blocks.is_empty(), fixed };
         if fixed {
@@ -307,8 +307,7 @@ impl Spread {
         }
     }
 
-    /// The units for the power, given the squares of the decision's group; `None` if the spread is zero and nothing explains
-    /// that.
+    /// The units for the power, given the squares of the decision's group; `None` if the spread is zero for an unknown reason.
     pub(super) fn modelled(&self, squares: &Squares, question: &Question<'_>) -> Option<Units> {
         let size = self.logarithm.then(|| self.mean.unwrap_or_default().abs());
         let two = if self.basis == Basis::Pairs || self.basis == Basis::Seeds { 2.0_f64.sqrt() } else { 1.0 };
@@ -326,7 +325,7 @@ impl Spread {
         })
     }
 
-    /// True if more seeds do not change anything.
+    /// True if more seeds change nothing.
     pub(super) fn is_fixed(&self) -> bool {
         match self.shape {
             Shape::Rows { fixed, .. } => fixed,

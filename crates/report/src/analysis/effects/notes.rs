@@ -1,4 +1,4 @@
-//! Notes below a table of effects: the design, the estimates, and what they leave open.
+//! Notes below a table of effects: the design, the estimates, and their limits.
 
 use std::collections::BTreeSet;
 

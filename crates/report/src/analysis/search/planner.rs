@@ -95,15 +95,14 @@ impl<'a> Searches<'a> {
         Ok(decisions)
     }
 
-    /// The jobs of the reserve that decisions release, and the jobs that need nothing else any more, each after those that it
-    /// needs.
+    /// The jobs of the reserve that decisions release, and the jobs whose other needs are done, each after the jobs that it needs.
     fn additions(&self, decisions: &[Decided], lost_jobs: &BTreeSet<usize>) -> BTreeMap<JobId, String> {
         let mut additions: BTreeMap<JobId, String> = BTreeMap::new();
         let released = decisions.iter().flat_map(|decided| &decided.released);
         for (job, because) in released.filter(|(job, _)| self.held.contains(job)) {
             additions.entry(*job).or_insert_with(|| because.clone());
         }
-        // In the plan's order, so that what needs a job comes after it.
+        // In the plan's order, so that a job comes after its needed jobs.
         for job in self.held.iter().copied().filter(|job| !self.of_job.contains_key(job)) {
             let needs: BTreeSet<JobId> =
                 self.plan.lists_of(job).iter().flat_map(|list| self.plan.list(*list)).copied().collect();
@@ -160,7 +159,7 @@ impl RoundPlanner for Searches<'_> {
         self.held.retain(|job| !additions.contains_key(job));
         let mut released = Released::default();
         for decision in decisions.into_iter().filter(|decision| decision.is_final) {
-            // What an earlier run has decided is no news.
+            // Decisions of an earlier run are not reported again.
             if self.told.insert(decision.key) && self.made.contains(&decision.key) {
                 released.decided.push((decision.key, decision.text));
             }

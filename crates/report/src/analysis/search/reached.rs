@@ -12,7 +12,7 @@ use crate::{
 /// The state of a step with `search`.
 #[derive(Debug, Clone, Default)]
 pub struct Reached {
-    /// The jobs that run in any case, and those that decisions have released so far.
+    /// The jobs that run in any case, and the jobs that decisions have released so far.
     pub required: BTreeSet<JobId>,
     /// True if all of these have ended, so that no decision is left to make.
     pub complete: bool,
@@ -25,8 +25,8 @@ pub struct Reached {
 pub struct Extent {
     /// Its values on the axes, as a text.
     pub label: String,
-    /// The index of the last rung at which it has a value; in a race, one less than its number of seeds with a value. `None` if it
-    /// failed or has not got so far.
+    /// The index of the last rung at which it has a value; in a race, one less than its number of seeds with a value. `None` if it failed
+    /// or has no value yet.
     pub rung: Option<usize>,
     /// Its mean at that rung; in a race, over these seeds.
     pub value: Option<f64>,

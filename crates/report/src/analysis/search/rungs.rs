@@ -22,7 +22,7 @@ use crate::{
 const KIND: &str = "rung";
 
 impl Followed<'_> {
-    /// Decides rung after rung, each once all configurations that have reached it have ended there.
+    /// Decides rung after rung, each after all jobs of the configurations that reached it have ended.
     pub(super) fn halve(
         &self,
         rules: &Rungs,
@@ -68,8 +68,8 @@ impl Followed<'_> {
         Ok(decisions)
     }
 
-    /// Releases configurations by the virtual clock. The decision of a rung is kept when nothing can follow any more; until
-    /// then the released jobs follow from the values alone.
+    /// Releases configurations by the virtual clock. The decision of a rung is stored when no further release is possible; before that, the
+    /// values alone determine the released jobs.
     pub(super) fn halve_by_clock(
         &self,
         rules: &Rungs,
@@ -149,7 +149,7 @@ impl Followed<'_> {
         rules.better(&self.study.recipe.rules, &self.study.recipe.steps[self.step])
     }
 
-    /// The mean of a configuration at a rung; open as long as one of its jobs there has not ended.
+    /// The mean of a configuration at a rung; open until all its jobs there have ended.
     fn value(&self, one: &Configuration, rung: usize) -> Known {
         self.values(&one.stages[rung]).map_or(Known::Open, |values| Known::Ended(mean(&values)))
     }
@@ -174,7 +174,7 @@ impl Followed<'_> {
         });
         let mut jobs: Vec<JobId> = among.iter().flat_map(|one| one.stages[rung].iter().copied()).collect();
         if let Some(workers) = workers {
-            // What went on depends on the values at all rungs, because the workers are common to them.
+            // Releases depend on the values at all rungs, because all rungs share the workers.
             rule["workers"] = json!(workers);
             rule["rungs"] = json!(rules.at);
             jobs = self.study.steps[self.step].iter().map(|(_, job)| *job).collect();

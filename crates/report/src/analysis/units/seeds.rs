@@ -1,4 +1,4 @@
-//! Seeds that several units share: a random factor beside the units, if they have a part in the results of all of them.
+//! Seeds that several units share: a random factor besides the units, if they affect the results of all units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::{
 /// Means by the levels of factors.
 pub(in crate::analysis) type Cells = BTreeMap<Vec<String>, f64>;
 
-/// The axes whose values are equal in several units, which are the levels of `units`; of two axes of which one determines the other, one.
+/// The axes whose values are equal in several units, which are the levels of `units`; if one axis determines another, only one of them.
 pub(super) fn shared_axes<'n>(
     axes: impl Iterator<Item = &'n str>,
     units: &[&str],
@@ -28,7 +28,7 @@ pub(super) fn shared_axes<'n>(
     shared.into_iter().map(str::to_owned).collect()
 }
 
-/// The values with the index of each level among those of its factor.
+/// The values with the index of each level within its factor.
 fn indexed(cells: &Cells) -> Vec<Leveled> {
     let factors = cells.keys().next().map_or(0, Vec::len);
     let levels_of_factors: Vec<BTreeSet<&String>> =
@@ -36,7 +36,7 @@ fn indexed(cells: &Cells) -> Vec<Leveled> {
     cells.iter().map(|(place, value)| (indices(place, &levels_of_factors), *value)).collect()
 }
 
-/// The index of each level among those of its factor.
+/// The index of each level within its factor.
 fn indices(place: &[String], levels_of_factors: &[BTreeSet<&String>]) -> Vec<usize> {
     place
         .iter()
@@ -46,7 +46,7 @@ fn indices(place: &[String], levels_of_factors: &[BTreeSet<&String>]) -> Vec<usi
 }
 
 impl SamplingUnit {
-    /// The means of values by the levels of the units and of the seeds that several units share; none without such seeds.
+    /// The means of values by the levels of the units and of the seeds that several units share; empty without such seeds.
     pub(in crate::analysis) fn cells(&self, values: &[(&Point, f64)]) -> Cells {
         if self.seeds.is_empty() {
             return Cells::new();
@@ -60,7 +60,7 @@ impl SamplingUnit {
         })
     }
 
-    /// What seeds that several units share add to the error of a mean, given the cells of the rows that are compared.
+    /// The error that seeds add to a mean if several units share them, given the cells of the compared rows.
     pub(super) fn shared(&self, rows: &[Cells]) -> Option<SharedSeeds> {
         let units = self.factors();
         let in_all: Vec<Vec<String>> = {
@@ -75,7 +75,7 @@ impl SamplingUnit {
         self.shared_apart(rows)
     }
 
-    /// The same for rows with seeds of their own, as the mean of the rows' variances.
+    /// The error like [`shared`](Self::shared), for rows with different seeds: the mean of the rows' variances.
     pub(super) fn shared_apart(&self, rows: &[Cells]) -> Option<SharedSeeds> {
         let units = self.factors();
         let parts = rows.iter().filter_map(|row| shared_seeds(&[indexed(row)], units, self.reads_same));
@@ -87,12 +87,12 @@ impl SamplingUnit {
         Some(SharedSeeds { variance: sum.variance / rows.len() as f64, freedom: sum.least, ..sum })
     }
 
-    /// The axes of seeds that several units share, if these are shown to have a part in the results of several units.
+    /// The axes of seeds that several units share, if they are shown to affect the results of several units.
     pub(in crate::analysis) fn shared_axes(&self, values: &[(&Point, f64)]) -> Option<&[String]> {
         self.shared(&[self.cells(values)]).map(|_| self.seeds.as_slice())
     }
 
-    /// The values of each group of points by the seeds that several units share, with the index of each seed among those of all groups.
+    /// The values of each group of points by the seeds that several units share, with the index of each seed among the seeds of all groups.
     pub(in crate::analysis) fn by_seeds<'v, 'p: 'v>(
         &self,
         groups: impl Iterator<Item = &'v Vec<(&'p Point, f64)>>,
@@ -112,7 +112,7 @@ impl SamplingUnit {
         self.seeds.iter().any(|own| own == axis)
     }
 
-    /// The number of random factors that the units are.
+    /// The number of random factors of the units.
     fn factors(&self) -> usize {
         if self.is_crossed() { self.axes.len() } else { 1 }
     }

@@ -1,4 +1,4 @@
-//! Units in words: their number and kind, and remarks on what their error assumes.
+//! Units in words: their number and kind, and remarks on the assumptions of their error.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl SamplingUnit {
         text.map(str::to_owned).into_iter().chain(self.partitions(kinds)).chain(implied).collect()
     }
 
-    /// The partitions of the data that folds are taken for.
+    /// The partitions of the data whose folds the units are.
     fn partitions(&self, kinds: &Kinds) -> Option<String> {
         if !self.is_folds() {
             return None;
@@ -58,7 +58,7 @@ impl SamplingUnit {
         ))
     }
 
-    /// A remark on seeds that several units share; `shown` if they are shown to have a part in several units.
+    /// A remark on seeds that several units share; `shown` if they are shown to affect several units.
     pub(super) fn seeds_in_words(&self, shown: bool) -> Option<String> {
         let in_words = |axes: &[String]| axes.iter().map(|axis| format!("`{axis}`")).collect::<Vec<_>>().join(" and ");
         let (units, seeds) = (in_words(&self.axes), in_words(&self.seeds));
@@ -76,8 +76,8 @@ impl SamplingUnit {
         }
     }
 
-    /// The units with their number: `4 datasets, 5 seeds each`, or `4 datasets × 5 seeds` if seeds are a factor of their own; `None` for
-    /// seeds and for settings.
+    /// The units with their number: `4 datasets, 5 seeds each`, or `4 datasets × 5 seeds` if seeds are a crossed factor; `None` for seeds
+    /// and for settings.
     pub(super) fn words(&self, units: usize, crossed: &[Leveled], has_factor: bool) -> Option<String> {
         let axes: Vec<String> = self.axes.iter().map(|axis| format!("`{axis}`")).collect();
         let text = if self.is_crossed() {

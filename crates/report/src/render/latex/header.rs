@@ -10,7 +10,7 @@ pub(super) struct Header {
     columns: Vec<Heading>,
 }
 
-/// The headings of a column, from those that it shares with its neighbors to its own.
+/// The headings of a column, from the headings that it shares with its neighbors to its own.
 struct Heading {
     shared: Vec<String>,
     own: String,

@@ -12,7 +12,7 @@ use header::Header;
 
 use crate::analysis::{Column, Table, Verdict};
 
-/// Characters that fit into a line of a page, upright and turned. Wider tables are made smaller, turned, and at last split.
+/// Characters that fit into a line of a page, upright and turned. Wider tables are scaled down, turned, and at last split.
 const UPRIGHT: usize = 66;
 const SHRUNK: usize = 100;
 const TURNED: usize = 180;
@@ -64,9 +64,9 @@ fn text_rows(table: &Table) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every
-/// part begins with the labels, which are the columns before those of `follows`; columns for which that is true stay with the one
-/// before them.
+/// Columns of each part of a table that is split into parts of about the same width, none wider than `max_width` if possible. Every part
+/// begins with the labels, which are the columns before the columns of `follows`; a column for which `follows` is true stays with the
+/// column before it.
 fn parts(widths: &[usize], follows: &[bool], max_width: usize) -> Vec<Vec<usize>> {
     let labels = widths.len() - follows.len();
     let labels_width: usize = widths[..labels].iter().sum();
@@ -107,7 +107,7 @@ enum Setting {
     Plain,
     /// Made as small as the line, if it is wider.
     Shrunk,
-    /// On its side, and made as small as the page is high.
+    /// Turned, and scaled down to the height of the page.
     Turned,
 }
 
@@ -188,7 +188,7 @@ mod tests {
         let split = |widths: &[usize], most| parts(widths, &vec![false; widths.len() - 1], most);
         assert_eq!(split(&[10, 20, 20], 50), [[0, 1, 2]]);
         assert_eq!(split(&[10, 20, 20, 30], 50), [vec![0, 1, 2], vec![0, 3]]);
-        // A column that is too wide alone is a part of its own.
+        // A column that is too wide is a separate part.
         assert_eq!(split(&[10, 90, 90], 50), [[0, 1], [0, 2]]);
         assert_eq!(split(&[10], 50), [[0]]);
         // The paper's value stays with ours.

@@ -14,14 +14,14 @@ use crate::{
 pub(super) const SHOWN: usize = 6;
 /// Maximum number of columns of metrics.
 pub(super) const MAX_COLUMNS: usize = 200;
-/// Digits of a value behind the first one; more where all values of a metric are near to each other.
+/// Digits of a value after the first one; more if all values of a metric are close to each other.
 const DIGITS: usize = 6;
-/// Digits behind the first one that a number can have.
+/// Maximum number of digits after the first one.
 const MAX_DIGITS: usize = 16;
 /// Whole numbers below this size are exact.
 const EXACT: f64 = 9e15;
 
-/// The metrics that have a column of their own.
+/// The metrics with a column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Columns {
     list: Vec<Column>,
@@ -48,14 +48,14 @@ struct Column {
     unit: Unit,
     scale: Scale,
     heading: String,
-    /// Digits behind the first one: as many as tell the values apart.
+    /// Digits after the first one that distinguish the values.
     digits: usize,
     /// The better direction, as its word in recipes.
     better: Option<&'static str>,
 }
 
 impl Columns {
-    /// Columns for at most `most` metrics: those of `wanted`, then those that tasks name as their results, then all others by name.
+    /// Columns for at most `most` metrics: the metrics in `wanted`, then the main results of tasks, then all others by name.
     pub(crate) fn new<'m>(
         results: impl Iterator<Item = (&'static TaskInfo, &'m Metrics)>,
         wanted: &[&str],
@@ -77,7 +77,7 @@ impl Columns {
         let named_count = measures.iter().filter(|(_, (.., rank))| *rank < OTHERS).count();
         let left = measures.len().saturating_sub(most);
         measures.truncate(most);
-        // Two names that people would read alike are as they are.
+        // Names whose readable forms are equal are not changed.
         let readable_names: Vec<String> = measures.iter().map(|(metric, _)| readable(metric)).collect();
         let is_alone = |name: &String| readable_names.iter().filter(|other| *other == name).count() == 1;
         let column = |(metric, (unit, [low, high], task, _)): (&str, Found)| {
@@ -129,7 +129,7 @@ impl Columns {
     }
 }
 
-/// Digits behind the first one that values of this size need if they differ by at most `spread`.
+/// Digits after the first one that values of this size need if they differ by at most `spread`.
 fn digits(size: f64, spread: f64) -> usize {
     if spread <= 0.0 {
         return DIGITS;
@@ -185,7 +185,7 @@ mod tests {
         };
         // Counts are exact, however large.
         assert_eq!(cells([123_456_789.0, 123_456_793.0]), [123_456_789.0, 123_456_793.0]);
-        // Seven digits of values far apart, and more of those that are near to each other.
+        // Distant values have seven digits, close values more.
         assert_eq!(cells([1.0 / 3.0, 3.0 / 7.0]), [0.333_333_3, 0.428_571_4]);
         let [one, other] = cells([1_000.000_123_4, 1_000.000_567_8]);
         assert!((one - 1_000.000_123_4).abs() < 1e-9 && (other - 1_000.000_567_8).abs() < 1e-9, "{one} {other}");

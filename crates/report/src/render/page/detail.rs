@@ -75,7 +75,7 @@ pub struct Tail {
 const MAX_POINTS: usize = 150;
 /// Number of bytes of a log that are shown with a job.
 const TAIL: u64 = 4096;
-/// Number of bytes of a log that are shown if all of it is asked for.
+/// Number of bytes of a log that are shown if the reader requests the whole log.
 pub const WHOLE: u64 = 4 << 20;
 
 impl Detail {
@@ -86,7 +86,7 @@ impl Detail {
         self
     }
 
-    /// Adds what its record says, except its parameters.
+    /// Adds the content of its record, except its parameters.
     pub fn record(mut self, record: &Record) -> Self {
         let provenance = &record.provenance;
         let outcome = &record.outcome;
@@ -126,7 +126,7 @@ impl Detail {
         self
     }
 
-    /// Adds what a job without a record has reported.
+    /// Adds the series that a job without a record has reported.
     pub fn live(mut self, curves: &[LiveCurve]) -> Self {
         let curve = |LiveCurve { name, points, .. }: &LiveCurve| {
             let (at, values) = points.iter().copied().unzip();
@@ -136,7 +136,7 @@ impl Detail {
         self
     }
 
-    /// Adds a line to how it came about.
+    /// Adds a line to its provenance.
     pub fn fact(mut self, name: &str, value: &str) -> Self {
         self.made.push((name.to_owned(), clean(value).into_owned()));
         self
@@ -157,7 +157,7 @@ impl Detail {
         self
     }
 
-    /// Adds the command that runs it, and the one that explains it.
+    /// Adds the command that runs it, and the command that explains it.
     pub fn commands(mut self, command: &str, why: Option<&str>) -> Self {
         self.command = Some(clean(command).into_owned());
         self.why = why.map(|why| clean(why).into_owned());
@@ -171,7 +171,7 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
     let last = readings.len().saturating_sub(1);
     let number = readings.len().min(MAX_POINTS);
     let indices = (0..number).map(|index| if number > 1 { index * last / (number - 1) } else { last });
-    // Digits that no drawing shows would be most of the page.
+    // Digits that a drawing cannot show would make up most of the page.
     let rounded = |value: f64| format!("{value:.4e}").parse().unwrap_or(value);
     let (at, values) = indices.map(|index| (readings[index].0, rounded(readings[index].1))).unzip();
     Drawn { name: clean(name).into_owned(), unit: curve.unit.symbol(), at, values }
@@ -191,7 +191,7 @@ pub fn end_of(path: &Path, most: u64) -> Option<Tail> {
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    // A line, and a character, may have begun earlier.
+    // The first line, or its first character, may be cut.
     let text = if begin > 0 { text.split_once('\n').map_or(&*text, |(_, tail)| tail) } else { &text };
     let text = printed_lines(text.trim_end());
     (!text.is_empty()).then(|| Tail { path: clean(&path.display().to_string()).into_owned(), text, whole: begin == 0 })
@@ -224,7 +224,7 @@ mod tests {
         let tail = tail(file.path()).unwrap();
         assert!(!tail.whole && tail.text.starts_with(&line) && tail.text.ends_with("\\u{1b}[2Jend"), "{}", tail.text);
         assert!(tail.text.len() < 4200);
-        // Of a bar that has never ended its line, the last state is shown.
+        // The last state of a progress bar without a line break is shown.
         fs_err::write(file.path(), (0..1000).map(|at| format!("\r{at:4}/1000")).collect::<Vec<_>>().concat()).unwrap();
         assert_eq!(super::tail(file.path()).unwrap().text, " 999/1000");
     }

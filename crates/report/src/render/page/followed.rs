@@ -1,5 +1,5 @@
-//! A run that is followed: the states of its jobs, their results, and the series of those that run. The pages of `sweep ui` and
-//! the view of `sweep watch` show it.
+//! A run that is followed: the states of its jobs, their results, and the series of running jobs. The pages of `sweep ui` and the view of
+//! `sweep watch` show it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,11 +44,11 @@ pub struct FollowedRun {
     stamps: HashMap<usize, Stamp>,
     /// Seconds that finished jobs took, and their ends in seconds since 1970.
     took: HashMap<usize, (f64, i64)>,
-    /// What is remarkable about finished jobs.
+    /// Remarks on finished jobs.
     says: HashMap<usize, String>,
-    /// The series of running jobs, and of those that ended without a result.
+    /// The series of running jobs, and of jobs that ended without a result.
     curves: HashMap<usize, Vec<LiveCurve>>,
-    /// The columns of the results, and the number of results that they are of.
+    /// The columns of the results, and the number of results from which they were determined.
     found: (usize, Columns),
     /// The results' values in these columns.
     cells: HashMap<usize, Vec<Option<f64>>>,
@@ -75,7 +75,7 @@ pub struct LiveCurve {
 }
 
 impl LiveCurve {
-    /// A run as it is now, with the series that its jobs have reported, by the jobs' indices.
+    /// The present state of a run, with the series that its jobs have reported, by the jobs' indices.
     pub(super) fn of_run(folder: RunFolder) -> std::io::Result<(Snapshot, HashMap<usize, Vec<Self>>)> {
         let (snapshot, lines) = Watch::new(folder)?.look()?;
         let mut curves: HashMap<usize, Vec<Self>> = HashMap::new();
@@ -87,7 +87,7 @@ impl LiveCurve {
         Ok((snapshot, curves))
     }
 
-    /// Adds a reading. One at an earlier step replaces what came after it: the job has been resumed.
+    /// Adds a reading. A reading at an earlier step replaces all later readings, because the job has been resumed.
     fn add(&mut self, live: &Live) {
         self.says = latest(live);
         match self.points.last() {
@@ -95,7 +95,7 @@ impl LiveCurve {
             Some((step, _)) if *step > live.step => self.points.retain(|(step, _)| *step < live.step),
             _ => {}
         }
-        // The newest is always there, and stays if its turn has come.
+        // The newest reading is always in the list, and is kept there if its stride has come.
         if self.since > 0 {
             self.points.pop();
         }
@@ -174,7 +174,7 @@ impl FollowedRun {
         });
     }
 
-    /// The run as it is now.
+    /// Reads the present state of the run.
     pub fn look(&mut self) -> std::io::Result<Snapshot> {
         self.look_with(|_, _, _| {})
     }
@@ -247,7 +247,7 @@ impl FollowedRun {
             State::Done { .. } | State::Cached => self.says.get(&index).cloned().unwrap_or_default(),
             _ => details,
         };
-        // The record says how long its job took; until it has been read, the journal does.
+        // The duration comes from the record, or from the journal until the record has been read.
         let recorded = self.took.get(&index).map(|(seconds, _)| *seconds);
         let seconds = recorded.or(match doing {
             State::Done { seconds } => *seconds,
@@ -262,7 +262,7 @@ impl FollowedRun {
         Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, details, ended, tags)
     }
 
-    /// The series of a running job, or of one that ended without a result.
+    /// The series of a running job, or of a job that ended without a result.
     pub fn curves(&self, index: usize) -> &[LiveCurve] {
         self.curves.get(&index).map_or(&[], Vec::as_slice)
     }

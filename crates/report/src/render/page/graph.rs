@@ -8,10 +8,10 @@ use crate::format::{clean, shortened};
 const BOX: (usize, usize) = (178, 58);
 const GAP: (usize, usize) = (40, 18);
 
-/// Characters of a name that a box has room for.
+/// Maximum length of a name in a box, in characters.
 const MAX_NAME_LENGTH: usize = 16;
 
-/// Characters of the text below the name that a box has room for.
+/// Maximum length of the text below the name, in characters.
 const MAX_TEXT_LENGTH: usize = 25;
 
 /// A step in the drawing.
@@ -27,7 +27,7 @@ pub struct Node {
     pub tally: Tally,
 }
 
-/// Steps from left to right, each right of those that it needs.
+/// Draws steps from left to right, each to the right of the steps that it needs.
 pub fn draw(nodes: &[Node]) -> Markup {
     // A needed step may be further down; there is no cycle, or there would be no plan.
     let mut column = vec![0; nodes.len()];

@@ -28,7 +28,7 @@ pub struct Layout<'a> {
     pub main: Markup,
     /// JSON for the script.
     pub data: &'a str,
-    /// Script of the page, after that of the list of jobs.
+    /// Script of the page, after the script of the list of jobs.
     pub script: &'a str,
     /// True if it has charts: interactive figures, or curves of jobs.
     pub charts: bool,

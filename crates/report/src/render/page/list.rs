@@ -46,10 +46,10 @@ pub const STATES: [&str; 13] = [
     "cached",
 ];
 
-/// The index of the state of a job of which nothing else is known.
+/// The index of the state of a job that no run has started.
 const OPEN: usize = 10;
 
-/// Metrics of a job that diverged and are named in its line.
+/// Maximum number of diverged metrics that a job's line names.
 const MAX_DIVERGED: usize = 4;
 /// Size of a metric of a job in a page, in bytes.
 const CELL: usize = 9;
@@ -65,11 +65,11 @@ pub struct Line(
     pub String,
     /// The index of its state's word.
     pub usize,
-    /// Its key, or as much of it as tells jobs apart.
+    /// Its key, or a prefix that distinguishes jobs.
     pub String,
     /// Duration, in seconds.
     pub Option<f64>,
-    /// Its metrics in the units of their columns, as many as there are columns or fewer.
+    /// Its metrics in the units of their columns; there may be fewer metrics than columns.
     pub Vec<Option<f64>>,
     /// Reason why it has no result, or its progress.
     pub String,
@@ -106,7 +106,7 @@ pub struct Head<'a> {
     pub parts: &'a [(usize, String)],
 }
 
-/// States of jobs, and the run that they are from.
+/// States of jobs, and the runs from which they come.
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     states: HashMap<Key, (&'static str, String)>,
@@ -146,7 +146,7 @@ impl Doing {
         }
         let mut keys: HashSet<Key> = open.iter().copied().collect();
         let now = host::clock::now();
-        // Older runs than these have nothing to say that matters.
+        // Older runs are not relevant.
         for folder in RunFolder::all(results).iter().rev().take(5) {
             let Ok((snapshot, mut curves)) = LiveCurve::of_run(folder.clone()) else { continue };
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
@@ -244,7 +244,7 @@ pub(crate) fn state(word: &str) -> usize {
     STATES.iter().position(|known| *known == word).unwrap_or(OPEN)
 }
 
-/// The state of a job with a record, and what is remarkable about it: the metrics that diverged, and the failure of an imported run.
+/// The state of a job with a record, and remarks on it: the metrics that diverged, and the failure of an imported run.
 pub(super) fn ended_as(record: &Record) -> (&'static str, String) {
     let outcome = &record.outcome;
     if let Some(end) = record.imported().and_then(|_| outcome.facts.get(Imported::END)) {
@@ -330,7 +330,7 @@ pub(super) fn details(
         // Points may be the same job.
         let text = text_of_job.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
-            // Parameters that the author gives, and those that differ from their defaults.
+            // Parameters that the recipe sets, and parameters that differ from their defaults.
             let is_telling = |name: &str| names_in_recipe.contains(name) || job.identity.params.contains_key(name);
             let detail = Detail::default().params(job.values.iter().filter(|(name, _)| is_telling(name)));
             let detail = match records.get(id) {

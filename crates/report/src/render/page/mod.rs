@@ -55,11 +55,11 @@ use crate::{
     store::Store,
 };
 
-/// A page is at most so long, in bytes, whatever the number of jobs.
+/// Maximum size of the page in bytes, for any number of jobs.
 const LIMIT: usize = 1_900_000;
-/// The pages with details are so long, in bytes, or have one job.
+/// Maximum size of a page with details in bytes, unless it has a single job.
 const PART: usize = 1_000_000;
-/// Of a longer recipe the beginning is shown, in bytes.
+/// Maximum length of the displayed recipe, in bytes; a longer recipe is cut.
 const MAX_ASKED: usize = 60_000;
 
 /// Contents of the page.
@@ -78,14 +78,14 @@ pub(super) struct Contents<'a> {
     pub(super) ruled_out: &'a BTreeMap<JobId, String>,
 }
 
-/// The page and those beside it.
+/// The page, and the pages beside it.
 #[derive(Debug)]
 pub(super) struct Pages {
     /// `index.html`.
     pub(super) index: String,
     /// `jobs/1.html` and so on.
     pub(super) parts: Vec<String>,
-    /// The experimental setup in Markdown. There is none while a run changes it.
+    /// The experimental setup in Markdown. `None` while a run changes it.
     pub(super) setup: Option<String>,
 }
 
@@ -139,7 +139,7 @@ pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
 /// The records of the recipe's jobs.
 pub(super) type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
 
-/// Everything, before it is known what has room where.
+/// The rendered contents, before they are distributed over pages.
 struct Laid<'a> {
     contents: &'a Contents<'a>,
     jobs: &'a Jobs,
@@ -158,7 +158,7 @@ impl Laid<'_> {
         let lines = &self.lines;
         let without_jobs = self.index(0, &[]).len();
         let room = LIMIT.saturating_sub(without_jobs);
-        // `<` is written longer than it is.
+        // `<` is escaped in six bytes.
         let size = |text: &String| text.len() + 5 * text.matches('<').count() + 20;
         let total: usize = lines.iter().chain(&self.details).map(size).sum();
         if total <= room {
@@ -265,11 +265,11 @@ impl Laid<'_> {
 
     /// True if a job has curves.
     fn has_curves(&self) -> bool {
-        // In a text of the JSON, the quotes would be escaped.
+        // Quotes in a text of the JSON are escaped, so this matches only a key.
         self.details.iter().any(|detail| detail.contains("\"curves\":"))
     }
 
-    /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
+    /// The data of a page as JSON: the lines of some jobs, and their details if the page contains them.
     fn data(
         &self,
         jobs: Range<usize>,

@@ -9,11 +9,11 @@ use crate::{
     render::prose,
 };
 
-/// Of more rows than this a table shows the first.
+/// Maximum number of rows of a table; further rows are not shown.
 const MAX_ROWS: usize = 300;
-/// A table with more columns than this is printed across.
+/// Number of columns above which a table is printed in landscape format.
 const WIDE: usize = 8;
-/// A longer drawing, in bytes, is not put into the page.
+/// Maximum size of a drawing in the page, in bytes.
 const MAX_DRAWN: usize = 300_000;
 
 /// The document in which a report is read.
@@ -21,12 +21,12 @@ const MAX_DRAWN: usize = 300_000;
 pub(super) enum Medium {
     /// The report's page, with its script and with files beside it.
     Page,
-    /// A notebook, which has no script, and where the report may be several times.
+    /// A notebook, which has no script, and may contain the report several times.
     Notebook,
 }
 
 impl Medium {
-    /// The identifier of an element. A notebook, which may have elements of the same name, gets none.
+    /// The identifier of an element. `None` in a notebook, which may have elements of the same name.
     fn id(self, id: impl Into<String>) -> Option<String> {
         (self == Self::Page).then(|| id.into())
     }
@@ -40,7 +40,7 @@ impl Medium {
     }
 }
 
-/// A report as a part of another document: an element with a style that is for it alone.
+/// A report as a part of another document: an element with a style that applies to nothing else.
 pub fn notebook(
     part: Option<&str>,
     tables: &[Table],
@@ -61,7 +61,7 @@ pub fn notebook(
     report.into_string() + "\n"
 }
 
-/// The verdicts on claims, each with its jobs as `evidence` shows them; `note` is about all of them.
+/// The verdicts on claims, each with its jobs as `evidence` shows them; `note` applies to all of them.
 pub(super) fn claims(
     verdicts: &[Verdict],
     note: Option<&str>,
@@ -101,7 +101,6 @@ pub(super) fn claims(
     }
 }
 
-/// The tables.
 pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
     html! {
         section id=[medium.id("tables")] {
@@ -129,7 +128,7 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
                                     tr {
                                         @for (index, text) in table.texts(row).enumerate() {
                                             @if index < table.axes.len() {
-                                                // A heading without letters would be none.
+                                                // An empty heading would not be accessible.
                                                 th scope="row" { @if text.is_empty() { "\"\"" } @else { (text) } }
                                             } @else {
                                                 @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
@@ -154,7 +153,6 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
     }
 }
 
-/// The figures.
 pub(super) fn figures(figures: &[Figure], medium: Medium) -> Markup {
     html! {
         section id=[medium.id("figures")] {
@@ -166,12 +164,13 @@ pub(super) fn figures(figures: &[Figure], medium: Medium) -> Markup {
                             Ok(svg) if svg.len() > MAX_DRAWN => p .note {
                                 (medium.file(&format!("figures/{}.svg", figure.name), &figure.title)) " has too much in it for this page."
                             },
-                            // Drawn by this program, every text in it escaped.
+                            // Safe, because this program has drawn it and has escaped every text in it.
                             Ok(svg) => {
                                 div .drawing role="img" tabindex=[(medium == Medium::Page).then_some("0")] aria-label=(figure.title) { (PreEscaped(svg)) }
                                 @let data = figure.data.as_ref().filter(|_| medium == Medium::Page);
                                 @if let Some(text) = data.and_then(|data| serde_json::to_string(data).ok()) {
-                                    // In a script element JSON must not end the element; `<` is only in its texts.
+                                    // JSON must not end the script element. `<` occurs only in texts, where it can be
+                                    // escaped.
                                     script .points type="application/json" { (PreEscaped(text.replace('<', "\\u003c"))) }
                                 }
                             },

@@ -7,7 +7,6 @@ use crate::{analysis::Account, format::count};
 /// Of more configurations than this a decision shows the first.
 const MAX_CONFIGURATIONS: usize = 200;
 
-/// The section.
 pub(super) fn section(accounts: &[Account]) -> Markup {
     html! {
         section id="search" {

@@ -12,19 +12,19 @@ const HELD: [&str; 4] = ["retrying", "stopped", "skipped", "lost"];
 /// Numbers of jobs by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Jobs that are to have a result.
+    /// Jobs that should have a result.
     pub all: usize,
-    /// Have a result.
+    /// Jobs with a result.
     pub done: usize,
-    /// Are at it.
+    /// Running jobs.
     pub running: usize,
-    /// Have none, and will not get one.
+    /// Jobs that have no result and will not get one.
     pub failed: usize,
-    /// Wait for another attempt or another run, by the words of [`HELD`].
+    /// Jobs that wait for another attempt or another run, by the words of [`HELD`].
     pub(crate) held: [usize; HELD.len()],
-    /// Jobs beside these that run if results decide so.
+    /// Further jobs, which run only if the results require it.
     pub reserve: usize,
-    /// Jobs beside these that a search has ruled out.
+    /// Further jobs, which a search has ruled out.
     pub(crate) ruled_out: usize,
 }
 
@@ -53,7 +53,7 @@ impl Tally {
         self.held.iter().sum()
     }
 
-    /// The state of all of them, in a word that is a class: of those that matter, the worst.
+    /// The CSS class for the most severe state of the jobs.
     pub fn class(self) -> &'static str {
         match self {
             Self { failed: 1.., .. } => "failed",
@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// The same as a sign, for color-blind people.
+    /// The sign for this state, for color-blind people.
     pub fn mark(self) -> &'static str {
         match self.class() {
             "failed" => "✗",
@@ -111,7 +111,7 @@ impl Tally {
         bar
     }
 
-    /// The bar, as wide as there is room.
+    /// The bar, as wide as its place.
     pub fn bar(self) -> Markup {
         html! {
             svg .bar viewBox="0 0 1000 8" preserveAspectRatio="none" role="img" aria-label=(self.words()) {

@@ -1,4 +1,4 @@
-//! Particulars of a study below its title, as on a paper: who ran it, when, on what state of the code, where, and at what cost.
+//! Particulars of a study below its title, as on a paper: its author, time, state of the code, machine and cost.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(in crate::render) struct Byline(pub(in crate::render) Vec<(&'static str, String)>);
 
-/// Particulars of a run that goes on, which will be in the records of its jobs.
+/// Particulars of a run in progress, which will be in the records of its jobs.
 #[derive(Debug)]
 pub(in crate::render) struct Begun {
     provenance: RunProvenance,
@@ -34,7 +34,7 @@ impl Begun {
 }
 
 impl Byline {
-    /// The particulars of a study while runs of it go on. The cost is known at their end.
+    /// The particulars of a study during its runs. The cost is known at their end.
     pub(in crate::render) fn of_live(plan: &Plan, study: &Study, records: &Records<'_>, runs: &[Begun]) -> Self {
         let records = records.values().map(AsRef::as_ref).collect();
         Sources { plan, study, verdicts: &[], records, imported: Vec::new(), spent: Spent::default() }.byline(runs)
@@ -42,7 +42,7 @@ impl Byline {
 }
 
 impl Sources<'_> {
-    /// The particulars, as the records say them and the runs that go on.
+    /// The particulars, from the records and from the runs in progress.
     pub(super) fn byline(&self, runs: &[Begun]) -> Byline {
         let mut users = self.values(|conditions| conditions.run.user.as_deref().map(clean));
         users.extend(runs.iter().filter_map(|run| run.provenance.user.as_deref().map(clean)));

@@ -13,7 +13,7 @@ use crate::{format::clean, host::project_of};
 struct Question {
     name: &'static str,
     topics: &'static [&'static str],
-    /// Open points that no record can answer.
+    /// Open points that records do not answer.
     left: &'static str,
 }
 

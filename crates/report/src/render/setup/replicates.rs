@@ -24,7 +24,7 @@ impl Sources<'_> {
                 of_step.iter().filter(|(_, kind)| *kind == wanted).map(|(axis, _)| axis.as_str()).collect()
             };
             let (seeds, repeats) = (of_kind(Replication::Seed), of_kind(Replication::Repeat));
-            // Seeds that the points list by themselves, such as those of imported runs, are in no plan.
+            // Seeds that the points themselves list, such as seeds of imported runs, have no plan of seeds.
             let is_planned = points.iter().any(|(_, id)| self.plan.job(*id).seeds.is_some_and(|plan| plan.most > 1))
                 || seeds.is_empty() && repeats.is_empty();
             let runs = |axes: &[&str]| self.values_of(points, axes, &repeats);

@@ -42,7 +42,7 @@ struct Begun {
 }
 
 impl Spent {
-    /// The time that the jobs with these keys took, as far as the journals and the jobs' records say it.
+    /// The time that the jobs with these keys took, as far as the journals and the jobs' records contain it.
     pub(super) fn new<'r>(results: &Path, keys: &HashSet<Key>, records: impl Iterator<Item = &'r Record>) -> Self {
         let folders = RunFolder::all(results);
         let mut spent = Self { is_part: folders.len() > MAX_RUNS, ..Self::default() };
@@ -72,7 +72,7 @@ impl Spent {
                         self.add(before, line.at, true);
                     }
                 }
-                // Its process has ended; then its result is stored.
+                // The result is stored after the process has ended.
                 RunEvent::Done { .. } => {
                     if let Some(begun) = begun_jobs.remove(&key) {
                         // A record that was lost later ran again: only the last one is in the store, which is read first.
@@ -90,7 +90,7 @@ impl Spent {
                 _ => {}
             }
         }
-        // The engine was killed, at the latest when it had written its last line.
+        // The engine was killed. The attempt counts up to the last line that the engine wrote.
         let end = events.last().map(|line| line.at);
         for (_, begun) in begun_jobs {
             self.add(begun, end.unwrap_or(begun.at), true);
@@ -98,7 +98,7 @@ impl Spent {
     }
 
     fn add(&mut self, begun: Begun, end: Timestamp, lost: bool) {
-        // A clock may have been set back meanwhile.
+        // The clock may have been set back meanwhile.
         let seconds = end.duration_since(begun.at).as_secs_f64().max(0.0);
         let (cores, gpus) = (seconds * begun.cpus as f64, seconds * begun.gpus as f64);
         self.cores += cores;
@@ -141,7 +141,7 @@ mod tests {
         ];
         let (mut spent, mut done_keys) = (Spent::default(), HashSet::new());
         spent.add_run(&events, &HashSet::from([key]), &mut done_keys);
-        // 3 s failed, 5 s done, and 7 s until the last sign of an engine that was killed.
+        // 3 s failed, 5 s done, and 7 s until the last line of an engine that was killed.
         let expected = Spent { cores: 30.0, gpus: 15.0, lost_cores: 20.0, lost_gpus: 10.0, lost: 2, is_part: false };
         assert_eq!(spent, expected);
         assert_eq!(done_keys, HashSet::from([key]));

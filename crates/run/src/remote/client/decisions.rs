@@ -1,5 +1,5 @@
-//! Decisions in a remote: those whose result does not follow from their grounds, such as the answers of samplers that are
-//! other programs. Each decision is an object under its key, and signed like a record.
+//! Decisions in a remote: decisions whose result does not follow from their grounds, such as the answers of samplers that are other
+//! programs. Each decision is an object under its key, and signed like a record.
 
 use std::{fs::File, io::Read as _};
 
@@ -44,8 +44,8 @@ impl Remote {
         decision.map(Some).ok_or_else(|| self.refused(key, "it is another decision"))
     }
 
-    /// Uploads `decision` unless the remote has one with its key, and returns the remote's decision: the first one counts
-    /// for all.
+    /// Uploads `decision` unless the remote has one with its key, and returns the remote's decision: the first decision applies to all
+    /// machines.
     ///
     /// # Errors
     /// The remote does not answer, or its decision is damaged or not trusted.

@@ -15,8 +15,7 @@ pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
     fn system(&self) -> &str;
 
-    /// True if this process itself starts the jobs, so that those that have not begun end with it, and no other machine
-    /// opens the results folder.
+    /// True if this process itself starts the jobs, so that waiting jobs end with it, and no other machine opens the results folder.
     fn starts_jobs_itself(&self) -> bool {
         false
     }
@@ -157,7 +156,7 @@ pub struct Request {
     pub cpus: usize,
     /// Main memory in bytes.
     pub memory: Option<u64>,
-    /// GPUs. A job that shares one with others counts it whole.
+    /// Number of GPUs. A shared GPU counts as a whole one.
     pub gpus: usize,
     /// Thousandths of its GPU that the job uses, for systems that assign parts; `None` for whole ones.
     pub gpu_share: Option<u16>,

@@ -129,7 +129,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
     /// Polls the queue, and acts on the result.
     fn look(&mut self) -> io::Result<()> {
         let to_submit = !self.session.stopping && !self.jobs.nothing_to_submit();
-        // Held from the look at the queue to the last submission, so that no two sweeps submit the same job.
+        // Held from the query of the queue to the last submission, so that no two sweeps submit the same job.
         let lock = if to_submit { self.session.state.store.lock("submit")? } else { None };
         let Some(queue) = self.session.queue() else { return Ok(()) };
         self.reconcile(&queue);
@@ -209,8 +209,8 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
         }
     }
 
-    /// Handles a job that has ended in the queue, or is no longer listed: its outcome is in the store, else in its own
-    /// journal, else in the batch system's state.
+    /// Handles a job that has ended in the queue, or is no longer listed: its outcome comes from the store, else from its journal, else
+    /// from the batch system's state.
     fn gone(&mut self, job: usize, state: Option<&QueuedState>, orphaned: bool) {
         self.receive(job);
         self.listen(job);
@@ -301,7 +301,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
         self.session.state.tell(&RunEvent::Skipped { job, because: Some(because) });
     }
 
-    /// Gives up the jobs that are not submitted, and those that another process waits for, too.
+    /// Gives up the jobs that are not submitted, including jobs for which another process waits.
     fn give_up_held(&mut self) {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
@@ -419,7 +419,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
                     self.session.trouble(&error);
                     return;
                 }
-                // A system may count jobs that have just ended, and those of others.
+                // A system's limit may count jobs that have just ended, and jobs of other users.
                 Err(Refusal::Full(error)) if in_queue > 0 || self.session.state.changed.elapsed() < LAG => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
@@ -491,7 +491,7 @@ fn submitted(queued: &QueuedJob) -> Option<(String, u32)> {
     tag_of(queued).map(|tag| (tag.run, tag.submission))
 }
 
-/// The tag of a batch job that is one of ours.
+/// The tag of a batch job, if it belongs to this program.
 fn tag_of(queued: &QueuedJob) -> Option<JobTag> {
     queued.tag.parse().ok()
 }

@@ -45,7 +45,7 @@ pub(super) fn label(jobs_name: &str, tag: &str) -> String {
     format!("{jobs_name}_{}", tag.replace(['|', ':'], "_"))
 }
 
-/// The tag in a label; `None` if it is the name of a job of another store, or of no job of a store.
+/// The tag in a label; `None` if the label belongs to a job of another store or of another program.
 pub(super) fn tag_in(jobs_name: &str, label: &str) -> Option<String> {
     let tag = label.strip_prefix(jobs_name)?.strip_prefix('_')?;
     let tag = tag.strip_prefix("pilot_").map_or_else(|| tag.to_owned(), |tag| format!("pilot:{tag}"));

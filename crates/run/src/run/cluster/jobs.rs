@@ -27,7 +27,7 @@ const MARGIN: Duration = Duration::from_mins(2);
 pub(super) fn request(job: &plan::Job) -> Request {
     let resources = &job.resources;
     let nodes = resources.nodes();
-    // The worker starts those of one node itself, unless `srun` does.
+    // The worker itself starts the processes of a single node, unless `srun` does.
     let launched = launched(&job.values).filter(|(launch, _)| nodes > 1 || *launch == Launch::Srun);
     let processes = launched.map_or(1, |(_, ranks)| (ranks / nodes).max(1));
     Request {
@@ -66,7 +66,6 @@ struct List {
     dependents: Vec<usize>,
 }
 
-/// A job.
 pub(super) struct Job {
     pub(super) stage: Stage,
     /// The lists of the jobs that the job needs, and the lists that contain the job.
@@ -176,7 +175,7 @@ impl Jobs {
         }
     }
 
-    /// The jobs that cannot run without a lost one, each with the one that it needs.
+    /// The jobs that cannot run without a lost one, each with the job that it needs.
     pub(super) fn dependents(&self, lost: usize) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         let (mut seen, mut lists) = (HashSet::new(), HashSet::new());

@@ -82,7 +82,7 @@ pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     }
 }
 
-/// Resources of the allocation that this process runs in, whichever system made it.
+/// Resources of the allocation in which this process runs, of any batch system.
 pub fn allocated() -> Option<Allocated> {
     let mut systems = BatchSystem::WORDS.iter().filter_map(|word| BatchSystem::named(word));
     systems.find_map(|system| open(&system, Opening::default()).allocated())

@@ -35,7 +35,7 @@ pub(super) struct PilotExecutor<'a, 'o> {
     submitted: usize,
     /// True if all pilots for the open jobs have been submitted once, which was reported.
     is_announced: bool,
-    /// Number of those that have ended, not for another one's sake, since one of them did something.
+    /// Number of pilots that have ended since a pilot last did work, except pilots that ended in favor of another one.
     fruitless: usize,
     /// True if the pilots have been interrupted, so that they start no more jobs.
     interrupted: bool,
@@ -167,7 +167,7 @@ impl<'a, 'o> PilotExecutor<'a, 'o> {
     fn submit_some(&self, number: usize, members: usize) -> Result<BatchId, Refusal> {
         let session = &self.session;
         let run = session.options.folder.name();
-        // Pilots are never adopted, so the key of the first job stands for all of them.
+        // Pilots are never adopted, so the key of the first job represents all of them.
         let key = session.state.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
         let work = Work::Pilot { run: &run, number, members };

@@ -28,7 +28,6 @@ const MAX_BACKOFF: Duration = Duration::from_mins(1);
 /// The program that batch jobs start, and its folders.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
-    /// The program.
     pub(super) program: PathBuf,
     /// The folder in which the sweep was started: relative paths start there.
     pub(super) folder: PathBuf,
@@ -128,7 +127,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.options.folder.keep_added(&self.added)
     }
 
-    /// True if this process waits no longer: `open` jobs have no end. Those that it leaves continue in the batch system.
+    /// True if this process stops waiting, given that `open` jobs have not ended. These jobs continue in the batch system.
     pub(super) fn is_over(&mut self, open: usize) -> bool {
         self.state.summary.detached = self.leaving && self.state.summary.broken.is_none() && open > 0;
         self.leaving || open == 0
@@ -248,7 +247,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.state.tell(&RunEvent::Stopping { ending: self.ending, running, deadline });
     }
 
-    /// Waits until the next look at the queue is due, or for a signal.
+    /// Waits until the next query of the queue is due, or for a signal.
     pub(super) fn wait(&mut self, running: usize) {
         let until = self.deadline.map_or(self.next_poll, |deadline| deadline.min(self.next_poll));
         match self.state.receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {

@@ -77,7 +77,7 @@ pub(super) fn beside<T: 'static>(
     threads::start(work).map(drop)
 }
 
-/// The paths without links that a program has written, and those of them that it has made.
+/// The paths without links that a program has written, and the paths among them that it has created.
 fn written(observed: &Observed) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
     let paths = |texts: &BTreeSet<String>| texts.iter().map(|path| real(&text_path(path))).collect();
     (paths(&observed.written), paths(&observed.made))
@@ -133,7 +133,7 @@ impl LocalExecutor<'_, '_> {
             }
             Err(failure) => {
                 drop(prepared);
-                // Another attempt would find the same.
+                // Another attempt would fail in the same way.
                 self.retrying.remove(&job);
                 self.report_failure(job, 0.0, failure);
                 vec![Event::Failed(job)]
@@ -167,7 +167,7 @@ impl LocalExecutor<'_, '_> {
         self.state.plan.job(JobId::new(job)).code.as_ref()?.site.layer.folder()
     }
 
-    /// Lets a job run again at once that found files which were edited while it ran.
+    /// Runs a job again at once if it read files that were edited while it ran.
     pub(super) fn repeat(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
         let text = "files of its project were edited while it ran: it runs again, with the files as they were when the run began";
         let text = text.to_owned();
@@ -208,7 +208,7 @@ impl LocalExecutor<'_, '_> {
             }
             None => self.give_up(job),
         };
-        // Carried out from the end.
+        // Events are handled in reverse order.
         vec![Event::Stop, event]
     }
 
@@ -258,7 +258,7 @@ impl LocalExecutor<'_, '_> {
         }
         let (pending, start, reads, writing) = (attempt.pending, attempt.begun, attempt.reads, attempt.writing);
         let agreed = attempt.comparing.filter(|comparing| comparing.is_agreed());
-        // A program that was ended has left no state of its end.
+        // A program that was stopped has not left the state of its end.
         let stateful = Stateful::of(self.state.plan, JobId::new(job)).filter(|_| agreed.is_none());
         let results_store = self.state.store.clone();
         let is_program = planned_job.task.name == "command";
@@ -269,7 +269,7 @@ impl LocalExecutor<'_, '_> {
         let store = move || {
             let (paths, made) = observed.as_ref().map(written).unwrap_or_default();
             let conflicts = writes.conflicts(job);
-            // First, so that no two jobs wait for each other.
+            // Ends the job's writes first, so that no two jobs wait for each other.
             writing.end(&paths, &made);
             let mut notes = Vec::new();
             if !reads.is_empty() {
@@ -316,7 +316,7 @@ impl LocalExecutor<'_, '_> {
         }
     }
 
-    /// A result is in the store, or cannot be.
+    /// Handles the end of an attempt to store a result.
     pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Stored, NotStored>) -> Vec<Event> {
         // The job may have been given up meanwhile.
         if !self.storing.remove(&job) {
@@ -375,15 +375,15 @@ impl LocalExecutor<'_, '_> {
         jobs.into_iter().map(|job| self.give_up(job)).collect()
     }
 
-    /// From now on results have no longer than this to get to the store.
+    /// Limits the time in which results must be stored from now on.
     pub(super) fn limit_storing(&mut self, to: Duration) {
         let until = Instant::now() + to.max(GRACE);
         self.patience = Some(self.patience.map_or(until, |before| before.min(until)));
     }
 }
 
-/// Stores what a program was observed to read, and its environment, before its record, which names both. Returns notes on
-/// files that have changed.
+/// Stores the observed reads of a program and its environment before its record, which names both. Returns notes on files that have
+/// changed.
 fn keep(
     (observed, conflicts): (Observed, &BTreeSet<PathBuf>),
     (reads, agreed): (&Reads, Option<&Comparing>),
@@ -407,7 +407,7 @@ fn keep(
         )
     }));
     let set = set.with_environment(environment.clone());
-    // What the program reads after its first steps is known from the earlier run only.
+    // Reads of the program after its first steps are known only from the earlier run.
     let set = match agreed {
         Some(agreed) => agreed.read(set),
         None => set,

@@ -1,4 +1,4 @@
-//! GPUs that jobs share: the memory that they use, what follows for jobs of the same shape, and jobs that ran out of it.
+//! GPUs that jobs share: the memory that they use, the estimates for jobs of the same shape, and jobs that ran out of it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,7 +26,7 @@ use crate::{
 
 /// Interval between samples if a job shares a GPU.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// The same if none does; the samples are for later runs.
+/// Interval if no job shares a GPU; the samples are for later runs.
 const LONG_INTERVAL: Duration = Duration::from_secs(10);
 /// A sample may take this part of the time.
 const PART: u32 = 20;
@@ -87,7 +87,7 @@ impl LocalExecutor<'_, '_> {
         }
     }
 
-    /// The same for all jobs of a shape.
+    /// Updates the estimates of all jobs of a shape.
     fn refresh_all(&mut self, shape: Shape) {
         let jobs = self.gpus.shapes.iter().filter(|(_, other)| **other == shape);
         for job in jobs.map(|(job, _)| *job).collect::<Vec<usize>>() {

@@ -11,7 +11,7 @@ use crate::{
     run::{RunEvent, attempt::Ending, requests, scheduler::Event},
 };
 
-/// Interval between looks at the requests, which may be on a file server.
+/// Interval between reads of the requests, which may be on a file server.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The requests that were found, and the time of the last look.

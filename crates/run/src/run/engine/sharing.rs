@@ -78,7 +78,7 @@ impl LocalExecutor<'_, '_> {
         }
     }
 
-    /// Tries again to start what waits for the machine; `true` when the run is over.
+    /// Tries again to start jobs that wait for the machine; returns true when the run is over.
     pub(super) fn try_the_machine_again(&mut self) -> bool {
         if !std::mem::take(&mut self.refused) {
             return false;

@@ -124,7 +124,7 @@ impl LocalExecutor<'_, '_> {
         time_stored.ok().zip(self.planned).is_some_and(|(time_stored, time_planned)| time_stored > time_planned)
     }
 
-    /// True if the record of a job is not that of its present code.
+    /// True if the record of a job comes from other code than its present code.
     fn has_other_code(&self, job: usize) -> bool {
         if self.state.plan.job(JobId::new(job)).code.is_none() {
             // The list of manifests need not be read.
@@ -135,7 +135,7 @@ impl LocalExecutor<'_, '_> {
         self.state.plan.had_other_code(JobId::new(job), &mut self.state.store.manifests(), &mut digests)
     }
 
-    /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.
+    /// Lets a job wait for its record, which another process creates, or which is on its way from a remote.
     fn wait(&mut self, job: usize, arriving: bool) -> Vec<Event> {
         if self.waiting.insert(job) {
             self.state.tell(&RunEvent::Waiting { job, arriving, machine: false });
@@ -188,7 +188,7 @@ impl LocalExecutor<'_, '_> {
             threads: lease.cpus,
             dir: std::path::absolute(pending.dir())?,
             scratch: std::path::absolute(pending.scratch())?,
-            // Often enough that a late one is not taken for none.
+            // The interval leaves room for a late heartbeat.
             heartbeat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
             project: planned.code.as_ref().map(|code| code.project.clone()),
             layer: reads.layer().map(Path::to_owned),

@@ -22,7 +22,7 @@ pub(in crate::run) struct Comparing {
 }
 
 impl Comparing {
-    /// Notes that the program agrees with the earlier run.
+    /// Records that the program agrees with the earlier run.
     pub(super) fn agree(&mut self, agreement: Agreement) {
         self.agreement = Some(agreement);
     }
@@ -32,13 +32,13 @@ impl Comparing {
         self.agreement.is_some()
     }
 
-    /// The files that the program of the earlier run read, and those that this one has read.
+    /// The files that the programs of the earlier run and of this run have read.
     pub(super) fn read(&self, own: ReadSet) -> ReadSet {
         self.earlier.read.clone().joined(own)
     }
 }
 
-/// Stores the result of a job: that of the earlier run with which its program has `agreed`, else its own.
+/// Stores the result of a job: the result of the earlier run with which its program has `agreed`, else its own.
 pub(super) fn commit(
     agreed: Option<&Comparing>,
     pending: Pending,

@@ -1,5 +1,5 @@
-//! Jobs that differ in the variant of their code only: one that starts after another has ended takes its result, if its
-//! program reads the same files.
+//! Jobs that differ only in the variant of their code: a job that starts after another has ended takes its result, if
+//! its program reads the same files.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -32,25 +32,25 @@ impl Twins {
         Self { bases: bases.collect(), ended: HashSet::new(), parked: BTreeSet::new() }
     }
 
-    /// Notes that a job has a result; returns true if others differ in their variant only.
+    /// Records that a job has a result; returns true if other jobs differ only in their variant.
     pub(super) fn end(&mut self, job: usize) -> bool {
         let base = self.bases.get(&job);
         self.ended.extend(base);
         base.is_some()
     }
 
-    /// True if the result of a job that differs in its variant only is among those that are being stored.
+    /// True if the result of a job that differs only in its variant is being stored.
     pub(super) fn are_among(&self, job: usize, storing: &BTreeSet<usize>) -> bool {
         let base = self.bases.get(&job);
         base.is_some() && storing.iter().any(|other| self.bases.get(other) == base)
     }
 
-    /// Notes that a job waits for the result of another one to be stored.
+    /// Records that a job waits until the result of another job is stored.
     pub(super) fn park(&mut self, job: usize) {
         self.parked.insert(job);
     }
 
-    /// Notes that a job waits no longer; returns true if it did.
+    /// Records that a job waits no longer; returns true if it did.
     pub(super) fn unpark(&mut self, job: usize) -> bool {
         self.parked.remove(&job)
     }

@@ -38,8 +38,8 @@ pub(super) fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
     }
 }
 
-/// Gives the jobs of each measuring step that are still to run the longest of their ways, and the first of their indices.
-/// Answers these places by the groups.
+/// Gives all jobs of a measuring step that have not run the longest of their paths, and the first of their indices. Returns these places by
+/// group.
 pub(super) fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)> {
     let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
     let is_waiting = |job: &&mut Node| job.state == State::Waiting;
@@ -57,7 +57,7 @@ pub(super) fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)>
     heads
 }
 
-/// The jobs that run only once they are released, with the lists that they need and those that they belong to.
+/// The jobs that run only once they are released, with the lists that they need and the lists to which they belong.
 pub(super) fn held(specs: &[JobSpec], lists: &[Vec<usize>]) -> BTreeMap<usize, Held> {
     let held = specs.iter().enumerate().filter(|(_, spec)| spec.held);
     let mut held: BTreeMap<usize, Held> = held

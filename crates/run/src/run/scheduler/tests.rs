@@ -13,7 +13,7 @@ fn job(needs: &[usize], demand: Demand) -> JobSpec {
     JobSpec { needs: needs.to_vec(), demand, expected: 1, ..JobSpec::default() }
 }
 
-/// A scheduler for jobs whose needs are other jobs, each in a list of its own.
+/// A scheduler for jobs whose needs are other jobs, each in a separate list.
 fn scheduler(specs: &[JobSpec], limits: &Limits, fail_fast: bool) -> Scheduler {
     let lists: Vec<Vec<usize>> = (0..specs.len()).map(|job| vec![job]).collect();
     Scheduler::new(specs, &lists, limits, fail_fast)
@@ -261,7 +261,7 @@ fn demands() -> impl Strategy<Value = Demand> {
     )
 }
 
-/// Jobs, and the lists of those that are needed together.
+/// Jobs, and the lists of jobs that are needed together.
 type Graph = (Vec<JobSpec>, Vec<Vec<usize>>);
 
 /// Random graphs (edges go from lower to higher indices), slots, and outcomes. Lists are shared, and may have jobs in common.

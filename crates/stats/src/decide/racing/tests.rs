@@ -85,7 +85,7 @@ fn error_rates_are_as_promised() {
 }
 
 proptest! {
-    /// Values that become known in any order lead to the same race, and no seed is taken back.
+    /// Values that become known in any order lead to the same race, and no released seed is revoked.
     #[test]
     fn the_order_of_arrival_decides_nothing(
         means in prop::collection::vec(0.0..3.0_f64, 1..8),

@@ -73,7 +73,6 @@ struct Split {
 }
 
 impl Side {
-    /// Its size.
     fn size(self) -> f64 {
         match self {
             Self::Range(low, high) => high - low,
@@ -101,7 +100,7 @@ impl Axis {
                 let bits = levels.of.iter().map(|level| 1 << level).collect();
                 Self { at: ranks(), bits: Some(bits), whole: Side::Set(all) }
             }
-            // Two configurations on average have the same level: it is one of a list.
+            // Two or more configurations per level on average: the values come from a list.
             Factor::Numbers(numbers) if 2 * levels.count > numbers.len() => {
                 let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
                 let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -144,7 +143,7 @@ impl Forest {
         Some(Self { axes, trees })
     }
 
-    /// The shares of the factors, and that of interactions: means over the trees.
+    /// The shares of the factors and of interactions: means over the trees.
     pub(super) fn shares(&self) -> (Vec<Share>, f64) {
         let whole: Vec<Side> = self.axes.iter().map(|axis| axis.whole).collect();
         let shares_of_trees: Vec<Vec<Share>> =

@@ -62,7 +62,7 @@ fn the_shares_of_a_tree_are_optunas() {
     }
 }
 
-/// Exact shares of the functions, and Optuna's of the same configurations where these have no categories.
+/// Exact shares of the functions, and Optuna's shares of the same configurations, if these have no categories.
 #[test]
 fn a_forest_finds_the_shares_of_a_function() {
     let within = [(0.15, Some(0.12)), (0.06, Some(0.08)), (0.06, None)];

@@ -37,14 +37,14 @@ fn times_to_a_target_are_those_of_lifelines() {
     }
     let late = runs(&[(3.0, true), (8.0, false), (9.0, true)]);
     assert_eq!(pseudo_times(&late, 8.0), [3.0, 8.0, 8.0], "no run ends before the horizon");
-    // As R's `survfit`, where the share is one half over a span of time.
+    // Like R's `survfit`, if the share is one half over a span of time.
     let [even, half] =
         [true, false].map(|reached| runs(&[(10.0, true), (12.0, true), (15.0, reached), (19.0, reached)]));
     assert_eq!((median_time(&even), median_time(&half)), (Some(13.5), None));
     assert_eq!((median_time(&late[1..2]), restricted_mean(&[], 5.0), pseudo_times(&[], 5.0)), (None, 5.0, Vec::new()));
 }
 
-/// The statistic of `logrank_test`; the probability is that of all 924 assignments, enumerated with `itertools`.
+/// The statistic of `logrank_test`; the probability follows from all 924 assignments, enumerated with `itertools`.
 #[test]
 fn two_groups_have_the_log_rank_statistic_of_lifelines() {
     let [a, b] = two();
@@ -53,7 +53,7 @@ fn two_groups_have_the_log_rank_statistic_of_lifelines() {
     near(found.p, 252.0 / 924.0);
     near(log_rank(&b, &a).unwrap().p, found.p);
     assert_eq!((log_rank(&a, &[]), log_rank(&a[3..4], &b[2..3])), (None, None), "no runs, no events");
-    // Of 40 runs, assignments are drawn; of 120, the distribution is chi-squared, as with lifelines.
+    // For 40 runs, assignments are drawn; for 120, the distribution is chi-squared, as in lifelines.
     let many = |count: u32, shift: f64| -> Vec<TimeToEvent> {
         runs(&(0..count).map(|index| (f64::from(index) + shift, index % 3 != 0)).collect::<Vec<_>>())
     };
@@ -194,7 +194,7 @@ fn outliers_are_far_from_the_median() {
     assert_eq!(without_outliers(&[1.0, 2.0, 90.0]).len(), 3, "too few to tell");
 }
 
-/// The interval of a source without a part of its own contains zero, also if the two others interact with it and each other.
+/// The interval of a source without a main effect contains zero, also if the two other sources interact with it and with each other.
 #[test]
 fn interactions_are_no_part_of_a_source() {
     let mut draws = Draws::new(7);

@@ -74,8 +74,8 @@ fn few_clusters_have_the_exact_test_of_their_signs() {
     assert!(Signs::new(&[0.0; 13], &(0..13).collect::<Vec<_>>()).is_none(), "13 equal clusters");
 }
 
-/// Twelve clusters of two items and one of a hundred: of all 8192 assignments of signs, NumPy finds 63.67 % at least as far from zero, of
-/// which 4999 are drawn. Student's t with 12 degrees of freedom has p = 0.00062 (`SciPy`).
+/// Twelve clusters of two items and one of a hundred: of all 8192 assignments of signs, 63.67 % are at least as far from zero (NumPy); the
+/// test draws 4999 assignments. Student's t with 12 degrees of freedom has p = 0.00062 (`SciPy`).
 #[test]
 fn one_large_cluster_among_many_has_the_test_of_signs() {
     let clusters: Vec<usize> = (0..12).flat_map(|cluster| [cluster; 2]).chain([12; 100]).collect();

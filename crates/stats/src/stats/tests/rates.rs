@@ -136,7 +136,8 @@ fn tasks_weigh_equally_whatever_their_numbers_of_runs() {
     assert!(a.is_uneven() && !tasks(&[&[1.0], &[2.0]]).is_uneven());
 }
 
-/// Runs that have the levels of two factors in common are not independent: intervals are wider than those of as many others.
+/// Runs that have the levels of two factors in common are not independent: their intervals are wider than the intervals of the same number
+/// of independent runs.
 #[test]
 fn crossed_seeds_are_drawn_by_their_levels() {
     let cell = |cell: usize| (vec![cell / 4, cell % 4], (cell / 4) as f64 + 0.1 * (cell % 4) as f64);
@@ -152,7 +153,7 @@ fn crossed_seeds_are_drawn_by_their_levels() {
     );
 }
 
-/// Three rows of which the one with the fewest values has ten times the spread: Games and Howell's p for two rows is that of
+/// Three rows of which the one with the fewest values has ten times the spread: Games and Howell's p for two rows is the p of
 /// `scipy.stats.ttest_ind(equal_var=False)`.
 #[test]
 fn rows_of_unequal_numbers_have_their_own_spreads() {

@@ -16,11 +16,11 @@ fn near(ours: Option<ErrorOfMean>, error: f64, freedom: f64) {
     assert!((ours.error - error).abs() < 1e-9 && (ours.freedom - freedom).abs() < 1e-9, "{ours:?}");
 }
 
-/// The mean squares are those of statsmodels' `anova_lm`; the first error is also that of its `mixedlm` by REML, 0.678898.
+/// The mean squares come from statsmodels' `anova_lm`; the first error is also the error of its `mixedlm` by REML, 0.678898.
 #[test]
 fn crossed_factors_have_the_error_of_their_components() {
     let values = table(&[&[1.0, 2.5, 1.7, 3.1], &[2.2, 3.9, 2.4, 4.4], &[0.3, 1.1, 1.9, 2.0]]);
-    // Satterthwaite's degrees of freedom are 3.71, those of Cochran and Cox with the quantiles of `SciPy` these.
+    // Satterthwaite's degrees of freedom are 3.71; Cochran and Cox's, with the quantiles of `SciPy`, are used.
     near(crossed(std::slice::from_ref(&values)), 0.678_898_208_701_258_7, 2.239_416_531_4);
     let rows = [
         table(&[&[1.0, 2.0, 4.0], &[2.0, 2.5, 3.0]]),
@@ -28,12 +28,12 @@ fn crossed_factors_have_the_error_of_their_components() {
         table(&[&[0.2, 1.9, 2.2], &[1.0, 3.7, 2.6]]),
     ];
     near(crossed(&rows), 0.388_491_860_823_268_5, 2.370_789_030_873_393_4);
-    // Two rows are one row of differences, whose variance is twice that of a row.
+    // Two rows are one row of differences, whose variance is twice the variance of a row.
     let differences: Vec<Leveled> =
         rows[0].iter().zip(&rows[1]).map(|((levels, a), (_, b))| (levels.clone(), a - b)).collect();
     let (two, one) = (crossed(&rows[..2]).unwrap(), crossed(&[differences]).unwrap());
     near(Some(two), one.error / std::f64::consts::SQRT_2, one.freedom);
-    // Without a combination, the variances of the means by each factor add up, which is no less.
+    // Without a combination, the variances of the means by each factor add up, and the sum is not smaller.
     let incomplete = crossed(&[values[1..].to_vec()]).unwrap();
     assert!(incomplete.error > 0.6, "{incomplete:?}");
     assert_eq!((crossed(&[]), crossed(&[vec![]]), crossed(&[values[..4].to_vec()])), (None, None, None));
@@ -103,7 +103,7 @@ fn medians_and_middle_means_are_scipys() {
     close(found.high.unwrap(), 29.4);
     close(sign_test(&differences, 0.5, 0.0).unwrap(), 0.070_312_5);
     assert_eq!((sign_test(&[1.0, 1.0], 0.5, 1.0), quantile_of(&[], 0.5, LEVEL)), (None, None));
-    // Five values say less than 95 %: 2/2⁵ = 6.25 %.
+    // Five values cannot reach 95 %: 2/2⁵ = 6.25 %.
     assert_eq!(quantile_of(&differences[..5], 0.5, LEVEL).unwrap().low, None);
     assert!(quantile_of(&differences[..6], 0.5, LEVEL).unwrap().low.is_some());
 

@@ -194,7 +194,7 @@ impl Stored<'_> {
         Ok((Source { reported, curves }, notes))
     }
 
-    /// The curves of a source of the record: those that no other source of it hides.
+    /// The curves of a source of the record that no other source hides.
     fn curves(&self, known_reports: &Reported, source: &str, old_command: &Command) -> BTreeMap<String, Curve> {
         let read_names = names(old_command);
         let is_own = |name: &&String| {
@@ -242,7 +242,7 @@ impl Stored<'_> {
         }
     }
 
-    /// The metrics of a record that are neither the task's own nor those of a source.
+    /// The metrics of a record that come neither from the task nor from a source.
     fn rest(&self, old_command: &Command, known_reports: &Reported) -> BTreeMap<String, Option<Metric>> {
         let Outcome { metrics, curves, .. } = &self.record.outcome;
         let collect = collect(old_command);

@@ -18,13 +18,13 @@ const ADVICE: [&str; 9] = [
     "Calls: ",
     "make: ***",
 ];
-/// Exceptions that say only that another program failed, whose own cause was printed before.
+/// Exceptions that report only the failure of another program, which has already printed its cause.
 const FOLLOWING: [&str; 3] = ["CalledProcessError", "ChildFailedError", "ProcessExitedException"];
 
 /// The cause of a failure, from the lines of an output.
 #[derive(Debug, Default)]
 pub(super) struct Cause {
-    /// The last line that is no advice.
+    /// The last line that is not advice.
     last: String,
     /// The last line that names an error.
     named: Option<String>,

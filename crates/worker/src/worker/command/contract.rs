@@ -92,7 +92,7 @@ impl Contract {
     }
 }
 
-/// Puts a new file here. The one of an earlier attempt may still be open in a process that has outlived it.
+/// Creates a new file. The file of an earlier attempt may still be open in a process that has outlived the attempt.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

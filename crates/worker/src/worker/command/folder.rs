@@ -11,7 +11,6 @@ use fs_err as fs;
 use glob::{MatchOptions, Pattern};
 use sweep_job::{Failure, FailureKind, Ignore, tasks::is_pattern};
 
-/// A job's folder.
 pub(super) struct Folder {
     path: PathBuf,
     /// The path without links, to compare it with the targets of links.
@@ -38,7 +37,7 @@ impl Folder {
         copy.all(input, &self.path.join(name), Path::new(""))
     }
 
-    /// The paths for which an entry of `outputs` stands: itself, or the files that match a pattern, without those of `inputs`.
+    /// The paths of an entry of `outputs`: the entry itself, or the files that match a pattern, without `inputs`.
     ///
     /// # Errors
     /// No file matches, or too many do.
@@ -171,7 +170,7 @@ fn refuse(message: String) -> Failure {
     Failure { kind: FailureKind::Experiment, message }
 }
 
-/// Maximum number of files that a pattern of `outputs` stands for.
+/// Maximum number of files that match a pattern of `outputs`.
 const MAX_MATCHES: usize = 10_000;
 
 /// Finds the files below a folder whose paths match a pattern. Links are not followed: inputs are links.
@@ -203,7 +202,7 @@ const OWN_FILE: u32 = 0o200;
 
 /// Removes the entries of a folder that are neither kept nor contain kept entries.
 fn tidy(folder: &Path, kept_paths: &[PathBuf]) -> io::Result<()> {
-    // A program may have made the folder read-only, and then nothing could be removed from it.
+    // The files of a read-only folder cannot be removed, and a program may have changed its permissions.
     let mode = fs::symlink_metadata(folder)?.permissions().mode();
     if mode & OWN != OWN {
         fs::set_permissions(folder, Permissions::from_mode(mode | OWN))?;

@@ -1,12 +1,12 @@
 //! `launch: fork`: a Python interpreter that has run the first imports of a script, and from which the processes of jobs are forked.
 //!
-//! The interpreter belongs to the worker, and serves one job after the other. The kernel reports its imports as it reports what a
-//! job does, so every job's observation begins with that of the imports. If anything that they have read, looked for or listed is not
-//! as it was, if the environment differs, or if the script begins with other imports, another interpreter is started. `server.py`
-//! runs in it, and says which imports count.
+//! The interpreter belongs to the worker, and serves one job after the other. The kernel reports its imports like the actions of a job, so
+//! every job's observation includes the observation of the imports. If a path that they have read, looked for or listed has changed, if the
+//! environment differs, or if the script begins with other imports, another interpreter is started. `server.py` runs in it, and decides
+//! which imports are run in advance.
 //!
-//! A process that is forked lacks what `exec` gives: its outputs and its view of the project are taken from a *stub*, a process that
-//! was started for them only.
+//! A process that is forked lacks what `exec` gives: its outputs and its view of the project are taken from a *stub*, a process that was
+//! started only for them.
 
 use std::{
     collections::BTreeMap,
@@ -39,9 +39,9 @@ use crate::host::{log, threads};
 
 /// Source of the program of the interpreter.
 const SERVER: &str = include_str!("fork/server.py");
-/// Name of the folder of an interpreter, beside what else is removed with the job that starts it.
+/// Name of the folder of an interpreter, in the folder that is removed with the job that starts it.
 const FOLDER: &str = "fork";
-/// Variables that each job has its own values of, besides those of `sweep`.
+/// Variables whose values differ between jobs, besides the variables of `sweep`.
 const OF_JOB: [&str; 2] = ["PWD", "OLDPWD"];
 
 /// The interpreter of this worker.
@@ -80,7 +80,7 @@ impl Earlier {
     }
 }
 
-/// Everything that the imports depend on, besides files.
+/// Everything that decides the imports, besides files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     /// The interpreter, its options, and the script or module.
@@ -136,7 +136,7 @@ struct Prepared {
 /// The process of an interpreter, which ends with this value.
 struct Running {
     pid: Pid,
-    /// Stays that of the process after its end, which may be noticed elsewhere.
+    /// Refers to the process even after its end, which another thread may notice first.
     handle: OwnedFd,
 }
 
@@ -186,7 +186,7 @@ impl Fork {
         program: &Process,
         report: &mut dyn Report,
     ) -> Option<Self> {
-        // Another job of the same worker is what the interpreter is kept for.
+        // The interpreter is kept only for further jobs of the same worker.
         if command.launch != Some(Launch::Fork) || job.log.is_none() {
             return None;
         }
@@ -199,7 +199,7 @@ impl Fork {
         let identity = Identity::of(command, program, place, &ground)?;
         let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
         if !serving.as_mut().is_some_and(|interpreter| interpreter.serves(&identity)) {
-            // Ends the other one first: its memory may be needed.
+            // Ends the other interpreter first, because its memory may be needed.
             *serving = None;
             *serving = Some(Interpreter::start(identity, command, job, place)?);
         }
@@ -261,14 +261,14 @@ impl Fork {
     }
 }
 
-/// Says why a process was started, if it was not forked.
+/// Reports the reason if a process was started instead of forked.
 pub(super) fn end(fork: Option<Fork>, report: &mut dyn Report) {
     if let Some(reason) = fork.and_then(|fork| fork.refusal) {
         report.note(&started(&reason));
     }
 }
 
-/// The notice of a job whose process was started although it was to be forked.
+/// The notice of a job whose process was started instead of forked.
 fn started(reason: &str) -> String {
     format!("the job was started, not forked: {reason}")
 }
@@ -330,11 +330,11 @@ impl Interpreter {
         hook.clone().required().install(&mut command);
         let observation = threads::start(move || supervisor.run_outlasted()).map_err(failed)?;
         let process = command.spawn().and_then(|child| Running::of(&child)).map_err(failed);
-        // It has the interpreter's end of the line.
+        // Closes the interpreter's end of the connection in this process.
         drop(command);
         let mut line = BufReader::new(here);
         let answer = process.as_ref().map(|_| ask(&mut line, &identity.preparation()));
-        // Ends the observation.
+        // Dropping the hook ends the observation.
         drop(hook);
         let (mut seen, listener) = observation.join().map_err(|error| error.to_string())?;
         let answer = answer.map_err(Clone::clone)?;
@@ -361,7 +361,7 @@ impl Interpreter {
         Ok(Self { process, line, listener, identity, earlier })
     }
 
-    /// True if a process that the interpreter forks is like one that imports everything itself.
+    /// True if a process that the interpreter forks is equivalent to a process that imports everything itself.
     fn serves(&mut self, identity: &Identity) -> bool {
         self.identity == *identity
             && pidfd_send_signal(&self.process.handle, Signal::CONT).is_ok()

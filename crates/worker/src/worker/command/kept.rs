@@ -1,7 +1,7 @@
-//! Files of a finished program from which its metrics can be taken again later: those that `reads` and `metrics` name,
-//! and small logs that they do not name yet.
+//! Files of a finished program from which metrics can be read again later: files that `reads` and `metrics` name, and small logs that they
+//! do not name yet.
 //!
-//! They are in the folder [`KEPT`] among the job's files. Files in it are no artifacts: no other job gets them.
+//! They are in the folder [`KEPT`] among the job's files. Files in it are not artifacts: no other job gets them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,12 +19,12 @@ use sweep_job::{
 
 use super::reads::{Document, is_event_file};
 
-/// The folder of these files among those of a job.
+/// The folder of these files in the folder of a job's files.
 pub(super) const KEPT: &str = ".sweep";
 
-/// The largest file that nothing names, in bytes.
+/// Maximum size of a file that the command does not name, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Bytes of all files that nothing names, and of all that something names.
+/// Maximum size of all files that the command does not name, and of all files that it names, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_NAMED_BYTES: u64 = 32 << 20;
 /// Maximum numbers of files, of examined entries, and of levels of folders.
@@ -39,7 +39,7 @@ const OPEN_ENDINGS: [&str; 3] = ["json", "log", "txt"];
 /// Names of files of settings, without their endings: JSON in several lines that has no results.
 const SETTINGS: [&str; 9] =
     ["args", "config", "hparams", "options", "opts", "package", "params", "settings", "tokenizer"];
-/// Bytes of the beginning of a file that tell its kind.
+/// Number of bytes at the beginning of a file that determine its kind.
 const MAX_BEGINNING: u64 = 64 << 10;
 
 /// A file that may be kept.
@@ -58,7 +58,7 @@ pub(super) fn keep(command: &Command, folder: &Path, outputs: &[&str]) -> io::Re
         return Ok(false);
     }
     if fs::symlink_metadata(&kept_folder).is_ok() {
-        // The program's own, with a name that is not for it.
+        // The program has created a file or folder with this reserved name.
         return Ok(false);
     }
     let mut candidates = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn named(command: &Command) -> Vec<PathBuf> {
     sources.chain(file).map(PathBuf::from).collect()
 }
 
-/// The values that the program got from the environment, which no file of the store may have.
+/// The values that the program got from the environment, which no file of the store may contain.
 fn secrets(command: &Command) -> Vec<Vec<u8>> {
     let names = command.env.values().filter_map(|variable| match variable {
         Variable::From(name) => Some(name),
@@ -169,7 +169,7 @@ impl Find<'_> {
             }
             let kind = entry.file_type()?;
             if kind.is_dir() && level < MAX_LEVELS {
-                // An unreadable folder is no reason to fail.
+                // Unreadable folders are skipped.
                 let _ = self.below(&name, level + 1, entry_count, candidates);
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();
@@ -196,7 +196,7 @@ fn is_log(folder: &Path, name: &Path) -> bool {
         || ending.is_some_and(|ending| OPEN_ENDINGS.contains(&ending)) && kind_of(&folder.join(name)).is_some()
 }
 
-/// The kind in `reads` of a text file, by its first lines: objects of JSON, or a header and a row with as many cells.
+/// The kind in `reads` of a text file, by its first lines: objects of JSON, or a header and a row with the same number of cells.
 fn kind_of(path: &Path) -> Option<&'static str> {
     let mut beginning = Vec::new();
     fs::File::open(path).ok()?.take(MAX_BEGINNING).read_to_end(&mut beginning).ok()?;
@@ -221,7 +221,7 @@ fn kind_of(path: &Path) -> Option<&'static str> {
     ['\t', ',', ';'].into_iter().find_map(is_row)
 }
 
-/// True for a file of results that is JSON as a whole.
+/// True for a file of results that is one JSON document.
 fn is_document(path: &Path) -> bool {
     let name = path.file_stem().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let is_settings = SETTINGS.iter().any(|word| name == *word || name.ends_with(&format!("_{word}")));

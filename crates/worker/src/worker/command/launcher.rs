@@ -22,8 +22,8 @@ const UNDER_SRUN: &str = r"
 export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
 export MASTER_ADDR=${SLURM_LAUNCH_NODE_IPADDR:-$MASTER_ADDR}
 ";
-/// Does the same for Open MPI, and for MPICH and its relatives. They insert labels within a line that is written in parts,
-/// and may mix lines of several processes; so only the first process writes to standard output.
+/// Sets the variables under Open MPI, MPICH and relatives of MPICH. They insert labels within a line that is written in parts, and may mix
+/// lines of several processes; so only the first process writes to standard output.
 const UNDER_MPIRUN: &str = r"
 RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMIX_RANK}}
 export RANK LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
@@ -39,13 +39,13 @@ if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
   [ $last -lt $first ] || CUDA_VISIBLE_DEVICES=$(printf '%s\n' "$GPUS_OF_NODE" | cut -d, -f$first-$last)
 fi
 "#;
-/// The last part of each.
+/// The last part of both scripts.
 const BECOME_THE_PROGRAM: &str = r#"export SWEEP_RANK=$RANK
 exec "$@""#;
 
 /// Time for Slurm to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum length of an answer, in bytes.
+/// Maximum length of the output of Slurm's commands, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// A start of processes by another program.
@@ -65,23 +65,22 @@ pub(super) struct Launcher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum With {
     Srun,
-    /// Of Open MPI.
+    /// The `mpirun` of Open MPI.
     OpenMpi,
-    /// Of MPICH, or of another MPI with its options.
+    /// The `mpirun` of MPICH, or of another MPI with the same options.
     Mpich,
 }
 
 /// A failed process, as its launcher reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// Its rank.
     pub(super) rank: usize,
     /// Its end, if it is known.
     pub(super) status: Option<ExitStatus>,
 }
 
 impl Failed {
-    /// True if a signal ended the process, as launchers end the others once one has failed.
+    /// True if a signal ended the process. Launchers end the other processes by signals once one has failed.
     pub(super) fn was_ended(self) -> bool {
         self.status.is_some_and(|status| {
             matches!(status.signal(), Some(SIGKILL | SIGTERM)) || matches!(status.code(), Some(137 | 143))
@@ -125,7 +124,7 @@ impl Launcher {
         (self.ranks / self.nodes).max(1)
     }
 
-    /// Wraps programs, for a new start.
+    /// Wraps each program in the command that starts its processes, and ends processes of an earlier start.
     pub(super) fn wrap_all(&self, programs: &[process::Command]) -> Vec<process::Command> {
         let wrapped_programs = programs.iter().map(|program| self.wrap(program)).collect();
         self.clear();
@@ -251,7 +250,7 @@ impl Launcher {
     }
 }
 
-/// A line without a label in it.
+/// Removes `label` from a line.
 fn without<'l>(line: &'l [u8], label: &[u8]) -> Cow<'l, [u8]> {
     let mut remainder = line;
     let mut result = Vec::new();

@@ -12,7 +12,7 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/module.rs"))
 
 /// Folder below the results folder, with one copy for each version of the module.
 const FOLDER: &str = "python";
-/// Stands for the module on the path of Python, and loads an installed one if there is one.
+/// Represents the module on Python's path, and loads an installed module if there is one.
 const FINDER: &str = include_str!("module_finder.py");
 
 /// Lets Python find the module behind everything that `PYTHONPATH` has.

@@ -1,4 +1,4 @@
-//! The place that a program runs in: an empty folder with its inputs, or its project.
+//! The place in which a program runs: an empty folder with its inputs, or its project.
 
 use std::{
     io,
@@ -15,21 +15,21 @@ use sweep_observer::{Layer, Shared, View};
 use super::{disk, folder::Folder, kept};
 use crate::store::{READS, TRACKING, remove_if_there};
 
-/// Name of the folder of a view, beside what else is removed with the job.
+/// Name of the folder of a view, in the folder that is removed with the job.
 const VIEW: &str = "view";
 
 /// Reason why this machine has no private views; `None` if it has.
 static REFUSED: OnceLock<Option<String>> = OnceLock::new();
 
-/// The place that a program runs in.
+/// The place in which a program runs.
 pub(super) struct Place {
-    /// The folder that the program starts in.
+    /// The working folder of the program.
     working: PathBuf,
     /// The folder that contains the files that the program writes to its working folder.
     written: PathBuf,
     /// The private view of the project.
     view: Option<View>,
-    /// The files that the program finds in place of those of the project.
+    /// The files that replace files of the project for the program.
     layer: Layer,
     /// The folder of the view, which is removed with it.
     folder: PathBuf,
@@ -41,7 +41,7 @@ impl Place {
     /// notice in the report mentions it.
     ///
     /// # Errors
-    /// There is no such folder, or files of the program cannot be told from those of other jobs, because there is no view.
+    /// The folder does not exist, or the program's files cannot be distinguished from files of other jobs, because there is no view.
     pub(super) fn open(command: &Command, job: &Job, report: &mut dyn Report) -> Result<Self, Failure> {
         let folder = job.dir.parent().unwrap_or(&job.dir).join(TRACKING).join(VIEW);
         let Some(project) = &command.project else {
@@ -59,7 +59,7 @@ impl Place {
         let check = || {
             let place = folder.join("check");
             let refusal = View::check(&place).err().map(|error| error.to_string());
-            // A leftover of the check would be in the way of the view.
+            // Remains of the check would block the view.
             let _ = remove_if_there(&place);
             refusal
         };
@@ -106,11 +106,11 @@ impl Place {
     }
 
     fn view(root: &Path, working: &Path, job: &Job, folder: &Path, layer: &Layer) -> io::Result<View> {
-        // An attempt that was killed may have left it.
+        // A killed attempt may have left the folder.
         remove_if_there(folder)?;
         // The job's folder is `results/store/staging/KEY/files`.
         let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
-        // The view's own folder is not among them: a program that removes its results removes neither records nor the view.
+        // The view's own folder is not shared, so a program that removes its results removes neither records nor the view.
         let reads = folder.with_file_name(READS);
         fs::create_dir_all(folder)?;
         fs::write(&reads, "")?;
@@ -130,12 +130,12 @@ impl Place {
         self.view.as_ref().map(View::folder)
     }
 
-    /// The files that the program finds in place of those of the project.
+    /// The files that replace files of the project for the program.
     pub(super) fn layer(&self) -> &Layer {
         &self.layer
     }
 
-    /// The folder that the program starts in.
+    /// The working folder of the program.
     pub(super) fn working(&self) -> &Path {
         &self.working
     }
@@ -194,7 +194,7 @@ fn root(working: &Path, job: &Job) -> PathBuf {
     project.filter(|project| working.starts_with(project)).unwrap_or_else(|| working.to_owned())
 }
 
-/// The files that a job's program finds in place of those of its project.
+/// The files that replace files of its project for a job's program.
 fn layer(command: &Command, job: &Job, project: &Path) -> Result<Layer, Failure> {
     let variant = || command.code.as_ref().and_then(Value::as_text).map(Path::new);
     let Some(folder) = job.layer.as_deref().or_else(variant) else { return Ok(Layer::default()) };

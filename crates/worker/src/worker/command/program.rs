@@ -78,7 +78,7 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for killed processes to end, and for outputs to close after that.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of threads of a worker without a job, besides idle threads: the main one, and the one that follows the
+/// Number of threads of a worker without a job, besides idle threads: the main thread, and the thread that follows the
 /// engine.
 const THREADS: usize = 2;
 
@@ -146,7 +146,7 @@ fn end_everything() -> ! {
 /// Lines of the processes that may name the cause of a failure.
 #[derive(Debug, Default)]
 struct Said {
-    /// The cause in the stderr of each process, by rank; that of the launcher by `None`.
+    /// The cause in the stderr of each process, by rank; `None` is the launcher.
     causes: BTreeMap<Option<usize>, Cause>,
     /// The cause in the stdout of the first process, which counts if its stderr is empty.
     stdout: Cause,
@@ -258,7 +258,7 @@ pub(super) fn run(
     Ok(Ended { status, rank: has_several.then_some(rank), seconds, complaint })
 }
 
-/// Starts a program, or forks its process; returns the process that has its outputs, and the number of its own one.
+/// Starts a program, or forks its process; returns the process that has its outputs, and the process ID of the program.
 fn start_or_fork(program: &mut Command, fork: Option<&mut Fork>) -> io::Result<(Child, Option<Pid>)> {
     if let Some(fork) = fork
         && let Some((stub, pid)) = fork.start(program)?
@@ -312,7 +312,7 @@ fn follow_outputs(
             if let Some(failed) =
                 launcher.as_ref().filter(|_| rank.is_none()).and_then(|launcher| launcher.failed(&text))
             {
-                // The launcher kills the other processes when one has failed, and may report those that it killed
+                // The launcher kills the other processes when one has failed, and may report the killed processes
                 // first.
                 if guard.failed.is_none_or(|known| known.was_ended() && !failed.was_ended()) {
                     guard.failed = Some(failed);
@@ -337,8 +337,8 @@ pub(super) fn follow_worker(program: &mut Command) {
         // The worker may have ended before the signal was requested.
         if getppid() == Some(worker) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: the closure makes two system calls and touches nothing that another thread may hold; an `io::Error` from
-    // a number or a kind allocates nothing.
+    // SAFETY: the closure makes two system calls and takes no lock that another thread may hold; an `io::Error` from a
+    // number or a kind allocates nothing.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(program, follow);
     }
@@ -488,8 +488,8 @@ pub(super) fn terminate() {
 /// Kills the processes of the program that still run.
 pub(super) fn kill() {
     for child in children() {
-        // Another thread may reap the child, and the PID may be reused. A descriptor stays that of its process, so it
-        // is checked that the child still exists after the descriptor was opened.
+        // Another thread may reap the child, and the PID may be reused. A descriptor always refers to the same process,
+        // so the child must still exist after the descriptor was opened.
         let process = pidfd_open(child, PidfdFlags::empty());
         if let Some(process) = process.ok().filter(|_| children().contains(&child)) {
             let _ = pidfd_send_signal(process, Signal::KILL);

@@ -1,4 +1,4 @@
-//! The checkpoints of a program: the one from which an attempt resumes, and those that it declares.
+//! The checkpoints of a program: the checkpoint from which an attempt resumes, and the checkpoints that it declares.
 
 use std::{
     path::{Path, PathBuf},
@@ -76,8 +76,8 @@ impl Keeper {
         };
     }
 
-    /// Records new ones of the checkpoints that the program has `declared` so far; `is_new` is true if the program has
-    /// reported anything. Returns the paths that are refused: outside of the scratch folder, in the folder of `sweep`
+    /// Records the new checkpoints among those that the program has `declared` so far; `is_new` is true if the program
+    /// has reported anything. Returns the rejected paths: outside of the scratch folder, in the folder of `sweep`
     /// there, or empty.
     pub(super) fn look(&mut self, declared: &[Checkpoint], is_new: bool) -> Vec<String> {
         let mut refused_paths = Vec::new();

@@ -45,7 +45,7 @@ fn is_there(name: &str, path: &OsStr, folder: &Path) -> bool {
     std::env::split_paths(path).any(|place| is_program(&folder.join(place).join(name)))
 }
 
-/// True if `sh` can say that any part of a pipeline has failed; POSIX has required it since 2024.
+/// True if `sh` can report the failure of any part of a pipeline; POSIX has required it since 2024.
 fn knows_pipefail(path: &OsStr, folder: &Path) -> bool {
     let mut sh = process::Command::new("sh");
     sh.args(["-c", "set -o pipefail"]).env("PATH", path).current_dir(folder);

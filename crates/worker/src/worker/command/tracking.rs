@@ -38,7 +38,7 @@ use crate::{
 
 /// Maximum number of files in a manifest; beyond it, only files with code are listed.
 const MAX_FILES: usize = 20_000;
-/// Maximum number of other paths that a manifest has.
+/// Maximum number of other paths in a manifest.
 const MAX_FACTS: usize = 20_000;
 /// Maximum number of files that a message lists.
 const LISTED: usize = 10;
@@ -47,7 +47,7 @@ const LISTED: usize = 10;
 pub(super) struct Tracking<'a> {
     command: &'a Command,
     project: PathBuf,
-    /// Files in place of those of the project.
+    /// Files that replace files of the project.
     layer: Layer,
     /// Folders whose files are not observed: results, and the job's own.
     skipped: Vec<PathBuf>,
@@ -71,15 +71,15 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// The folders of a job's observation; `None` if nothing is to be observed.
+    /// The folders of a job's observation; `None` if the job is not observed.
     pub(super) fn of(command: &Command, job: &Job, place: &Place) -> io::Result<Option<Self>> {
         Self::below(command, job, place, None)
     }
 
-    /// The same, with Python's reports in a folder `name` of their own.
+    /// The folders like [`of`](Self::of), with Python's reports in the folder `name`.
     pub(super) fn below(command: &Command, job: &Job, place: &Place, name: Option<&str>) -> io::Result<Option<Self>> {
         let project = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared));
-        // Another machine need not have it.
+        // The project may be missing on another machine.
         let Some(project) = project.and_then(|project| fs::canonicalize(project).ok()) else { return Ok(None) };
         let results = fs::canonicalize(results_of(job))?;
         let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
@@ -122,7 +122,7 @@ struct Noted {
     was_written_first: bool,
 }
 
-/// Everything that a program did.
+/// All observed file accesses of a program.
 struct Found {
     tool: Tool,
     files: BTreeMap<PathBuf, Noted>,
@@ -138,7 +138,7 @@ struct Found {
 }
 
 impl<'a> Tracking<'a> {
-    /// Prepares the observation of a job's processes. `None` if nothing is to be observed.
+    /// Prepares the observation of a job's processes. `None` if the job is not observed.
     pub(super) fn of(
         command: &'a Command,
         job: &Job,
@@ -290,11 +290,11 @@ impl<'a> Tracking<'a> {
             };
             report.note(&format!("not observed: {phrase}, because {reason}; add them to `inputs`"));
         }
-        // Python cannot tell the files of a layer from those of the project.
+        // Python cannot distinguish files of a layer from files of the project.
         if is_alone && (observation.begun == 0 || self.layer.folder().is_some()) {
             return Ok(None);
         }
-        // Files that were opened for writing, too, and have their content still, as `np.memmap` does by default.
+        // Ignores files that were opened for writing, too, but have not changed, as `np.memmap` does by default.
         observation.written.retain(|path| !observation.read.get(path).is_some_and(|file| file.is_unchanged(path)));
         let mut rewritten = BTreeSet::new();
         for path in &observation.written {
@@ -397,7 +397,7 @@ impl<'a> Tracking<'a> {
         written: &BTreeSet<PathBuf>,
         report: &mut dyn Report,
     ) -> BTreeMap<String, ObservedFile> {
-        // Each has a limit of its own, so that many files elsewhere hide no change in the project.
+        // Both have separate limits, so that many files elsewhere do not hide a change in the project.
         let is_inside = |path: &Path| path.starts_with(&self.project);
         let inside = noted_files.keys().filter(|path| is_inside(path)).count();
         let (has_too_many, has_too_much_data) = (inside > MAX_FILES, noted_files.len() - inside > MAX_FILES);
@@ -453,7 +453,7 @@ impl<'a> Tracking<'a> {
     }
 }
 
-/// The program without the rights that it has otherwise, in words.
+/// A sentence on programs that ran without their privileges under observation.
 fn unprivileged(observation: &Seen) -> Option<String> {
     let first_program = observation.privileged.first().filter(|_| !rustix::process::geteuid().is_root())?.display();
     Some(format!(
@@ -461,7 +461,7 @@ fn unprivileged(observation: &Seen) -> Option<String> {
     ))
 }
 
-/// The failure of a job that declares all files that it reads, of which some are not known.
+/// The failure of a job that must know all files that it reads, if some are unknown.
 fn unknown(reason: &str, remedy: &str) -> Failure {
     let message = format!(
         "`tracks: strict` needs to know all files that the program reads, and they are not observed: {reason}; {remedy} `tracks: \
@@ -470,7 +470,7 @@ fn unknown(reason: &str, remedy: &str) -> Failure {
     Failure { kind: FailureKind::Input, message }
 }
 
-/// The failure of a job whose environment is part of its record's validity, and is not known.
+/// The failure of a job whose environment is part of its record's validity, and is unknown.
 fn unknown_environment(reason: &str) -> Failure {
     let message = format!(
         "`environment: strict` needs to know the programs and libraries that the program uses, and they are not observed: {reason}; \

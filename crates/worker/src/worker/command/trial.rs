@@ -1,7 +1,7 @@
-//! The first steps of a program, compared bit for bit with those of an earlier run while the program runs.
+//! The first steps of a program, compared bit for bit with the first steps of an earlier run while the program runs.
 //!
-//! Curves are compared from their first points up to the newest step that the program has reported, which is at least the
-//! step of the trial. The newest step may be incomplete, so it decides only if it is that of the trial.
+//! Curves are compared from their first points up to the newest step that the program has reported, which is at least the step of the
+//! trial. The newest step may be incomplete, so it decides only if it is the step of the trial.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,8 +32,8 @@ pub(super) struct Comparison {
     states: BTreeMap<u64, String>,
     /// The curves at the first moment at which they went beyond the step of the trial.
     first: Option<BTreeMap<String, Curve>>,
-    /// The names of the curves that had all of their points at that moment. Those of a resumed program, or of one that reports all
-    /// at its end, may have been thinned out before.
+    /// The names of the curves that had all of their points at that moment. Curves of a resumed program, or of a program that reports all
+    /// values at its end, may have been thinned out before.
     whole: BTreeSet<String>,
     state: State,
 }
@@ -69,8 +69,7 @@ impl Comparison {
         Self { trial, scratch: Scratch::new(scratch), folder, states, first: None, whole, state }
     }
 
-    /// Compares the curves so far, and ends the program if its first steps are those of the earlier run. Returns a notice if
-    /// they differ.
+    /// Compares the curves so far, and ends the program if its first steps equal the earlier run's. Returns a notice if they differ.
     pub(super) fn look(
         &mut self,
         checkpoints: &[Checkpoint],
@@ -151,7 +150,7 @@ impl Comparison {
     }
 }
 
-/// The digest of a checkpoint: of a file, or of all files of a folder but the one that the Python module adds.
+/// The digest of a checkpoint: of a file, or of all files of a folder except the file that the Python module adds.
 fn digest(path: &Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     if path.is_dir() {
@@ -184,7 +183,7 @@ fn until(curves: &BTreeMap<String, Curve>, step: u64) -> BTreeMap<String, Curve>
     curves.iter().map(|(name, curve)| (name.clone(), cut(curve))).filter(|(_, curve)| !curve.at.is_empty()).collect()
 }
 
-/// Compares the curves and checkpoints of a program with those of an earlier run.
+/// Compares the curves and checkpoints of a program with an earlier run.
 fn compare(
     earlier: &Beginning,
     curves: &BTreeMap<String, Curve>,
@@ -262,8 +261,8 @@ impl Pair<'_> {
         Ok((count, is_open))
     }
 
-    /// The first step of the earlier curve from `after` on, if the curve begins before it. A value of the time before the first
-    /// update is that of every edit, so it does not stand for a curve that is reported rarely.
+    /// The first step of the earlier curve from `after` on, if the curve begins before it. Values before the first update are equal for
+    /// every edit, so they do not suffice for a rarely reported curve.
     fn next(&self, after: u64) -> Option<u64> {
         let steps = &self.then?.at;
         steps.first().filter(|first| **first < after)?;

@@ -14,7 +14,7 @@ use crate::host::{
     threads::{self, Started},
 };
 
-/// Time to the first sample. A program that ends earlier is not measured, because a sample so early would mean little.
+/// Time to the first sample. A program that ends earlier is not measured, because such an early sample would not be representative.
 const FIRST: Duration = Duration::from_secs(1);
 /// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(200);

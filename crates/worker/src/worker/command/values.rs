@@ -72,7 +72,8 @@ impl<'c> Values<'c> {
         Ok(())
     }
 
-    /// Adds the values to `outcome`, and notes those that are not numbers, except for names that other sources report.
+    /// Adds the values to `outcome`, with notices about values that are not numbers, except for names that other
+    /// sources report.
     pub(super) fn add_to(self, outcome: &mut Outcome, report: &mut impl Report, is_reported: impl Fn(&str) -> bool) {
         // A pattern or a report has the number.
         let others: Vec<_> = self.others.iter().filter(|(name, _)| !is_reported(name)).collect();
@@ -106,12 +107,12 @@ pub(super) fn is_own(name: &str) -> bool {
     Task::info(Command::NAME).is_some_and(|task| task.metric(name).is_some())
 }
 
-/// True for a metric that no program replaces. `attempts` is a word that programs have for counts of their own.
+/// True for a metric that no program replaces. Programs use `attempts` for their own counts.
 pub(super) fn is_reserved(name: &str) -> bool {
     is_own(name) && name.contains('.')
 }
 
-/// The notice about a program's metric with the name of one that `sweep` measures.
+/// The notice about a program's metric with the name of a metric that `sweep` measures.
 pub(super) fn reserved(name: &str) -> String {
     format!(
         "the program's `{name}` is not taken: `sweep` measures a metric of this name; report it under another name, such as \

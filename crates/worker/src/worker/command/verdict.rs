@@ -22,7 +22,7 @@ pub(super) struct Facts {
     pub(super) total: Option<u64>,
 }
 
-/// The failure of a program that has ended early although it may say that all is well.
+/// Returns the failure of a program that has ended early, even if it reports success.
 pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
     let position = match (facts.step, facts.total) {
         (Some(step), Some(total)) => format!(" at step {step} of {total}"),

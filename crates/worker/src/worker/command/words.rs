@@ -10,7 +10,7 @@ use sweep_job::{
 
 use super::report::{number, parse};
 
-/// A line that means something.
+/// The content of a line with progress or a metric.
 #[derive(Debug, PartialEq)]
 pub(super) enum Word {
     /// `name=value`, with the unit if it is written.
@@ -21,7 +21,7 @@ pub(super) enum Word {
     Progress(Progress),
 }
 
-/// A metrics file is never larger.
+/// Maximum size of a metrics file, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
 /// The lines of an output without the codes for terminals. A carriage return ends a line, too.
@@ -67,7 +67,7 @@ pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(result)
 }
 
-/// Meaning of a line of standard output; mostly none.
+/// The meaning of a line of standard output; `None` for most lines.
 pub(super) fn understand(line: &[u8]) -> Option<Word> {
     let line = std::str::from_utf8(line).ok()?.trim();
     if let Some(progress) = line.strip_prefix("progress ") {
@@ -135,14 +135,14 @@ pub(super) fn looks_like_number(text: &str) -> bool {
 /// The numbers in a JSON file, and the values that could have been meant as numbers.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Numbers {
-    /// The numbers, also those that are not finite; those of inner objects by their path: `memory.peak`. An object such as
+    /// The numbers, also non-finite ones; numbers of inner objects by their path: `memory.peak`. An object such as
     /// `{"value": 1.5, "unit": "ms"}` is one number.
     pub(super) found: BTreeMap<String, Metric>,
     /// The names of the others, each with the text of its value.
     pub(super) others: Vec<(String, String)>,
 }
 
-/// The numbers in a JSON file. Everything else in it is not for us. The error is a phrase about the file.
+/// The numbers in a JSON file. Other values are ignored. The error is a phrase about the file.
 pub(super) fn read_json(path: &Path) -> Result<Numbers, String> {
     let read_error = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => "was not written".to_owned(),

@@ -14,7 +14,7 @@ pub(super) const ROWS: usize = 32;
 pub(super) fn available() -> bool {
     use std::arch::x86_64::__cpuid_count;
 
-    /// Function of `arch_prctl` that asks for a part of the processor's state.
+    /// Function of `arch_prctl` that requests a part of the processor's state.
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
     /// The part of the state that the tiles are.
     const XFEATURE_XTILEDATA: libc::c_long = 18;
@@ -30,7 +30,7 @@ pub(super) fn available() -> bool {
     }
 }
 
-/// No process asks for the registers elsewhere.
+/// Other systems need no request for the registers.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn available() -> bool {
     false

@@ -39,7 +39,7 @@ pub(super) enum Order {
 pub(super) enum Threads {
     /// All of the pool.
     All,
-    /// The one that asks.
+    /// The calling thread.
     This,
 }
 
@@ -87,7 +87,7 @@ impl Packed {
         Self { numbers, pairs, panel }
     }
 
-    /// `count` pairs of every line of a panel from `first` on, or those that there are.
+    /// `count` pairs of every line of a panel from `first` on, or the remaining pairs.
     pub(super) fn part(&self, panel: usize, first: usize, count: usize) -> &[u32] {
         let numbers: &[u32] = bytemuck::cast_slice(&self.numbers);
         let start = panel * self.panel * self.pairs;
@@ -141,7 +141,7 @@ fn pack_block(matrix: Matrix<'_>, first: usize, block: usize, order: Order, pack
     }
 }
 
-/// The pairs of up to 16 rows of contiguous numbers, those of a row together, from column `column` on.
+/// The pairs of up to 16 rows of contiguous numbers, with the pairs of a row together, from column `column` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 fn lines_of(matrix: Matrix<'_>, rows: Range<usize>, column: usize) -> [__m512i; BLOCK] {
     let width = (2 * BLOCK).min(matrix.columns - column);
@@ -158,14 +158,14 @@ fn lines_of(matrix: Matrix<'_>, rows: Range<usize>, column: usize) -> [__m512i; 
     lines
 }
 
-/// The pairs of 16 rows where neighbors in a column are contiguous, those of two columns together, from `column` on.
+/// The pairs of 16 rows of a matrix whose columns are contiguous, with the pairs of two columns together, from `column` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 fn pairs_of(matrix: Matrix<'_>, line: usize, column: usize) -> [__m512i; BLOCK] {
     let height = BLOCK.min(matrix.rows.saturating_sub(line));
     let numbers = |column: usize| {
         if column < matrix.columns && height > 0 {
             let start = column * matrix.column_stride + line;
-            // The same offset in the next block.
+            // Prefetches the same rows of the next block of `2 * BLOCK` columns.
             prefetch(matrix.data, start + 2 * BLOCK * matrix.column_stride);
             load(&matrix.data[start..start + height])
         } else {
@@ -236,7 +236,7 @@ pub(super) fn mask(count: usize) -> __mmask16 {
     if count >= 16 { !0 } else { (1 << count) - 1 }
 }
 
-/// Asks for the memory of a number, if there is one.
+/// Prefetches the memory of an element, if the slice has it.
 #[target_feature(enable = "avx512f")]
 fn prefetch(numbers: &[f32], index: usize) {
     if let Some(number) = numbers.get(index) {

@@ -10,7 +10,7 @@ use super::{super::Into, COLUMNS, pack::mask};
 /// Rows of a tile. With its columns they make 24 registers of sums, of 32 registers.
 pub(super) const ROWS: usize = 12;
 
-/// True if this processor has the instructions, and those that pack factors.
+/// True if this processor has these instructions and the instructions that pack factors.
 pub(super) fn available() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -48,11 +48,11 @@ pub(super) unsafe fn tile(
         for ((half, sum), mask) in sums.iter().enumerate().zip(masks) {
             let place = place(line).wrapping_add(16 * half);
             if into == Into::Memory && mask == !0 && place.addr().is_multiple_of(64) {
-                // SAFETY: a whole register's numbers, aligned. The caller orders these writes before what comes after them.
+                // SAFETY: a whole register's numbers, aligned. The caller orders these writes before all later accesses.
                 unsafe { _mm512_stream_ps(place, *sum) };
                 continue;
             }
-            // SAFETY: the mask leaves out what is not in the tile.
+            // SAFETY: the mask excludes elements outside of the tile.
             unsafe {
                 let sum =
                     if into == Into::Sum { _mm512_add_ps(_mm512_maskz_loadu_ps(mask, place), *sum) } else { *sum };

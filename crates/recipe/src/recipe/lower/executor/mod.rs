@@ -138,7 +138,8 @@ impl Executor {
     /// The word for the executor of `--hosts`.
     pub const OF_HOSTS: &'static str = "ssh";
 
-    /// Makes it one that runs jobs on hosts of these names. Other settings stay, and so do those of the same hosts.
+    /// Replaces the executor by one for the hosts `names`. Keeps the settings of hosts in both lists, and all other
+    /// settings.
     ///
     /// # Errors
     /// A name that `ssh` would not take for a host, and why.

@@ -13,10 +13,10 @@ use crate::{
     store::Store,
 };
 
-/// Difference of two clocks above which times of records mislead, in seconds.
+/// Difference of two clocks above which times of records are misleading, in seconds.
 const SKEW: f64 = 2.0;
 
-/// Checks all hosts at once, for jobs with `gpus` GPUs. The names of findings begin with that of the host.
+/// Checks all hosts at once, for jobs with `gpus` GPUs. The names of findings begin with the name of the host.
 pub(super) fn examine(store: &Store, hosts: &[SshHost], gpus: usize) -> Vec<Finding> {
     let checked = thread::scope(|scope| {
         let checks: Vec<_> = hosts.iter().map(|host| scope.spawn(move || of_host(store, host, gpus))).collect();
@@ -53,7 +53,7 @@ fn of_host(store: &Store, host: &SshHost, gpus: usize) -> Vec<Finding> {
     findings
 }
 
-/// The program runs there.
+/// Describes the machine of a host on which the program runs.
 fn machine(probe: &Probe) -> Finding {
     let Probe { version, cpus, memory, system, workdir, .. } = probe;
     let memory = quantity(*memory as f64, Unit::Bytes);
@@ -87,7 +87,7 @@ fn of_gpus(host: &SshHost, probe: &Probe, gpus: usize) -> Finding {
     }
 }
 
-/// The results that wait there for the next run.
+/// The results on a host that wait for the next run.
 fn spool(probe: &Probe) -> Finding {
     let number = |state: SpoolState| probe.jobs.iter().filter(|job| job.state == state).count();
     let (running, recorded) = (number(SpoolState::Running), number(SpoolState::Recorded));

@@ -1,4 +1,4 @@
-//! Jobs on this machine, beside those on hosts: each with an engine of its own, which continues if this process is killed.
+//! Jobs on this machine, beside those on hosts: each with a separate engine, which continues if this process is killed.
 
 use std::{
     io,
@@ -93,7 +93,7 @@ pub(super) fn watch(place: &Where) {
     }
 }
 
-/// Tells a job's engine to end.
+/// Asks a job's engine to end.
 pub(super) fn stop(place: &Where, scope: CancelScope) {
     let Where::Local { pid, .. } = place else { return };
     let signal = match scope {

@@ -77,7 +77,7 @@ impl Members {
         }
     }
 
-    /// Applies `change` to the stored changes. Of two processes that do this at the same time, one waits.
+    /// Applies `change` to the stored changes. Concurrent calls of several processes wait for each other.
     ///
     /// # Errors
     /// The I/O errors of the file and its lock.

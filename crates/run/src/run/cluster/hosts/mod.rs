@@ -1,9 +1,8 @@
 //! Hosts that are reached by SSH, and this machine beside them, as a batch system whose queue is in this process.
 //!
-//! `queue.rs` decides which job runs where, and `agent.rs` is the thread that has it done, with the state of `shared.rs` and the
-//! slow looks of `looks.rs`. `operations.rs` has the work on hosts, and `local.rs` starts jobs on this machine. `placements.rs` has
-//! the files by which the next process finds the jobs of one that was killed, and `members.rs` the file by which hosts join and
-//! leave.
+//! `queue.rs` decides the place of each job, and `agent.rs` is the thread that carries the decisions out, with the state of `shared.rs` and
+//! the slow checks of `looks.rs`. `operations.rs` has the work on hosts, and `local.rs` starts jobs on this machine. `placements.rs` has
+//! the files by which the next process finds the jobs of a killed process, and `members.rs` the file by which hosts join and leave.
 //!
 //! A job is claimed in the store of this machine while it is on a host, so that no other sweep runs it; its record is
 //! fetched into that store and then removed from the host.
@@ -197,7 +196,7 @@ impl Cluster for Hosts {
         checks::examine(&Store::new(&self.opening.results), &members.of(&self.settings.hosts), gpus)
     }
 
-    /// A host has a store of its own.
+    /// Each host has its own store.
     fn has_shared_folder(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Work on hosts, each piece in a thread of its own: sending and starting a job, fetching its results.
+//! Work on hosts, each operation in a separate thread: sending and starting a job, fetching its results.
 
 use std::{
     io,
@@ -194,7 +194,7 @@ fn is_of_project(shared: &Shared, key: Key, set: &ReadSet, host: &str) -> Result
     Ok(())
 }
 
-/// Checks that the files that are sent are those that a job was planned with.
+/// Checks that the sent files are the files with which a job was planned.
 fn is_planned(shared: &Shared, spec: &SerializedJob, project: &Project) -> Result<(), String> {
     let (Some(folder), Some(code)) = (&spec.project, &spec.identity.code) else { return Ok(()) };
     let base = spec.identity.base_key().map_err(|error| error.to_string())?;
@@ -257,7 +257,7 @@ fn keep_output(connection: &Connection, key: Key, path: &Path) {
     let _ = connection.output(key).map(|bytes| append(path, &bytes));
 }
 
-/// Tells jobs of a host to end that earlier processes have left there.
+/// Asks jobs that earlier processes have left on a host to end.
 pub(super) fn stop_all(store: &Store, host: &SshHost, keys: &[Key]) -> io::Result<Result<(), HostError>> {
     let connection = connect(store, host)?;
     Ok(connection.and_then(|connection| connection.cancel(keys, Stop::End { kill_after: KILL_AFTER })))

@@ -108,7 +108,7 @@ impl Place {
         }
     }
 
-    /// The place cannot be used until a user resolves the problem. Answers whether that is new.
+    /// Marks the place as unusable until a user resolves the problem. Returns true if this is new.
     pub(super) fn refuse(&mut self, reason: String, now: Instant) -> bool {
         let since = self.lost_since().unwrap_or(now);
         let new = !matches!(&self.link, Link::Refused { reason: known, .. } if *known == reason);

@@ -1,4 +1,4 @@
-//! The queue of a run through hosts: decides which job runs where. The queue is pure: it uses no clock, no process and no disk.
+//! The queue of a run through hosts: decides the place of each job. The queue is pure: it uses no clock, no process and no disk.
 //!
 //! A job has *copies*: usually one, on the place where it runs. The jobs of a place that cannot be reached count as
 //! running for a while; then they get a second copy on another place, and the first result is used.
@@ -19,7 +19,7 @@ use crate::{
     run::cluster::{BatchId, CancelScope, QueuedState},
 };
 
-/// Pause before the next attempt at something that failed for a reason that may pass.
+/// Pause before the next attempt after a temporary failure.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Time for which a host whose disk is full gets no new jobs.
 const FULL: Duration = Duration::from_mins(1);
@@ -53,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// The orders since the last time.
+    /// The orders since the last call.
     pub(super) fn orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
     }
@@ -63,7 +63,7 @@ impl Queue {
         self.by_key.get(&key).is_some_and(|job| !self.is_over(*job))
     }
 
-    /// Adds a job at the end.
+    /// Adds a job at the end of the queue.
     pub(super) fn submit(&mut self, entry: Entry) {
         let job = self.add(entry);
         if self.jobs[job].blockers == 0 && self.jobs[job].stage == Stage::Waiting {
@@ -78,7 +78,7 @@ impl Queue {
         self.attach(key, place);
     }
 
-    /// A job of the queue is on a place already, where another process has put it.
+    /// Records that a job of the queue is already on a place, where another process has submitted it.
     pub(super) fn attach(&mut self, key: Key, place: PlaceId) {
         let Some(job) = self.by_key.get(&key).copied().filter(|job| !self.is_over(*job)) else { return };
         self.ready.remove(&job);
@@ -159,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// An attempt to start a job has ended.
+    /// Handles the end of an attempt to start a job.
     pub(super) fn sent(&mut self, key: Key, place: PlaceId, sent: Sent, now: Instant) {
         let Some((job, at)) = self.copy(key, place) else { return };
         match sent {
@@ -190,7 +190,7 @@ impl Queue {
         }
     }
 
-    /// Handles the list of all jobs that a place knows, after it has responded (again).
+    /// Handles the list of all jobs on a place, after the place has responded (again).
     pub(super) fn listed(&mut self, place: PlaceId, listing: &HashMap<Key, There>, now: Instant) {
         for job in 0..self.jobs.len() {
             let key = self.jobs[job].key;
@@ -261,7 +261,7 @@ impl Queue {
         }
     }
 
-    /// The process of a job has ended.
+    /// Handles the end of a job's process.
     pub(super) fn ended(&mut self, key: Key, place: PlaceId, there: There, now: Instant) {
         if let Some((job, at)) = self.copy(key, place) {
             self.found(job, at, there, now);
@@ -296,7 +296,7 @@ impl Queue {
         }
     }
 
-    /// Ends jobs, or has them ended.
+    /// Cancels jobs: ends waiting jobs, and orders the end of running ones.
     pub(super) fn cancel(&mut self, ids: &[BatchId], scope: CancelScope) {
         for job in ids.iter().filter_map(|id| self.by_id.get(id).copied()).collect::<Vec<_>>() {
             match self.jobs[job].stage {
@@ -324,7 +324,7 @@ impl Queue {
         }
     }
 
-    /// A place cannot be reached.
+    /// Handles the loss of the connection to a place.
     pub(super) fn lost(&mut self, place: PlaceId, now: Instant) {
         self.places[place].lose(now);
         let canceled: Vec<usize> = (0..self.jobs.len())
@@ -336,7 +336,7 @@ impl Queue {
         }
     }
 
-    /// Time has passed.
+    /// Handles expired time limits.
     pub(super) fn tick(&mut self, now: Instant) {
         for place in 0..self.places.len() {
             let is_gone = self.places[place].lost_since().is_some_and(|since| now >= since + self.lost_after);
@@ -357,7 +357,7 @@ impl Queue {
         }
     }
 
-    /// No place can be used: the jobs that wait for one end for this reason.
+    /// Ends the jobs that wait for a place with `reason`, because no place can be used.
     pub(super) fn give_up(&mut self, reason: &str) {
         for job in std::mem::take(&mut self.ready) {
             if self.jobs[job].copies.is_empty() {
@@ -376,13 +376,13 @@ impl Queue {
         self.jobs.iter().filter(|job| job.copies.iter().any(|copy| copy.place == place)).count()
     }
 
-    /// Gives a job back to the queue, because a place has it not.
+    /// Returns a job to the queue, because a place does not have it.
     fn withdraw(&mut self, job: usize, at: usize) {
         self.drop_copy(job, at);
         self.wait_again(job);
     }
 
-    /// Lets a job wait for a place if it is on none.
+    /// Lets a job wait for a place, unless it is on a place.
     fn wait_again(&mut self, job: usize) {
         if self.is_over(job) || self.jobs[job].copies.iter().any(|copy| !copy.stray) {
             return;
@@ -396,13 +396,13 @@ impl Queue {
     }
 
     fn end_unless_elsewhere(&mut self, job: usize, state: QueuedState) {
-        // If a second one waits for a place, the word of the first is enough.
+        // A second copy that only waits for a place does not keep the job from ending.
         if !self.jobs[job].copies.iter().any(|copy| !copy.stray) {
             self.end(job, state);
         }
     }
 
-    /// A job has its end, and so have those that cannot run without its result.
+    /// Ends a job, and the jobs that cannot run without its result.
     fn end(&mut self, job: usize, state: QueuedState) {
         let mut ending = vec![(job, state, false)];
         while let Some((job, state, orphaned)) = ending.pop() {
@@ -426,7 +426,7 @@ impl Queue {
         }
     }
 
-    /// The copies of a job that has ended are not needed.
+    /// Gives up the copies of a job that has ended.
     fn give_up_copies(&mut self, job: usize) {
         let key = self.jobs[job].key;
         for copy in &mut self.jobs[job].copies {
@@ -449,7 +449,7 @@ impl Queue {
         Some((job, at))
     }
 
-    /// A copy that is found there holds resources, whether they are free or not.
+    /// Reserves resources for a copy that a place reports, even if they are not free.
     fn hold(&mut self, job: usize, at: usize) {
         let job = &mut self.jobs[job];
         let copy = &mut job.copies[at];

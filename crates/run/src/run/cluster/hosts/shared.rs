@@ -150,7 +150,7 @@ impl Shared {
         let _ = self.busy.1.wait_timeout_while(count, LAST, |count| *count > 0);
     }
 
-    /// Adds a host to those of the run; it is connected in the background.
+    /// Adds a host to the run, and connects to it in the background.
     pub(super) fn open_host(&self, state: &mut State, host: SshHost) -> io::Result<PlaceId> {
         let place = state.queue.places.len();
         let sender = self.sender.clone();

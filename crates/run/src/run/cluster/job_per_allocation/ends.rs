@@ -15,7 +15,7 @@ use crate::{
 const MAX_INTERRUPTIONS: u32 = 1000;
 
 impl JobExecutor<'_, '_> {
-    /// Handles a job that has ended in the queue without a message of its own.
+    /// Handles a job that has ended in the queue without a message.
     pub(super) fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
         let session = &self.session;
         let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
@@ -80,7 +80,7 @@ impl JobExecutor<'_, '_> {
     }
 
     /// Handles a job that has ended without a result and without a message: it is submitted again if it has attempts
-    /// left. A job that the batch system has lost has not failed itself.
+    /// left. With `loss`, the batch system lost the job, which is then submitted again even without retries.
     pub(super) fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
         let retries = self.session.state.plan.job(JobId::new(job)).policy.retries;
         let more = if loss { retries.max(LOSSES) } else { retries };

@@ -1,4 +1,4 @@
-//! Answers of Ray's Jobs API, as far as they matter here.
+//! Responses of Ray's Jobs API, with only the used fields.
 
 use serde::Deserialize;
 

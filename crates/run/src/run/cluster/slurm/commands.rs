@@ -135,8 +135,7 @@ pub(crate) fn is_here() -> bool {
     run(command, None).is_ok_and(|answer| answer.succeeded())
 }
 
-/// Creates one of Slurm's commands. Inside a job, its `SLURM_` variables are removed, because they would be taken for options
-/// of the new job.
+/// Creates one of Slurm's commands. Inside a job, its `SLURM_` variables are removed, because they would count as options of the new job.
 fn slurm(program: &str) -> Command {
     let mut command = Command::new(program);
     if std::env::var_os("SLURM_JOB_ID").is_some() {

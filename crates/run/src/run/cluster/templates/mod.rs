@@ -58,7 +58,7 @@ struct Known {
     live: Vec<String>,
 }
 
-/// The regular expressions of the templates; `None` for each one that the recipe does not set.
+/// The regular expressions of the templates; `None` for expressions that the recipe does not set.
 #[derive(Debug)]
 struct Patterns {
     id: Option<Regex>,
@@ -350,7 +350,7 @@ impl Cluster for Templates {
         let fields: Fields = [("id".to_owned(), id.to_string())].into();
         let words = words(&self.commands.history, &fields, &[]).ok()?;
         let answer = self.run(&words, None).ok().filter(Answer::succeeded)?;
-        // The last one is that of this job, where numbers are given out again.
+        // If the system reuses numbers, the last line belongs to this job.
         let out = answer.out();
         let captures = self.patterns.ended.as_ref()?.captures_iter(&out).last()?;
         let group = |name| captures.name(name).map(|group| group.as_str().trim());
@@ -376,8 +376,8 @@ fn user() -> Option<String> {
     USER.get_or_init(ask).clone()
 }
 
-/// Returns the state that a word means. An unknown word is one of a job that has not ended, because a system shows the
-/// end of jobs with few words, and a job that is thought to have ended would be submitted again.
+/// Returns the state that a word means. An unknown word counts as the state of a job that has not ended: systems have few words for ends,
+/// and a job that seems to have ended would be submitted again.
 fn state(phase: Option<Phase>, word: &str, exit: Option<i32>) -> QueuedState {
     match phase {
         Some(Phase::Pending | Phase::Held) => QueuedState::Pending,

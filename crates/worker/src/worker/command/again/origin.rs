@@ -12,9 +12,9 @@ use super::{REPORT, STDOUT, Stored, collect, groups, source_name};
 /// A curve with fewer points has all of them: thinning leaves more.
 const SURELY_WHOLE: usize = 1000;
 
-/// Attributes the series of a record to the sources that its job read. A source that can be read again is not among
-/// them: it is read. The series of a pattern are those of its groups. Any other series is that of a file that was not
-/// kept, if there is one, because it may be; else that of the program's reports.
+/// Attributes the series of a record to the sources that its job read. Sources that can be read again are excluded,
+/// because they are read. The groups of a pattern are its series. Any other series is attributed to a file that was not
+/// kept, if there is one, because it may come from it; else to the program's reports.
 pub(super) fn attributed(stored_job: &Stored<'_>, old_command: &Command) -> Reported {
     let outcome = &stored_job.record.outcome;
     let mut open_names: BTreeSet<&String> = outcome.curves.keys().collect();
@@ -43,7 +43,7 @@ pub(super) fn attributed(stored_job: &Stored<'_>, old_command: &Command) -> Repo
     Reported { sources, ..Reported::default() }
 }
 
-/// These series of a record as those of a source.
+/// Series of a record as the series of a source.
 fn source<'s>(
     stored_job: &Stored<'_>,
     old_command: &Command,

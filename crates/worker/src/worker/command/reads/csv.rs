@@ -32,7 +32,7 @@ pub(super) struct Csv {
 #[derive(Default)]
 struct Table {
     separator: u8,
-    /// Names of the columns, and if they have had a number.
+    /// Names of the columns, each with true once it had a number.
     columns: Vec<(String, bool)>,
     /// The place of the column with the step.
     step: Option<usize>,
@@ -110,7 +110,7 @@ impl Table {
             if self.comment.is_empty() || cells.iter().any(|cell| Number::parse(cell).is_none()) {
                 return self.header(cells, sink);
             }
-            // The header is a comment, as NumPy writes it.
+            // NumPy writes the header as a comment.
             let names = std::mem::take(&mut self.comment);
             self.header(fields(&names, self.separator), sink);
         }

@@ -1,23 +1,23 @@
-//! Files that are JSON as a whole: an object or several in several lines, and lists of objects.
+//! Files that are JSON documents: one or more objects over several lines, and lists of objects.
 
 use serde_json::{Map, Value};
 use sweep_job::tasks::STEP_NAMES;
 
 use super::super::report::{Series, number, parse_all, values, whole};
 
-/// What a document has.
+/// The values of a document.
 #[derive(Debug, Default, PartialEq)]
 pub(in super::super) struct Document {
     /// Objects of a list, each with the values of a step.
     pub(super) records: Vec<Map<String, Value>>,
     /// Lists of numbers by their paths: the values of all steps.
     lists: Vec<(String, Vec<f64>)>,
-    /// The other values, which are those of the end.
+    /// The other values, which are final values.
     rest: Map<String, Value>,
 }
 
 impl Document {
-    /// The document of a text; `None` if it is none, or has no number.
+    /// Parses a text; `None` if it is not a document, or has no number.
     pub(in super::super) fn of(text: &[u8]) -> Option<Self> {
         let mut all = parse_all(text).ok()?;
         let document = match all.pop()? {
@@ -34,8 +34,8 @@ impl Document {
         (!is_empty).then_some(document)
     }
 
-    /// An object with one list of objects, as `log_history` in the state of a trainer, with lists of numbers, as the history of
-    /// Keras, or with neither.
+    /// Reads an object with one list of objects (`log_history` in the state of a trainer), with lists of numbers (the history of Keras), or
+    /// without lists.
     fn of_object(mut rest: Map<String, Value>) -> Self {
         let is_list = |value: &Value| matches!(value, Value::Array(items) if items.len() > 1 && items.iter().all(Value::is_object));
         let names: Vec<String> =
@@ -51,7 +51,7 @@ impl Document {
         if records.is_empty() {
             take_lists("", &mut rest, &mut lists);
         } else {
-            // The steps of the end are those of the last records.
+            // The last records already have the final step.
             rest.retain(|name, _| !STEP_NAMES.contains(&name.as_str()));
         }
         Self { records, lists, rest }
@@ -80,7 +80,7 @@ impl Document {
     }
 }
 
-/// The objects of a list; `None` if it has something else.
+/// The objects of a list; `None` if it has other items.
 fn objects(items: Vec<Value>) -> Option<Vec<Map<String, Value>>> {
     let object = |item| match item {
         Value::Object(entries) => Some(entries),

@@ -1,4 +1,5 @@
-//! Follows a file of JSON objects, one a line, that was not written for `sweep`. A file that is JSON as a whole is read at the end.
+//! Follows a file of JSON objects, one a line, that was not written for `sweep`. A file that is one JSON document is read at the program's
+//! end.
 
 use std::{io, path::PathBuf};
 
@@ -20,17 +21,17 @@ pub(super) struct JsonLines {
 struct State {
     /// Number of lines with an object.
     count: u64,
-    /// True if a line had a step: then one without has final values.
+    /// True if a line had a step: lines without a step then have final values.
     steps: bool,
-    /// True if the first step is no integer: then lines are counted.
+    /// True if the first step is not an integer: lines are then counted.
     counts: bool,
-    /// The text of a file whose first line is no object, but the beginning of one or of a list.
+    /// The text of a file whose first line is only the beginning of an object or a list.
     document: Option<Vec<u8>>,
     /// The first line, if it is an object with a list: the file is JSON as a whole unless another line follows.
     first: Option<Vec<u8>>,
 }
 
-/// Maximum size of a file that is JSON as a whole, in bytes.
+/// Maximum size of a file that is one JSON document, in bytes.
 const MAX_DOCUMENT: usize = 16 << 20;
 
 impl JsonLines {
@@ -97,7 +98,7 @@ impl State {
         }
     }
 
-    /// True for a line of a file that may be JSON as a whole.
+    /// True for a line of a file that may be one JSON document.
     fn may_continue(&self, line: &[u8]) -> bool {
         match &self.document {
             Some(document) => document.len() + line.len() <= MAX_DOCUMENT,
@@ -109,7 +110,7 @@ impl State {
         }
     }
 
-    /// Reads a file that is JSON as a whole; if it is none, its lines.
+    /// Reads a file as one JSON document, else as lines.
     fn finish(&mut self, sink: &mut Series) {
         let Some(text) = self.document.take().or_else(|| self.first.take()) else { return };
         match Document::of(&text) {

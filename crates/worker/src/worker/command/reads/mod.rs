@@ -14,8 +14,8 @@ use self::{csv::Csv, jsonl::JsonLines, tensorboard::EventFiles};
 pub(super) use self::{document::Document, pattern::Patterns, tensorboard::is_event_file};
 use super::report::{Appended, Follower, Series, Source, State};
 
-/// Returns the sources that a job's `reads` names, and the part of them that reads the program's output. `locate` returns
-/// the path of a file; each source continues what it had in earlier attempts.
+/// Returns the sources that a job's `reads` names, and the part of them that reads the program's output. `locate` returns the path of a
+/// file; each source continues its state of earlier attempts.
 pub(super) fn sources(
     command: &Command,
     locate: impl Fn(&str) -> PathBuf,
@@ -42,7 +42,7 @@ pub(super) fn sources(
     (sources, patterns)
 }
 
-/// The name of a source among those of a job.
+/// The name of a source, unique within a job.
 pub(super) fn source_name(kind: &str, place: &str) -> String {
     format!("{kind} {place}")
 }
@@ -52,7 +52,7 @@ fn step_column<'a, N: Iterator<Item = &'a str>>(names: impl Fn() -> N) -> Option
     STEP_NAMES.iter().find_map(|step| names().position(|name| name.trim().eq_ignore_ascii_case(step)))
 }
 
-/// Notices about a file of which nothing was read.
+/// Notices about a file without values.
 fn unread(kind: &str, lines: &Appended, series: &Series) -> Vec<String> {
     let (name, absence) = (lines.name(), lines.absence());
     series.is_silent().then(|| format!("`{name}` of `reads: {kind}` {absence}: no value of it")).into_iter().collect()

@@ -20,7 +20,7 @@ use crate::format::shortened;
 
 /// Matches that wait for the next look. A program that writes more meanwhile waits for that.
 const MAX_WAITING: usize = 100_000;
-/// Longest wait of a program, which could only be due to a disk that does not answer.
+/// Time limit of a program's wait, which only an unresponsive disk can exceed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest part of a line that is quoted, in characters.
 const QUOTED: usize = 80;
@@ -45,7 +45,7 @@ pub(super) struct Matches {
     heard: Arc<Heard>,
     /// Number of matches of the output that counts.
     count: u64,
-    /// The output that counts, as far as there are matches, and what was known before its first one.
+    /// The output whose matches count, and the series before its first match.
     of: Option<Output>,
     before: Option<Series>,
 }

@@ -213,7 +213,7 @@ pub(in super::super) fn is_event_file(path: &Path) -> bool {
 }
 
 /// Returns true if the name of a folder only identifies a run by a version or a date, like `version_0` or
-/// `Nov22_11-04-07_host`. Names like `train` and `validation` tell the data of a measurement.
+/// `Nov22_11-04-07_host`. Names like `train` and `validation` identify the data of a measurement.
 fn is_of_a_run(name: &str) -> bool {
     let version = name.strip_prefix("version_").is_some_and(|number| number.chars().all(|char| char.is_ascii_digit()));
     version || name.chars().filter(char::is_ascii_digit).count() >= 4

@@ -1,9 +1,9 @@
 //! One series of a program: its curve, of bounded size, and the values that can become its metric.
 //!
-//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. With at most `MAX_POINTS - 2` steps it has
-//! every step, with the step's newest value. With more, steps are divided into ranges of equal width, a power of two.
-//! The curve keeps the smallest and the largest value of each range, and its own first and last point. Metrics are
-//! computed from all points, also from those that the curve does not keep.
+//! A curve has at most [`MAX_POINTS`] points, in the order of their steps. With at most `MAX_POINTS - 2` steps it has every step, with the
+//! step's newest value. With more, steps are divided into ranges of equal width, a power of two. The curve keeps the smallest and the
+//! largest value of each range, and its own first and last point. Metrics are computed from all points, including the points that the curve
+//! does not keep.
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Curve, Unit, tasks::Collect};
@@ -29,7 +29,7 @@ struct Range {
     /// The newest value at the largest step of the range. A state of an earlier version has none.
     #[serde(default)]
     newest: Option<Point>,
-    /// Sum of the values of all points, also of those that are not kept.
+    /// Sum of the values of all points, including the points that are not kept.
     sum: f64,
     count: u64,
 }
@@ -86,7 +86,7 @@ impl Range {
         self.count += other.count;
     }
 
-    /// True if a point of this step is kept.
+    /// True if the curve shows a point of this step.
     fn has(&self, step: u64) -> bool {
         [self.low, self.high, self.newest()].iter().any(|point| point.step == step)
     }
@@ -203,8 +203,7 @@ impl Points {
                 break;
             }
             self.kept -= range.kept();
-            // Of a range across `step`, only the kept points can be divided; its sum and count are those of these
-            // points now.
+            // Of a range across `step`, only the kept points can be divided; its sum and count are computed from these points.
             let mut kept_points = range.points().filter(|point| point.step < step);
             let Some(first_point) = kept_points.next() else { continue };
             let mut remaining_range = Range::new(range.index, first_point);
@@ -224,7 +223,7 @@ impl Points {
         (self.broken, self.since) = (false, None);
     }
 
-    /// Adds the points of a later attempt. All of their steps are larger than those of this series.
+    /// Adds the points of a later attempt. All of their steps are larger than the steps of this series.
     pub(super) fn add(&mut self, mut later: Self) {
         while self.log_width < later.log_width {
             self.widen();
@@ -284,7 +283,6 @@ impl Points {
         }
     }
 
-    /// The curve.
     pub(in super::super) fn curve(&self) -> Curve {
         let mut points: Vec<Point> = Vec::with_capacity(self.kept + 2);
         points.extend(self.start());

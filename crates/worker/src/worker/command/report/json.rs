@@ -3,16 +3,16 @@
 use serde_json::{Map, Value};
 use sweep_job::tasks::leading_number;
 
-/// Begins a text that stands for a number that is not finite: no program writes it.
+/// First character of a text that represents a non-finite number. No program writes it.
 const MARK: char = '\0';
 
-/// Returns the value of a text. The error is that of the unchanged text.
+/// Returns the value of a text. The error describes the unchanged text.
 pub(in super::super) fn parse(text: &[u8]) -> serde_json::Result<Value> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     serde_json::from_slice(text).or_else(|error| serde_json::from_slice(&with_numbers(text)).map_err(|_| error))
 }
 
-/// The values of a text that has nothing else.
+/// The values of a text that consists only of values.
 pub(in super::super) fn parse_all(text: &[u8]) -> serde_json::Result<Vec<Value>> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let all = |text: &[u8]| -> serde_json::Result<Vec<Value>> {
@@ -29,7 +29,7 @@ pub(in super::super) fn parse_object(text: &[u8]) -> Option<Map<String, Value>> 
     }
 }
 
-/// The number of a value, also one that is not finite, as a word or as the text of one.
+/// The number of a value, which may be non-finite, also if a text contains it.
 pub(in super::super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -41,7 +41,7 @@ pub(in super::super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A text in which numbers that JSON does not have are those that it has, or texts.
+/// Replaces numbers that are not valid JSON by valid numbers or texts.
 fn with_numbers(text: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(text.len() + 32);
     let (mut index, mut is_in_text) = (0, false);

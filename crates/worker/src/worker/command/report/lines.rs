@@ -124,7 +124,7 @@ impl Appended {
     /// Length and inode of the file, if there is one.
     fn state(&self) -> io::Result<Option<(u64, u64)>> {
         match std::fs::metadata(&self.path) {
-            // A pipe is not opened: that would block until a writer opens it.
+            // A pipe is not opened, because this would block until a writer opens it.
             Ok(metadata) => Ok(metadata.is_file().then(|| (metadata.len(), metadata.ino()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -185,7 +185,7 @@ impl Follower for ReportFile {
         Ok(())
     }
 
-    /// No notices: a program need not report.
+    /// Returns no notices, because reports are optional.
     fn silence(&self, _series: &Series) -> Vec<String> {
         Vec::new()
     }

@@ -45,7 +45,7 @@ pub(super) trait Follower: Send {
         self.poll(sink)
     }
 
-    /// Notices about values that were not read in any attempt, after the program's end; `series` has those that were.
+    /// Notices about values that were not read in any attempt, after the program's end; `series` has the values that were read.
     fn silence(&self, series: &Series) -> Vec<String>;
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Source {
 /// The name of the source that is the report file.
 pub(super) const REPORT: &str = "report";
 
-/// Interval between two looks.
+/// Interval between two polls.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between two messages with the newest values.
 const MESSAGES: Duration = Duration::from_millis(500);
@@ -76,7 +76,7 @@ pub(super) struct Following {
     thread: Started<(Gathered, Keeper, Option<Comparison>)>,
 }
 
-/// Statements of all sources of a program. Earlier sources take precedence.
+/// The values of all sources of a program. Earlier sources take precedence.
 pub(super) struct Gathered(Vec<Source>);
 
 /// State of the thread that follows the sources.
@@ -98,8 +98,7 @@ struct Thread<R> {
 }
 
 impl Following {
-    /// Begins to follow. The state is kept in the file `state`, and the checkpoints by `keeper`. `comparison` may end the
-    /// program.
+    /// Starts the thread. The state is kept in the file `state`, and the checkpoints by `keeper`. `comparison` may end the program.
     pub(super) fn start(
         sources: Vec<Source>,
         state: PathBuf,
@@ -175,7 +174,7 @@ impl<R: Report> Thread<R> {
                 format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
             self.to.note(&text);
         }
-        // An attempt that continues an earlier one has its points, but must have read its code again.
+        // An attempt that continues an earlier one has earlier points, but has to read its code again.
         let speaks = self.sources.iter().any(|source| source.series.has_points());
         if let Some(comparison) = self.comparison.as_mut().filter(|_| !is_last && speaks) {
             let note = comparison.look(checkpoints(&self.sources), || curves(&self.sources));
@@ -183,7 +182,7 @@ impl<R: Report> Thread<R> {
                 self.to.note(&note);
             }
         }
-        // The report itself is read again by a later attempt, so that only other sources need the state between.
+        // A later attempt reads the report file again, so only other sources need the saved state.
         let pause = SAVES.max(self.took * SAVES_PER_TIME);
         let is_due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
         if is_due {
@@ -261,7 +260,7 @@ impl Gathered {
         self.0.iter().any(|source| source.series.has(name))
     }
 
-    /// The series whose newest value is not finite, each with the step from which on that is so.
+    /// The series whose newest value is not finite, each with the first non-finite step.
     pub(super) fn diverged(&self, collect: &BTreeMap<String, Collect>) -> BTreeMap<String, Option<u64>> {
         let mut diverged = BTreeMap::new();
         for source in self.0.iter().rev() {
@@ -272,7 +271,7 @@ impl Gathered {
         diverged
     }
 
-    /// Notices about sources of which nothing was read, and about names that several sources have.
+    /// Notices about sources without values, and about names that several sources have.
     pub(super) fn silence(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let mut source_by_name: BTreeMap<&str, &str> = BTreeMap::new();
@@ -288,7 +287,7 @@ impl Gathered {
         notes
     }
 
-    /// The metrics by name, and the names in `collect` that nothing has reported.
+    /// The metrics by name, and the names in `collect` that no source has reported.
     pub(super) fn metrics(&self, collect: &BTreeMap<String, Collect>) -> (BTreeMap<String, Metric>, Vec<String>) {
         let mut metrics = BTreeMap::new();
         for source in self.0.iter().rev() {

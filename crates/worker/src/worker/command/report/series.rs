@@ -42,7 +42,7 @@ pub(in super::super) struct Checkpoint {
     reached: BTreeMap<String, u64>,
 }
 
-/// Series, final values, checkpoints and notices of one source: those of this attempt, and behind them those of earlier ones.
+/// Series, final values, checkpoints and notices of one source: of this attempt, merged with earlier attempts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in super::super) struct Series {
     curves: BTreeMap<String, Points>,
@@ -112,7 +112,7 @@ impl Series {
         };
     }
 
-    /// Notices that can only be made at the end of the attempt.
+    /// Notices that are only known at the end of the attempt.
     pub(in super::super) fn end(&mut self, source: &str) {
         let (new_count, old_count) = self.points;
         if new_count < old_count {
@@ -220,7 +220,7 @@ impl Series {
         self.total = Some(total);
     }
 
-    /// Notes that the program is at a step.
+    /// Records that the program is at a step.
     pub(in super::super) fn at(&mut self, step: u64) {
         self.changes += 1;
         self.step = Some(step);
@@ -238,7 +238,7 @@ impl Series {
         self.checkpoints.drain(..surplus);
     }
 
-    /// Notes that the program ends early because it was asked to.
+    /// Records that the program ends early on request.
     pub(in super::super) fn stopped(&mut self) {
         self.changes += 1;
         self.stopped = true;
@@ -384,7 +384,7 @@ impl Series {
         }
     }
 
-    /// The values that can become metrics, as those of the source with this name.
+    /// The values that can become metrics, as values of the source `source`.
     pub(in super::super) fn reported(&self, source: &str) -> ReportedSource {
         let merged = self.whole();
         let series = merged.curves.iter().map(|(name, points)| {

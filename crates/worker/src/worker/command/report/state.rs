@@ -26,7 +26,7 @@ impl State {
     pub(in super::super) fn load(path: &Path, report: &Path) -> Self {
         let saved_state = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let mut state: Self = saved_state.unwrap_or_default();
-        // The report is read as a whole: points that the state already has are replaced by the same points.
+        // The whole report is read again: points in the state are replaced by the same points.
         let mut series = std::mem::take(state.series.entry(REPORT.to_owned()).or_default()).resume();
         if ReportFile::new(report.to_owned()).finish(&mut series).is_ok() {
             state.series.insert(REPORT.to_owned(), series.whole().into_owned());

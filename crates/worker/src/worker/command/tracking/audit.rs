@@ -42,7 +42,7 @@ pub(super) struct Seen {
     pub(super) written: BTreeSet<PathBuf>,
     /// Modules of installed packages, with the folders that they are installed in.
     pub(super) packages: BTreeSet<(PathBuf, String)>,
-    /// Files that import others, by the others.
+    /// The importing file of each imported file.
     pub(super) importers: BTreeMap<PathBuf, PathBuf>,
     /// Numbers of times that the import system listed folders.
     pub(super) listed: BTreeMap<PathBuf, usize>,
@@ -114,7 +114,7 @@ impl Audit {
         let earlier_path =
             python_path.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
         let mut path = self.folder.clone().into_os_string();
-        // An empty part would be the folder in which Python is started.
+        // Python would take an empty part for its working folder.
         if let Some(earlier_path) = earlier_path {
             path.push(":");
             path.push(earlier_path);
@@ -124,7 +124,7 @@ impl Audit {
         };
         program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
         program.env("SWEEP_SKIPPED", lines(skipped)).env("SWEEP_INPUT_FOLDERS", lines(inputs));
-        // A job that runs `sweep` itself has its own value.
+        // Always set, because a job that runs `sweep` itself needs its own value.
         program.env("SWEEP_READS_AID", if is_aid { "1" } else { "" });
     }
 
@@ -135,7 +135,7 @@ impl Audit {
     }
 }
 
-/// Understands a report. Lines that are torn, or that something else has written, are left out.
+/// Parses a report. Torn lines, and lines of other writers, are left out.
 fn parse(text: &[u8]) -> Seen {
     let mut observation = Seen::default();
     for line in text.split(|byte| *byte == b'\n') {
@@ -157,7 +157,7 @@ fn parse(text: &[u8]) -> Seen {
                 let was_written_first = observation.written.contains(&path);
                 let new_entry = Noted { read: Read { stamp, by, digest: None }, was_written_first };
                 let entry = observation.read.entry(path).or_insert(new_entry);
-                // Read again with another content: no digest would be that of the content that was read.
+                // The file was read twice with different contents, so no digest is right.
                 if entry.read.stamp != stamp {
                     entry.read.stamp = FileStamp { inode: 0, ..stamp };
                 }
@@ -202,7 +202,7 @@ fn word(module: &[u8]) -> Option<String> {
     str::from_utf8(module).ok().filter(|_| is_word).map(str::to_owned)
 }
 
-/// The packages that modules belong to, with their versions. Modules without a package are left out.
+/// The packages of modules, with their versions. Modules without a package are left out.
 pub(super) fn packages(modules: &BTreeSet<(PathBuf, String)>) -> BTreeMap<String, Package> {
     let mut modules_by_folder: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
     for (folder, module) in modules {

@@ -71,10 +71,10 @@ fn not_started(error: &io::Error) -> String {
     format!("the observer cannot be started: {error}")
 }
 
-/// Returns the files that were read. Files whose size or times alone were queried count like the others.
+/// Returns the files that were read. Files of which only the size or times were queried count, too.
 pub(super) fn files(observed_files: &BTreeMap<PathBuf, File>, python: &audit::Seen) -> BTreeMap<PathBuf, Noted> {
     let entry_of = |(path, file): (&PathBuf, &File)| {
-        // Read again with another content: no digest would be that of the content that was read.
+        // The file was read twice with different contents, so no digest is right.
         let inode = if file.is_changed { 0 } else { file.stamp.inode };
         let stamp = FileStamp { size: file.stamp.size, mtime: file.stamp.mtime, inode };
         let digest = file.digest.clone().filter(|_| !file.is_changed);
@@ -93,8 +93,8 @@ pub(super) fn outside(observed_files: &BTreeMap<PathBuf, sweep_observer::Outside
     observed_files.iter().map(entry_of).collect()
 }
 
-/// Properties of other paths, and the folders that the program itself listed. Python's import system lists each folder of
-/// its path: there, only the modules that it looked for count.
+/// Properties of other paths, and the folders that the program itself listed. Python's import system lists each folder of its path: of
+/// these listings, only the modules count that Python looked for.
 pub(super) fn facts(
     observation: &Seen,
     python: &audit::Seen,
