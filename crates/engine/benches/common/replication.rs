@@ -132,8 +132,10 @@ fn incomplete_seeds() -> Vec<Situation> {
         ([10, 5], PAIRS, 3.0),
         ([5, 5], ONE_WITH_ALL, 1.0),
     ] {
+        // Means of data sets that have few of the seeds in common are not independent if seeds have much more than the noise.
+        let nominal = if spread > 1.0 { 0.06 } else { ERROR };
         let name = format!("{}, {missing}, equal methods", name(sets, seeds, spread));
-        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+        all.push(Situation::new(name, Promise::AtMost, nominal, move |draws| {
             is_found(draws, [sets, seeds], present, spread, 0.0)
         }));
     }
