@@ -20,6 +20,8 @@ mod rates;
 mod replication;
 #[path = "common/situation.rs"]
 mod situation;
+#[path = "common/tasks.rs"]
+mod tasks;
 
 use std::{process::ExitCode, time::Instant};
 
@@ -30,6 +32,7 @@ use rates::situations;
 use replication::dependent;
 use situation::Promise;
 use sweep_engine::{decide, stats};
+use tasks::over_tasks;
 
 const REPLICATIONS: usize = 100_000;
 
@@ -42,7 +45,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let replications = words.iter().find_map(|word| word.parse().ok()).unwrap_or(REPLICATIONS);
     let wanted: Vec<&String> = words.iter().filter(|word| word.parse::<usize>().is_err()).collect();
-    let all = situations().into_iter().chain(dependent()).chain(over_items()).chain(of_analyses()).chain(races());
+    let all = situations().into_iter().chain(dependent()).chain(over_items()).chain(of_analyses());
+    let all = all.chain(over_tasks()).chain(races());
     for situation in all.filter(|situation| wanted.iter().all(|word| situation.name.contains(word.as_str()))) {
         let rate = situation.simulate(replications);
         let nominal = match situation.promise {

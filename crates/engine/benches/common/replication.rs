@@ -71,8 +71,7 @@ fn data_sets() -> Vec<Situation> {
 /// The mean difference of two methods on data sets with equal seeds, with its error: that of the data sets, to which seeds that have a
 /// part in all data sets add.
 fn over_data_sets(cells: &[Leveled], certain: bool) -> Option<(f64, ErrorOfMean)> {
-    let seeds = cells.iter().filter(|(levels, _)| levels[0] == 0).count();
-    let means: Vec<f64> = cells.chunks(seeds).map(mean_of).collect();
+    let means: Vec<f64> = cells.chunk_by(|(one, _), (other, _)| one[0] == other[0]).map(mean_of).collect();
     let Sample { n, mean, sd } = Sample::new(&means)?;
     let (error, own) = (sd? / (n as f64).sqrt(), (n - 1) as f64);
     let shared = shared_seeds(&[cells.to_vec()], 1, certain);
@@ -87,20 +86,67 @@ fn mean_of(values: &[Leveled]) -> f64 {
     values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64
 }
 
+/// Values of data sets with equal seeds.
+fn cells(draws: &mut Draws, [sets, seeds]: [usize; 2], spread: f64, effect: f64) -> Vec<Leveled> {
+    let (of_sets, of_seeds) = (normals(draws, sets), normals(draws, seeds));
+    let at = (0..sets).flat_map(|set| (0..seeds).map(move |seed| vec![set, seed]));
+    at.map(|at| {
+        let value = effect + 0.5 * of_sets[at[0]] + spread * of_seeds[at[1]] + draws.normal();
+        (at, value)
+    })
+    .collect()
+}
+
+fn name(sets: usize, seeds: usize, spread: f64) -> String {
+    format!("{sets} data sets × {seeds} equal seeds, seeds have {spread} × the noise in all data sets")
+}
+
+/// Which of the jobs of data sets with equal seeds there are.
+type Present = fn(usize, usize) -> bool;
+
+const BUT_ONE: (Present, &str) = (|set, seed| set + seed > 0, "one job missing");
+const BUT_A_FIFTH: (Present, &str) = (|set, seed| !(set + seed).is_multiple_of(5), "a fifth of the jobs missing");
+const HALF: (Present, &str) = (|set, seed| (set + seed).is_multiple_of(2), "every other job missing");
+const PAIRS: (Present, &str) = (|set, seed| [set % 5, (set + 1) % 5].contains(&seed), "two of them on each data set");
+const ONE_WITH_ALL: (Present, &str) =
+    (|set, seed| set == 0 || seed == 0, "all of them on one data set, and one on the others");
+
+/// Equal seeds of which some data sets have only some.
+fn incomplete_seeds() -> Vec<Situation> {
+    let is_found = |draws: &mut Draws, counts: [usize; 2], present: Present, spread: f64, effect: f64| {
+        let mut values = cells(draws, counts, spread, effect);
+        values.retain(|(at, _)| present(at[0], at[1]));
+        over_data_sets(&values, false).is_some_and(|(mean, error)| is_told(mean, error))
+    };
+    let mut all = Vec::new();
+    for ([sets, seeds], (present, missing), spread) in [
+        ([4, 5], BUT_ONE, 0.0),
+        ([4, 5], BUT_ONE, 1.0),
+        ([20, 2], BUT_ONE, 1.0),
+        ([4, 5], BUT_A_FIFTH, 0.0),
+        ([4, 5], BUT_A_FIFTH, 1.0),
+        ([10, 3], BUT_A_FIFTH, 1.0),
+        ([20, 3], HALF, 1.0),
+        ([6, 4], HALF, 1.0),
+        ([10, 5], PAIRS, 0.5),
+        ([10, 5], PAIRS, 3.0),
+        ([5, 5], ONE_WITH_ALL, 1.0),
+    ] {
+        // Means of data sets that have few of the seeds in common are not independent if seeds have much more than the noise.
+        let nominal = if spread > 1.0 { 0.06 } else { ERROR };
+        let name = format!("{}, {missing}, equal methods", name(sets, seeds, spread));
+        all.push(Situation::new(name, Promise::AtMost, nominal, move |draws| {
+            is_found(draws, [sets, seeds], present, spread, 0.0)
+        }));
+    }
+    let (present, missing) = BUT_ONE;
+    let name = format!("{}, {missing}, 1.2 × the noise found", name(5, 5, 0.0));
+    all.push(Situation::new(name, Promise::AtLeast, 0.7, move |draws| is_found(draws, [5, 5], present, 0.0, 1.2)));
+    all
+}
+
 /// Equal seeds on several data sets, whose effects are half as large as the noise. The seeds have a part in all data sets or none.
 fn equal_seeds() -> Vec<Situation> {
-    let cells = |draws: &mut Draws, [sets, seeds]: [usize; 2], spread: f64, effect: f64| -> Vec<Leveled> {
-        let (of_sets, of_seeds) = (normals(draws, sets), normals(draws, seeds));
-        let at = (0..sets).flat_map(|set| (0..seeds).map(move |seed| vec![set, seed]));
-        at.map(|at| {
-            let value = effect + 0.5 * of_sets[at[0]] + spread * of_seeds[at[1]] + draws.normal();
-            (at, value)
-        })
-        .collect()
-    };
-    let name = |sets, seeds, spread: f64| {
-        format!("{sets} data sets × {seeds} equal seeds, seeds have {spread} × the noise in all data sets")
-    };
     let mut all = Vec::new();
     for (sets, seeds, spread) in [
         (4, 5, 0.0),
@@ -121,6 +167,7 @@ fn equal_seeds() -> Vec<Situation> {
             found.is_some_and(|(mean, error)| is_told(mean, error))
         }));
     }
+    all.extend(incomplete_seeds());
     for (spread, seeds) in [(1.0, 2), (1.0, 5)] {
         let name = format!("{}, equal methods, from one training", name(4, seeds, spread));
         all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
@@ -183,21 +230,28 @@ fn crossed_seeds() -> Vec<Situation> {
     all
 }
 
-/// Differences on five folds, which correlate by 1/5 because training sets overlap.
+/// Differences on five folds, in one cross-validation or in several with other partitions, all of which correlate by 1/5 because training
+/// sets overlap.
 fn folds() -> Vec<Situation> {
-    let differences = |draws: &mut Draws| -> Vec<f64> {
+    let differences = |draws: &mut Draws, count: usize| -> Vec<f64> {
         let common = 0.2_f64.sqrt() * draws.normal();
-        normals(draws, 5).iter().map(|noise| common + 0.8_f64.sqrt() * noise).collect()
+        normals(draws, count).iter().map(|noise| common + 0.8_f64.sqrt() * noise).collect()
     };
-    vec![
-        Situation::new("5 folds of a cross-validation, corrected", Promise::AtMost, ERROR, move |draws| {
-            let Some(Sample { mean, sd: Some(sd), .. }) = Sample::new(&differences(draws)) else { return false };
-            is_told(mean, ErrorOfMean { error: sd * variance_of_folds(5, 5).sqrt(), freedom: 4.0 })
-        }),
-        Situation::new("5 folds of a cross-validation, as if independent", Promise::Nothing, ERROR, move |draws| {
-            mean_excludes(&differences(draws), 0.0, LEVEL)
-        }),
-    ]
+    let mut all = Vec::new();
+    for (repetitions, name) in
+        [(1, "5 folds of a cross-validation"), (3, "5 folds × 3 partitions"), (10, "5 folds × 10 partitions")]
+    {
+        let count = 5 * repetitions;
+        all.push(Situation::new(format!("{name}, corrected"), Promise::AtMost, ERROR, move |draws| {
+            let Some(Sample { mean, sd: Some(sd), .. }) = Sample::new(&differences(draws, count)) else { return false };
+            let error = sd * variance_of_folds(count, 5).sqrt();
+            is_told(mean, ErrorOfMean { error, freedom: (count - 1) as f64 })
+        }));
+        all.push(Situation::new(format!("{name}, as if independent"), Promise::Nothing, ERROR, move |draws| {
+            mean_excludes(&differences(draws, count), 0.0, LEVEL)
+        }));
+    }
+    all
 }
 
 /// Two equal rows after seeds were added until their difference is decided, 3 to 10.

@@ -72,6 +72,33 @@ fn orders_and_aggregates_weigh_data_sets_equally() {
     );
 }
 
+/// The same if the data sets share seeds of which each of them lacks some. With `NumPy` and `SciPy`, by least squares of data sets and
+/// seeds within each side: only the seeds of b stand out, and each side's seeds have two degrees of freedom.
+#[test]
+fn orders_over_data_sets_that_lack_some_of_their_shared_seeds() {
+    let table = "opt,dataset,seed,loss\na,x,0,19.97\na,y,0,30.03\na,y,1,29.97\na,y,2,29.99\na,z,0,25.01\na,w,0,26.99\n\
+    a,w,1,27.01\na,w,2,27.03\na,v,0,22.97\nb,x,0,20.51\nb,x,1,20.53\nb,x,2,20.47\nb,y,0,30.49\nb,z,0,25.47\n\
+    b,z,1,25.49\nb,z,2,25.51\nb,w,0,27.53\nb,v,0,23.51\nb,v,1,23.53\nb,v,2,23.47\n";
+    let rest = format!(
+        "tables:\n  t: {{ from: runs, rows: [opt], cells: [loss] }}\n  c: {{ from: runs, compare: {{ axis: opt, baseline: a }}, cells: [loss] }}\n  g: {{ from: runs, aggregate: {{ axis: opt, baseline: a }}, cells: [loss] }}\nclaims:\n  o: {{ order: {{ metric: loss, step: runs, axis: opt, ascending: [a, b] }} }}\n  worse: {{ {DIFFERENCE} }}\n"
+    );
+    let (said, verdicts) = judged(table, &rest);
+    let [order, worse] = [&verdicts[0], &verdicts[1]];
+    assert_eq!((&order["state"], &worse["state"]), (&"supported".into(), &"supported".into()), "{verdicts:?}");
+    assert!(has_interval(worse, 0.450_212_015_846_488_07, 0.573_787_984_153_511_5), "{worse}");
+    assert!((order["p"].as_f64().unwrap() - 0.000_785_748_277_495_709_6).abs() < 1e-9, "{order}");
+    let text = "equal `seed` has a part in the results of several values of `dataset`, so it is a random factor";
+    for said in [because(order), because(worse)] {
+        assert!(said.contains("; 5 datasets × 3 seeds; ") && said.contains(text), "{said}");
+    }
+    // The rows of the table have the same seeds as the sides of the claim.
+    let lines = || said.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>().join(" "));
+    assert!(lines().any(|line| line == "a 25.0 ± 4.8 ◀"), "{said}");
+    assert!(lines().any(|line| line == "b − a 0.512 ± 0.062 (p < 0.001)"), "{said}");
+    // A task with a single run has no spread.
+    assert!(lines().any(|line| line == "b 25.5 0.00") && lines().any(|line| line == "a 25.0 –"), "{said}");
+}
+
 /// The corrected repeated k-fold t-test: s² of all 12 differences × (1/12 + 1/2), 11 degrees of freedom.
 #[test]
 fn a_repeated_cross_validation_has_folds_of_its_own() {

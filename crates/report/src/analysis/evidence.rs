@@ -365,6 +365,11 @@ impl Evidence {
         self.basis.ends_with(UNPAIRED)
     }
 
+    /// Number and kind of the units in words, if they are not seeds alone.
+    pub(super) fn other_units(&self) -> Option<&str> {
+        (!self.growing).then_some(self.basis.as_str())
+    }
+
     /// The remark on jobs with equal results.
     pub(super) fn equal(&self) -> Option<&str> {
         self.equal.as_deref()

@@ -53,6 +53,8 @@ struct Ranked {
     /// The values by unit and seed, if several units share seeds.
     cells: Vec<Cells>,
     unit: SamplingUnit,
+    /// True if seeds that only some of the rows have are left out of the values.
+    leaves_out: bool,
 }
 
 /// Statistics of the ranked rows.
@@ -88,12 +90,7 @@ pub(super) fn mark(
     };
     let points = compared_sides[0].found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
-    let ranked = Ranked {
-        values: rows.iter().map(|row| unit_values(&by_point(row), &question.apart, &question.kinds)).collect(),
-        cells: rows.iter().map(|row| unit.cells(&by_point(row))).collect(),
-        rows,
-        unit,
-    };
+    let ranked = Ranked::new(rows, by_point, unit, question);
     let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
     match like(&used_sides.iter().collect::<Vec<_>>(), question.traits, question.rules) {
         Ok(_) => {}
@@ -183,6 +180,24 @@ fn mean_size(sides: &[Side<'_>]) -> f64 {
 }
 
 impl Ranked {
+    fn new<'p>(
+        rows: Vec<usize>,
+        by_point: impl Fn(&usize) -> Vec<(&'p Point, f64)>,
+        unit: SamplingUnit,
+        question: &Question<'_>,
+    ) -> Self {
+        let all: Vec<Cells> = rows.iter().map(|row| unit.cells(&by_point(row))).collect();
+        let common = unit.common_cells(&all);
+        let used = |row: &usize| match &common {
+            Some(common) => unit.at_cells(by_point(row), common),
+            None => by_point(row),
+        };
+        let values = rows.iter().map(|row| unit_values(&used(row), &question.apart, &question.kinds)).collect();
+        let cells: Vec<Cells> = rows.iter().map(|row| unit.cells(&used(row))).collect();
+        let leaves_out = cells.iter().zip(&all).any(|(used, all)| used.len() < all.len());
+        Self { rows, values, cells, unit, leaves_out }
+    }
+
     /// The blocks that all rows have.
     fn common(&self) -> Vec<&Vec<String>> {
         let mut blocks: Vec<&Vec<String>> = self.values.first().into_iter().flat_map(BTreeMap::keys).collect();
@@ -210,7 +225,7 @@ impl Ranked {
             common_blocks.iter().filter_map(|block| values.get(*block)).copied().collect()
         };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
-        let uneven = self.values.iter().any(|values| values.len() > common_blocks.len());
+        let uneven = self.leaves_out || self.values.iter().any(|values| values.len() > common_blocks.len());
         Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit, &self.cells)?), uneven))
     }
 

@@ -59,6 +59,12 @@ impl Task {
         Some(Self { runs, levels })
     }
 
+    /// True if its runs have several levels of every factor. Of those that tasks share, a task may have some only.
+    fn is_replicated(&self) -> bool {
+        let Some((first, _)) = self.runs.first() else { return false };
+        (0..first.len()).all(|factor| self.runs.iter().any(|(levels, _)| levels[factor] != first[factor]))
+    }
+
     /// The number of times that a bootstrap draws each run, given the number of times that it draws each level of the factors.
     fn weights(&self, times: &[Vec<f64>]) -> Vec<f64> {
         let of_run = |(levels, _): &Leveled| levels.iter().zip(times).map(|(level, times)| times[*level]).product();
@@ -190,7 +196,7 @@ impl Tasks {
     }
 
     fn is_replicated(&self) -> bool {
-        self.tasks.iter().all(|task| task.levels.iter().all(|levels| *levels > 1))
+        self.tasks.iter().all(Task::is_replicated)
     }
 }
 

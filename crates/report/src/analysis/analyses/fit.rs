@@ -71,8 +71,8 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
             .extend(looks.map(|looks| format!("{metric}: intervals allow for looks at the results: {looks}")));
         for ((method, numbers), law) in methods.iter().zip(of_metric).zip(&laws) {
             contents.notes.push(note(request, metric, (method.as_ref(), numbers), law.as_ref()));
-            let uneven = numbers.sizes.uneven.as_ref();
-            contents.notes.extend(uneven.map(|uneven| format!("{}: {uneven}", about(metric, method.as_ref()))));
+            let remarks = numbers.sizes.units.iter().chain(&numbers.sizes.uneven);
+            contents.notes.extend(remarks.map(|remark| format!("{}: {remark}", about(metric, method.as_ref()))));
         }
         contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }

@@ -109,6 +109,7 @@ impl<'a> Judge<'a> {
             self.measured(order.step, &selection, metric, question.traits, verdict)
         };
         let (mut steps, mut lacks, mut mean) = (Vec::new(), String::new(), 0.0);
+        let mut remarks: Vec<String> = Vec::new();
         // Means relative to the mean of the first value.
         let mut means: Vec<(f64, &Value)> = values.first().map(|first| (mean, first)).into_iter().collect();
         for two in values.windows(2) {
@@ -128,10 +129,16 @@ impl<'a> Judge<'a> {
             }
             let needed = evidence.seeds_needed([0.0], [], verdict.compared.max(verdict.family * (values.len() - 1)));
             steps.push((format!("{} < {}", two[0], two[1]), difference, needed));
+            let units = evidence.other_units().map(|units| (units.to_owned(), evidence.notes.clone()));
+            let said = units.into_iter().flat_map(|(units, notes)| std::iter::once(units).chain(notes));
+            remarks.extend(said.filter(|remark| !remarks.contains(remark)).collect::<Vec<String>>());
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
         let values: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
         rank(&steps, &format!("by their means: {}{lacks}", values.join(" < ")), verdict);
+        for remark in remarks {
+            let _ = write!(verdict.because, "; {remark}");
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::{
     analysis::{
         evidence::{Evidence, Found, Question, Side, Source, Summary, complete, like, summarize},
         pairs::apart,
-        units::place,
+        units::{SamplingUnit, place},
     },
     format::{clean, count},
     plan::{JobId, Point, resolved},
@@ -32,6 +32,8 @@ pub(in crate::analysis) struct BySize<'a> {
     pub(in crate::analysis) without_size: usize,
     /// A remark on sizes that lack data sets, folds or settings of other sizes.
     pub(in crate::analysis) uneven: Option<String>,
+    /// A remark on the units of the means, if they are not seeds alone.
+    pub(in crate::analysis) units: Option<String>,
 }
 
 impl<'a> BySize<'a> {
@@ -71,6 +73,11 @@ impl<'a> BySize<'a> {
             of_sizes.sides.iter().filter_map(|(size, side)| Some((*size, summarize(side, question, geometric)?)));
         of_sizes.means = means.collect();
         of_sizes.uneven = of_sizes.uneven_words(x, question);
+        let unit_of = |side: &Side<'_>| {
+            SamplingUnit::of(&side.found.iter().map(|found| found.point), &question.apart, kinds, None)
+        };
+        let unit = of_sizes.sides.values().map(unit_of).find(|unit| !unit.is_seeds());
+        of_sizes.units = unit.map(|unit| format!("the mean at a size is over {}", unit.over()));
         of_sizes
     }
 
@@ -223,7 +230,7 @@ impl Judge<'_> {
             }
         };
         let mut evidence = Evidence::of_law(power, number, side.looks.clone(), basis + &constant);
-        evidence.notes = notes.into_iter().chain(sizes.uneven).collect();
+        evidence.notes = notes.into_iter().chain(sizes.units).chain(sizes.uneven).collect();
         decide(&evidence, expect, "", verdict)
     }
 }

@@ -278,11 +278,16 @@ impl Spread {
         }
         self.basis = Basis::Rows;
         self.squares.records = values.iter().map(Vec::len).sum();
-        let measured_units: Vec<BTreeMap<Vec<String>, f64>> = values
-            .iter()
-            .filter(|row| !row.is_empty())
-            .map(|row| unit_values(row, &question.apart, &question.kinds))
-            .collect();
+        let mut measured: Vec<Vec<(&Point, f64)>> = values.iter().filter(|row| !row.is_empty()).cloned().collect();
+        let points = measured.iter().take(1).flatten().map(|(point, _)| *point).collect::<Vec<&Point>>();
+        let unit = SamplingUnit::of(&points.into_iter(), &question.apart, &question.kinds, None);
+        let cells =
+            |measured: &[Vec<(&Point, f64)>]| measured.iter().map(|row| unit.cells(row)).collect::<Vec<Cells>>();
+        if let Some(common) = unit.common_cells(&cells(&measured)) {
+            measured = measured.into_iter().map(|row| unit.at_cells(row, &common)).collect();
+        }
+        let measured_units: Vec<BTreeMap<Vec<String>, f64>> =
+            measured.iter().map(|row| unit_values(row, &question.apart, &question.kinds)).collect();
         let shared = common(&measured_units);
         let rows: Vec<Vec<f64>> = if blocks.is_empty() {
             measured_units.iter().map(|row| row.values().copied().collect()).collect()
@@ -295,11 +300,8 @@ impl Spread {
         let deviation = if blocks.is_empty() {
             Groups::new(&rows).map(|groups| (groups.sd, groups.freedom))
         } else {
-            let points = values.iter().find(|row| !row.is_empty()).into_iter().flatten().map(|(point, _)| *point);
-            let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
-            let cells: Vec<Cells> = values.iter().filter(|row| !row.is_empty()).map(|row| unit.cells(row)).collect();
             let places: Vec<&Vec<String>> = shared.iter().collect();
-            unit_blocks(&rows, &places, &unit, &cells).map(|blocks| (blocks.sd, blocks.freedom))
+            unit_blocks(&rows, &places, &unit, &cells(&measured)).map(|blocks| (blocks.sd, blocks.freedom))
         };
         if let Some((sd, freedom)) = deviation {
             self.squares.sum = sd * sd * freedom;

@@ -51,28 +51,51 @@ impl SamplingUnit {
         if self.seeds.is_empty() {
             return Cells::new();
         }
-        let own: Vec<&str> = self.axes.iter().map(String::as_str).collect();
-        let seeds: Vec<&str> = self.seeds.iter().map(String::as_str).collect();
-        means(values, |point| {
-            let own = levels(point, &own);
-            let own = if self.is_crossed() { own } else { vec![own.join("\n")] };
-            own.into_iter().chain(levels(point, &seeds)).collect()
-        })
+        means(values, |point| self.cell(point))
     }
 
-    /// The error that seeds add to a mean if several units share them, given the cells of the compared rows.
+    /// The error that seeds add to a mean if several units share them, given the cells of the compared rows. An effect of a seed that all rows
+    /// share only cancels out if all of them have the seed in the same units.
     pub(super) fn shared(&self, rows: &[Cells]) -> Option<SharedSeeds> {
-        let units = self.factors();
-        let in_all: Vec<Vec<String>> = {
-            let first = rows.first()?;
-            first.keys().filter(|place| rows.iter().all(|row| row.contains_key(*place))).cloned().collect()
-        };
-        if !in_all.is_empty() {
-            let row = |row: &Cells| in_all.iter().map(|place| (place.clone(), row[place])).collect();
-            let rows: Vec<Vec<Leveled>> = rows.iter().map(|values| indexed(&row(values))).collect();
-            return shared_seeds(&rows, units, self.reads_same);
+        let first = rows.first()?;
+        if rows.iter().any(|row| !row.keys().eq(first.keys())) {
+            return self.shared_apart(rows);
         }
-        self.shared_apart(rows)
+        let rows: Vec<Vec<Leveled>> = rows.iter().map(indexed).collect();
+        shared_seeds(&rows, self.factors(), self.reads_same)
+    }
+
+    /// The cells that all rows have, if they have all units that all rows have, at least half of every row's cells of these units, and a
+    /// unit with several seeds: rows are compared by them, as pairs are.
+    pub(in crate::analysis) fn common_cells(&self, rows: &[Cells]) -> Option<BTreeSet<Vec<String>>> {
+        let unit = |place: &Vec<String>| place[..self.factors()].to_vec();
+        let mut common: BTreeSet<Vec<String>> = rows.first()?.keys().cloned().collect();
+        let mut units: BTreeSet<Vec<String>> = common.iter().map(unit).collect();
+        for row in rows {
+            let own: BTreeSet<Vec<String>> = row.keys().map(unit).collect();
+            units.retain(|place| own.contains(place));
+            common.retain(|place| row.contains_key(place));
+        }
+        let of_common: BTreeSet<Vec<String>> = common.iter().map(unit).collect();
+        let is_most = |row: &Cells| 2 * common.len() >= row.keys().filter(|place| units.contains(&unit(place))).count();
+        (of_common == units && common.len() > units.len() && rows.iter().all(is_most)).then_some(common)
+    }
+
+    /// The place of a point among the cells.
+    fn cell(&self, point: &Point) -> Vec<String> {
+        let axes = |axes: &[String]| levels(point, &axes.iter().map(String::as_str).collect::<Vec<&str>>());
+        let own = axes(&self.axes);
+        let own = if self.is_crossed() { own } else { vec![own.join("\n")] };
+        own.into_iter().chain(axes(&self.seeds)).collect()
+    }
+
+    /// The values of points at these cells.
+    pub(in crate::analysis) fn at_cells<'p>(
+        &self,
+        values: Vec<(&'p Point, f64)>,
+        cells: &BTreeSet<Vec<String>>,
+    ) -> Vec<(&'p Point, f64)> {
+        values.into_iter().filter(|(point, _)| cells.contains(&self.cell(point))).collect()
     }
 
     /// The error like [`shared`](Self::shared), for rows with different seeds: the mean of the rows' variances.
