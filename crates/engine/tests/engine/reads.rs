@@ -5,7 +5,7 @@
 //! The programs are in `reads/*.txt`, whose lines begin with signs:
 //!
 //! - `@ NAME | LANGUAGE | READS` begins a program in a separate folder, which also has a file `README` that no program
-//! reads. READS describes the way in which the program reads files.
+//!   reads. READS describes the way in which the program reads files.
 //! - `? PROGRAM …` names required programs; `$PY`, `$NP` and `$TORCH` are Pythons, the latter two with packages.
 //! - `$ COMMAND` is the command that both jobs run in the folder; the variable `X` is `a` in one job and `b` in the
 //!   other.
