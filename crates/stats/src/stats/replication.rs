@@ -171,7 +171,9 @@ impl Incomplete {
             for seed in seeds {
                 normal[*seed][*seed] += 1.0;
                 weights[*seed] += share / units;
-                seeds.iter().for_each(|other| normal[*seed][*other] -= share);
+                for other in seeds {
+                    normal[*seed][*other] -= share;
+                }
             }
         }
         let without_units = |row: &Vec<Leveled>| -> Vec<f64> {
