@@ -210,20 +210,19 @@ impl Study {
         if !self.wish.metrics.is_empty() {
             return;
         }
-        if !self.has_records && outcome.has_done() {
+        if self.has_records {
+            let verb = if self.left_out.len() == 1 { "is" } else { "are" };
+            let left_out = match self.left_out.as_slice() {
+                [] => String::new(),
+                names => format!("{} {verb} the same in all jobs, or the value of an axis; ", clean(&names.join(", "))),
+            };
+            say(format_args!(
+                "no metric was found: {left_out}print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
+            ));
+        } else if outcome.has_done() {
             say(format_args!(
                 "no table: the jobs ran with files that have been edited since, and their records are not those of the present files; run the \
                  same command again"
-            ));
-        } else if self.has_records && !self.left_out.is_empty() {
-            say(format_args!(
-                "the table has no metric: {} {} the same in all jobs, or the value of an axis",
-                clean(&self.left_out.join(", ")),
-                if self.left_out.len() == 1 { "is" } else { "are" }
-            ));
-        } else if self.has_records {
-            say(format_args!(
-                "no metric was found: print lines such as `loss=0.25`, or name a log of the program with `reads` in a recipe"
             ));
         }
     }
