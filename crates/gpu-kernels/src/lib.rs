@@ -6,8 +6,8 @@
 //! launches the kernels in sequence and reads once, at the end.
 //!
 //! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies. One pass counts the scores below, writes the
-//! masks, and stores the few scores in between, which contain the threshold; then their masks are corrected. If the counts show that the
-//! bracket missed the threshold, or that its scores exceed the buffer, radix selection reads the scores again.
+//!   masks, and stores the few scores in between, which contain the threshold; then their masks are corrected. If the counts show that the
+//!   bracket missed the threshold, or that its scores exceed the buffer, radix selection reads the scores again.
 //! - [`radix`]: three passes count scores by 11, 11 and 10 of their bits; a fourth writes the masks.
 //!
 //! [`adamw_step`] changes weights and moments in place, in one pass, with the gradient's factor and the mask.

@@ -3,8 +3,8 @@
 //! Scores are computed in registers from weights and moments, in the pass that needs them, and never stored.
 //!
 //! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies (Floyd and Rivest, 1975). One pass counts the
-//! scores below and above, writes the mask, and collects the few scores in between, which contain the threshold; then the mask is corrected
-//! at their positions. If the counts show that the threshold is not in between, the bracket is moved and the pass repeated.
+//!   scores below and above, writes the mask, and collects the few scores in between, which contain the threshold; then the mask is corrected
+//!   at their positions. If the counts show that the threshold is not in between, the bracket is moved and the pass repeated.
 //! - [`radix`]: three passes count scores by their leading bits, then by the bits that follow; a fourth writes the mask.
 //!   It takes the same time whatever the scores are.
 //! - [`by_bins`]: GradProbe's estimate, for comparison.

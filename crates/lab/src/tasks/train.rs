@@ -5,7 +5,7 @@
 //! - `optim/gradient.rs` computes the gradients of `model`, averaged over the micro-batches.
 //! - `prune` masks them, if the method masks more than the weights.
 //! - `optim` applies SPAM's guards and computes the step of `AdamW`, clipped by the global norm and masked, in one pass over each
-//! parameter's memory. One norm serves SPAM and clipping; the spike test is computed on the device.
+//!   parameter's memory. One norm serves SPAM and clipping; the spike test is computed on the device.
 //! - At intervals, `prune` selects new masks and sets newly pruned weights and their moments to 0.
 //!
 //! Between two log points nothing is read from the device unless masks are selected (`crates/lab/tests/lab/reads.rs`) or SOAP's bases
