@@ -221,8 +221,7 @@ impl Study {
             ));
         } else if outcome.has_done() {
             say(format_args!(
-                "no table: the jobs ran with files that have been edited since, and their records are not those of the present files; run the \
-                 same command again"
+                "no table: files that the jobs read were edited while they ran; the same command runs them with the present files"
             ));
         }
     }

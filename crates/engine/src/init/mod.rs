@@ -38,7 +38,7 @@ pub use self::{
     measure::Measurement,
     misspelled::misspelled,
     own_lab::{Engine, OwnLab},
-    printed::{Missed, Printed, last_value, printed_numbers, printed_results},
+    printed::{Missed, Printed, last_value, printed_numbers, printed_results, searched},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
     target::{Target, target},
@@ -290,8 +290,8 @@ pub enum InitError {
     },
     /// A file of settings has values that a recipe cannot have.
     #[error(
-        "the values of `{name}` cannot be written to its file of settings: the file has a text with `${{{{`, or, in TOML, the values are of \
-         different kinds or have quotes or backslashes; give the command a place for the value"
+        "the values of `{name}` cannot be written to its file of settings: the file has a text with `${{{{`, or it is TOML, and the \
+         values are of different kinds, `null`, maps, or texts with quotes or backslashes; give the command a place for the value"
     )]
     Settings {
         /// An axis.

@@ -127,8 +127,8 @@ struct Context {
     ranks: Ranks,
 }
 
-/// The lines of an output that are searched.
-fn searched(output: &str) -> Vec<&str> {
+/// The lines of an output in which numbers are searched.
+pub fn searched(output: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = output.lines().rev().take(MAX_SEEN).filter(|line| line.len() <= MAX_LENGTH).collect();
     if lines.len() > MAX_LINES {
         let letters = |line: &str| line.bytes().filter(u8::is_ascii_alphabetic).collect::<Vec<u8>>();
@@ -353,6 +353,7 @@ mod tests {
             assert_eq!(found, Some((name, Some(value))), "{line}");
         }
         assert_eq!(self::names("3 [D loss: 0.5, acc.: 50.10%]"), ["loss", "acc"]);
+        assert_eq!(self::names("Validation: 100%|#####| 10/10\nval loss 0.5"), ["val_loss"]);
         let stages = "Baseline accuracy: 0.9\nPruned accuracy: 0.5\nAccuracy after finetuning: 0.8\n";
         assert_eq!(self::names(stages), ["baseline_accuracy", "pruned_accuracy", "accuracy_after_finetuning"]);
     }

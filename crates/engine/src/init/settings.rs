@@ -274,12 +274,13 @@ fn toml_text(values: &Json, replaced: &BTreeMap<String, (String, Values)>) -> Op
 
 fn toml_value(value: &Json, path: &str, replaced: &BTreeMap<String, (String, Values)>) -> Option<String> {
     if let Some((text, values)) = replaced.get(path) {
-        // A text keeps its quotes; other values are written as they are.
         return match values {
+            Values::Unquotable => None,
+            // A text keeps its quotes.
+            _ if value.is_string() => Some(format!("\"{text}\"")),
             Values::Texts => Some(format!("\"{text}\"")),
-            Values::Numbers | Values::Exponents if value.is_string() => Some(format!("\"{text}\"")),
-            Values::Numbers | Values::Exponents | Values::Others if !value.is_string() => Some(text.clone()),
-            _ => None,
+            Values::Mixed | Values::NullsOrMaps => None,
+            Values::Numbers | Values::Exponents | Values::Others | Values::Generated => Some(text.clone()),
         };
     }
     Some(match value {

@@ -303,11 +303,11 @@ fn variants_of_code_are_forked() {
         "seed: [0], code: ['.', { files: { helper.py: other.py } }, { files: { helper.py: early.py } }]",
     );
     sandbox.write("recipe.yaml", &recipe);
-    let said = run_in_turn(&sandbox);
-    assert!(!said.contains("not forked"), "{said}");
+    let stderr = run_in_turn(&sandbox);
+    assert!(!stderr.contains("not forked"), "{stderr}");
     let mut losses: Vec<f64> = metric(&sandbox, "loss").values().filter_map(Value::as_f64).collect();
     losses.sort_by(f64::total_cmp);
-    assert_eq!(losses, [2.0, 7.0, 9.0], "{said}");
+    assert_eq!(losses, [2.0, 7.0, 9.0], "{stderr}");
 }
 
 #[test]

@@ -323,6 +323,9 @@ fn json_in_one_line_is_a_document_unless_other_lines_follow() {
                  print(json.dumps({'step': step, 'loss': 3 - step, 'classes': [1, 2]}), file=log)\n";
     let (_, outcome) = run("{ jsonl: log.json }", lines);
     assert_eq!(curve(&outcome, "loss"), [(1, 2.0), (2, 1.0)]);
+    let cut = r#"open('log.json', 'w').write('{"step": 1, "loss": 2, "classes": [3, 4]}\n{"step": 2, "lo')"#;
+    let (_, outcome) = run("{ jsonl: log.json }", cut);
+    assert!(curve(&outcome, "loss") == [(1, 2.0)] && outcome["curves"]["classes"].is_null(), "{outcome:#}");
 }
 
 #[test]
@@ -337,6 +340,9 @@ fn a_csv_with_a_row_for_each_metric_has_their_names() {
     let program = "open('r.csv', 'w').write('metric,value\\naccuracy,0.6\\nf1,0.1\\n')\n";
     let (_, outcome) = run("{ csv: r.csv }", program);
     assert_eq!([&outcome["metrics"]["accuracy"]["value"], &outcome["metrics"]["f1"]["value"]], [0.6, 0.1]);
+    let program = "open('r.csv', 'w').write('metric,value\\nf1,n/a\\n')\n";
+    let (sandbox, _) = run("{ csv: r.csv }", program);
+    assert!(notes(&sandbox).contains("`f1` is `n/a`"), "{}", notes(&sandbox));
     let program = "open('r.csv', 'w').write('dataset,accuracy\\nmnist,0.9\\ncifar,0.5\\n')\n";
     let (sandbox, outcome) = run("{ csv: r.csv }", program);
     assert_eq!(outcome["metrics"]["accuracy"]["value"], 0.5);

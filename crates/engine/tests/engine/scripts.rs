@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::{
     init::parsers,
     projects::has_views,
-    sandbox::{Ended, Sandbox, repository},
+    sandbox::{Ended, Sandbox, repository, until},
 };
 
 const TRAIN: &str = "
@@ -324,6 +324,52 @@ fn a_result_that_only_later_jobs_print_is_in_the_table() {
     assert!(!sweep("x=1,2").stdout.contains("test_accuracy"));
     let ended = sweep("x=1,2,3");
     assert!(ended.stdout.contains("test_accuracy") && ended.stdout.contains("0.73"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_study_without_a_table_says_why() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let signals = tempfile::tempdir().unwrap();
+    let place = signals.path().display();
+    let script = format!(
+        "import argparse, os, time\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\na = p.parse_args()\n\
+         open('{place}/waits', 'w').close()\nwhile not os.path.exists('{place}/edited'):\n    time.sleep(0.01)\nprint('loss=%g' % a.lr)\n"
+    );
+    sandbox.write("main.py", &script);
+    let running = sandbox.start(&["run", "main.py", "--axis", "lr=1,2"]);
+    until("a job runs", || signals.path().join("waits").exists());
+    sandbox.write("main.py", &script.replace("a.lr)", "(a.lr + 1))"));
+    fs_err::write(signals.path().join("edited"), "").unwrap();
+    let ended = running.wait();
+    assert!(ended.stderr.contains("no table: files that the jobs read were edited"), "{}", ended.stderr);
+    assert!(run(&sandbox, &["main.py", "--axis", "lr=1,2"]).stdout.contains("3.00"));
+}
+
+#[test]
+fn values_that_toml_cannot_hold_are_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("main.py", "import sys\nfor line in open(sys.argv[1]):\n    print(line)\nprint('loss=0.5')\n");
+    sandbox.write("config.toml", "lr = 0.1\nname = 'a'\n");
+    let sweep = |axis: &str| sandbox.sweep(&["run", "--axis", axis, "--", "python3", "main.py", "config.toml"]);
+    for axis in ["name=data\\new,b", "name=a\"b,c", "lr=0.1,auto", "lr=null,1", "lr={a: 1},{a: 2}"] {
+        let ended = sweep(axis);
+        assert_ne!(ended.code, Some(0), "{axis}");
+        assert!(ended.stderr.contains("cannot be written to its file of settings"), "{axis}: {}", ended.stderr);
+    }
+    for (axis, job, line) in [
+        ("name=b,1", "name=1", "\"name\" = \"1\""),
+        ("lr=auto,fixed", "lr=auto", "\"lr\" = \"auto\""),
+        ("lr=0.5,2", "lr=2", "\"lr\" = 2"),
+        ("lr={ linspace: [1, 3, 2] }", "lr=3", "\"lr\" = 3"),
+    ] {
+        let ended = sweep(axis);
+        assert_eq!(ended.code, Some(0), "{axis}: {}", ended.stderr);
+        let log = sandbox.sweep(&["logs", &format!("main/{job}")]).stdout;
+        assert!(log.contains(line), "{axis}: {log}");
+    }
 }
 
 #[test]

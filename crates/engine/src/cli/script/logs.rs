@@ -178,7 +178,7 @@ pub(in crate::cli) fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize
         let Some(record) = store.get(job.key)? else { continue };
         // Unreadable output has no numbers.
         let output = log_of(store, &record).and_then(|log| fs_err::read(log).ok()).unwrap_or_default();
-        outputs.push((index, worker::without_codes(&output)));
+        outputs.push((index, recipes::searched(&worker::without_codes(&output)).join("\n")));
     }
     Ok(outputs)
 }

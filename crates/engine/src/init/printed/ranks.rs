@@ -17,7 +17,6 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         r"|\[default(?<default>\d+)\]:)",
         r"|[\[(](?:local[ _])?(?:rank|gpu|process|proc)[ :=_]*(?<bracketed>\d+)[\])]",
         r"|(?:^|[\s,;|])rank[:= ] ?(?<setting>\d+)(?:[\s,;|]|$)",
-        r"|(?:^|[\s\[(])cuda:(?<device>\d+)(?:[\s\]),;|]|$)",
     ))
 });
 /// A mark of `srun --label` and of some launchers, which may also be the number of an iteration.
@@ -26,6 +25,9 @@ static BARE: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:\[(?<bracketed>\d
 static PID: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^\s*\((?<name>[A-Za-z_][A-Za-z0-9_.]*)(?:\([^)]*\))? pid=(?<pid>\d+)[^)]*\)"));
 
+/// A device, which is the mark of a process only in an output with several devices: another job may use another one.
+static DEVICE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:^|[\s\[(])cuda:(?<device>\d+)(?:[\s\]),;|]|$)"));
+
 /// Maximum number of processes whose bare numbers count as ranks.
 const MAX_BARE: u64 = 64;
 
@@ -33,6 +35,8 @@ const MAX_BARE: u64 = 64;
 pub(super) struct Ranks {
     /// True if bare numbers in front of lines are ranks.
     are_bare: bool,
+    /// True if devices are marks: lines name the device 0 and others.
+    are_devices: bool,
     /// True if a line has the mark of process 0.
     has_first: bool,
     /// The mark of lines of several processes, if the output does not show which of them is the first.
@@ -44,7 +48,9 @@ impl Ranks {
         let (are_bare, bare_mark) = bare(lines);
         let unknown = processes(lines).or_else(|| bare_mark.filter(|_| !are_bare));
         let has_first = lines.iter().any(|line| number(&NAMED, line) == Some(0));
-        Self { are_bare, has_first, unknown }
+        let devices: BTreeSet<u64> = lines.iter().filter_map(|line| number(&DEVICE, line)).collect();
+        let are_devices = devices.len() > 1 && devices.contains(&0);
+        Self { are_bare, are_devices, has_first, unknown }
     }
 
     /// True for a line of a process other than the first.
@@ -52,7 +58,10 @@ impl Ranks {
         let is_torchrun = || line.trim_start().starts_with("[rank");
         match number(&NAMED, line) {
             Some(rank) => rank > 0 && (self.has_first || is_torchrun()),
-            None => self.are_bare && number(&BARE, line).is_some_and(|rank| rank > 0),
+            None => {
+                let is_bare = self.are_bare && number(&BARE, line).is_some_and(|rank| rank > 0);
+                is_bare || self.are_devices && number(&DEVICE, line).is_some_and(|device| device > 0)
+            }
         }
     }
 
@@ -68,7 +77,8 @@ impl Ranks {
     /// metric.
     pub(super) fn mark(&self, line: &str) -> Option<Range<usize>> {
         let of = |mark: &Regex| mark.find(line).filter(|_| number(mark, line) == Some(0));
-        let found = of(&NAMED).or_else(|| of(&BARE).filter(|_| self.are_bare))?;
+        let bare = || of(&BARE).filter(|_| self.are_bare);
+        let found = of(&NAMED).or_else(bare).or_else(|| of(&DEVICE).filter(|_| self.are_devices))?;
         let mark = found.as_str().trim_end_matches(|char: char| !char.is_ascii_alphanumeric());
         Some(found.start()..found.start() + mark.len())
     }
@@ -150,6 +160,10 @@ mod tests {
                 found.read.iter().map(|number| (number.name.as_str(), last_value(number, &output))).collect();
             assert_eq!((values, found.missed.len()), (vec![("loss", Some(0.6))], 0), "{output}");
         }
+        // A job with one device has the pattern of the jobs with others.
+        let of_device = |device: u8| format!("cuda:{device} epoch 1 loss: 0.{device}\n");
+        let number = printed_results(std::iter::once(of_device(0).as_str())).read.remove(0);
+        assert_eq!(last_value(&number, &of_device(1)), Some(0.1), "{}", number.pattern);
         // The rank of an adapter, and the numbers of iterations.
         for (output, value) in [("rank=8 loss=0.5\nrank=16 loss=0.4", 0.4), ("10: loss 0.5\n20: loss 0.4", 0.4)] {
             let found = printed_results(std::iter::once(output));

@@ -20,32 +20,42 @@ pub(in super::super) enum Values {
     Numbers,
     /// Numbers of which some are written with an exponent and without a point: readers of YAML 1.1 take them for texts.
     Exponents,
-    /// `true`, `false`, `null`, lists and maps.
+    /// `true`, `false` and lists.
     Others,
-    /// Values of several of these kinds, or texts that quotes do not hold as they are.
+    /// The same and `null` or maps, which TOML does not write so.
+    NullsOrMaps,
+    /// Values of several of these kinds.
     Mixed,
+    /// Among them a text that quotes do not hold as it is.
+    Unquotable,
+    /// Numbers that a map such as `{ logspace: … }` generates.
+    Generated,
 }
 
 impl Values {
     /// The kind of the values that were typed for an axis.
     pub(in super::super) fn of(typed: &str) -> Self {
-        // The numbers that a map generates are not known here.
-        let Ok(Json::Array(values)) = serde_saphyr::from_str(&axis_values::values(typed)) else { return Self::Mixed };
+        let Ok(Json::Array(values)) = serde_saphyr::from_str(&axis_values::values(typed)) else {
+            return Self::Generated;
+        };
         let has_exponent = |value: &Json| {
             let float = value.as_f64().filter(|_| value.is_f64());
             let text = float.map(|float| Value::Float(float).spelled(Spelling::Written));
             text.is_some_and(|text| text.contains('e') && !text.contains('.'))
         };
         let kind = |value: &Json| match value {
-            Json::String(text) if text.contains(|char: char| char.is_control() || "\"\\".contains(char)) => Self::Mixed,
+            Json::String(text) if text.contains(|char: char| char.is_control() || "\"\\".contains(char)) => {
+                Self::Unquotable
+            }
             Json::String(_) => Self::Texts,
             Json::Number(_) => Self::Numbers,
             _ => Self::Others,
         };
-        let mut kinds = values.iter().map(kind);
-        let first = kinds.next().unwrap_or(Self::Mixed);
-        match first {
-            _ if !kinds.all(|kind| kind == first) => Self::Mixed,
+        let kinds: Vec<Self> = values.iter().map(kind).collect();
+        match *kinds.first().unwrap_or(&Self::Mixed) {
+            _ if kinds.contains(&Self::Unquotable) => Self::Unquotable,
+            first if kinds.iter().any(|kind| *kind != first) => Self::Mixed,
+            Self::Others if values.iter().any(|value| value.is_null() || value.is_object()) => Self::NullsOrMaps,
             Self::Numbers if values.iter().any(has_exponent) => Self::Exponents,
             first => first,
         }
@@ -93,8 +103,10 @@ impl<'t> Document<'t> {
                 Values::Numbers | Values::Exponents if is_text => ("", "\""),
                 Values::Exponents if !self.is_json => ("!!float ", ""),
                 Values::Numbers | Values::Exponents => ("", ""),
-                Values::Others if !is_text => ("", ""),
-                Values::Others | Values::Mixed => return None,
+                Values::Others | Values::NullsOrMaps if !is_text => ("", ""),
+                Values::Others | Values::NullsOrMaps | Values::Mixed | Values::Unquotable | Values::Generated => {
+                    return None;
+                }
             };
             let span = place.referenced.span();
             let start = usize::try_from(span.byte_offset()?).ok()?;

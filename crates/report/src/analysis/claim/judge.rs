@@ -130,8 +130,8 @@ impl<'a> Judge<'a> {
             let needed = evidence.seeds_needed([0.0], [], verdict.compared.max(verdict.family * (values.len() - 1)));
             steps.push((format!("{} < {}", two[0], two[1]), difference, needed));
             let units = evidence.other_units().map(|units| (units.to_owned(), evidence.notes.clone()));
-            let said = units.into_iter().flat_map(|(units, notes)| std::iter::once(units).chain(notes));
-            remarks.extend(said.filter(|remark| !remarks.contains(remark)).collect::<Vec<String>>());
+            let of_pair = units.into_iter().flat_map(|(units, notes)| std::iter::once(units).chain(notes));
+            remarks.extend(of_pair.filter(|remark| !remarks.contains(remark)).collect::<Vec<String>>());
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
         let values: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();

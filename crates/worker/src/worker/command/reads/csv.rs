@@ -19,7 +19,7 @@ const MAX_ROW_LENGTH: usize = 1 << 20;
 const QUOTED: usize = 40;
 
 /// Names of the columns of a table with a row for each metric.
-const NAME_COLUMNS: [&str; 4] = ["metric", "name", "key", "measure"];
+const NAME_COLUMNS: [&str; 2] = ["metric", "measure"];
 const VALUE_COLUMNS: [&str; 3] = ["value", "score", "result"];
 
 /// Follower of a file.
@@ -46,6 +46,22 @@ struct Table {
     comment: Vec<u8>,
     /// A row whose quoted field has not ended.
     begun: Vec<u8>,
+}
+
+/// Reads a row with the name and the value of a metric.
+fn named(cells: &[String], step: u64, sink: &mut Series) {
+    let [name, value] = cells else { return };
+    match Number::parse(value) {
+        Some(number) => sink.point(step, name.trim(), number.value, number.unit),
+        None => sink.once(&format!("text of {name}"), || {
+            let (name, value) = (shortened(name, QUOTED), shortened(value, QUOTED));
+            format!(
+                "`{}` is `{}` in the CSV file, which is no number: no value",
+                name.escape_debug(),
+                value.escape_debug()
+            )
+        }),
+    }
 }
 
 impl Csv {
@@ -152,12 +168,7 @@ impl Table {
         };
         sink.at(step);
         if self.has_names {
-            if let [name, value] = cells.as_slice()
-                && let Some(number) = Number::parse(value)
-            {
-                sink.point(step, name.trim(), number.value, number.unit);
-            }
-            return;
+            return named(&cells, step, sink);
         }
         self.compare_words(&cells, sink);
         let row = self.rows;

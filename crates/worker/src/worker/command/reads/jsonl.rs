@@ -52,6 +52,11 @@ impl Follower for JsonLines {
             let is_complete = |line: &[u8]| self.state.may_continue(line) || parse_object(line).is_some();
             if matches!(&line, Line::Whole(line) if is_complete(line)) {
                 self.state.line(&line, sink);
+            } else if !matches!(&line, Line::Whole(line) if line.trim_ascii().is_empty())
+                && let Some(first) = self.state.first.take()
+            {
+                // The line belongs to a file with several.
+                self.state.object(&first, sink);
             }
         });
         self.state.finish(sink);
