@@ -29,11 +29,35 @@ pub(super) fn texts(text: &str, takes_lists: bool) -> String {
     items.iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
+/// The same values for a setting that is a text: all of them reach it as they are typed, except for `null`.
+pub(super) fn all_texts(text: &str) -> String {
+    let items = items(text);
+    let is_generated = |item: &str| items.len() == 1 && item.starts_with('{');
+    let quoted = |item: &&str| match *item {
+        "null" => "null".to_owned(),
+        item if item.starts_with(['"', '\'']) || item.contains("${{") || is_generated(item) => item.to_owned(),
+        item => scalar::quoted(item),
+    };
+    items.iter().map(quoted).collect::<Vec<_>>().join(",")
+}
+
+/// The same values for a setting that is a list: a single list is one value.
+pub(super) fn lists(text: &str) -> String {
+    match items(text).as_slice() {
+        [item] if item.starts_with('[') => format!("[{item}]"),
+        _ => text.to_owned(),
+    }
+}
+
 /// The parts of a text between commas, without the spaces around them.
 fn items(text: &str) -> Vec<&str> {
     let (mut items, mut begin) = (Vec::new(), 0);
-    let (mut open, mut quote) = (Vec::new(), None);
+    let (mut open, mut quote, mut is_escaped) = (Vec::new(), None, false);
     for (index, char) in text.char_indices() {
+        if quote == Some('"') && (is_escaped || char == '\\') {
+            is_escaped = !is_escaped;
+            continue;
+        }
         let is_first = text[begin..index].trim().is_empty();
         match (quote, char) {
             (Some(end), char) if char == end => quote = None,
@@ -89,9 +113,21 @@ mod tests {
             ("1:30,x=1", "[\"1:30\", \"x=1\"]"),
             ("${{ params.x }},b", "[${{ params.x }}, b]"),
             ("-1,-", "[-1, \"-\"]"),
+            (r#""a\",b",c"#, r#"["a\",b", c]"#),
+            (r#""a\\",b"#, r#"["a\\", b]"#),
         ] {
             assert_eq!(values(typed), yaml, "{typed}");
         }
+    }
+
+    #[test]
+    fn a_setting_that_is_a_text_stays_one() {
+        assert_eq!(values(&all_texts("1e-3,true,a,null")), r#"["1e-3", "true", "a", null]"#);
+        assert_eq!(values(&all_texts("a\\b\"c,d")), r#"["a\\b\"c", "d"]"#);
+        assert_eq!(values(&all_texts("'a,b',[1]")), r#"['a,b', "[1]"]"#);
+        assert_eq!(values(&all_texts("{ file: names.txt }")), "{ file: names.txt }");
+        assert_eq!(values(&lists("[3]")), "[[3]]");
+        assert_eq!(values(&lists("[3],[4]")), "[[3], [4]]");
     }
 
     #[test]

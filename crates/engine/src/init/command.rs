@@ -1,6 +1,6 @@
 //! The recipe of a command line with places for the values of axes.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path};
 
 use sweep_base::SEED;
 
@@ -8,7 +8,7 @@ use super::{
     InitError, Wish, axis_values,
     forms::axis_name,
     scalar,
-    settings::{Copied, Settings, Values, keys_like},
+    settings::{SettingsFile, keys_like},
     text::{reads, results},
 };
 
@@ -54,14 +54,14 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     let open_axes: Vec<&str> =
         wish.axes.iter().map(|(axis, _)| axis.as_str()).filter(|axis| !has_place(axis)).collect();
     let needs_seed = wish.seeds.is_some() && !has_place(SEED);
-    let settings = if open_axes.is_empty() && !needs_seed { None } else { Settings::of(argv, folder, &open_axes) };
-    let seed_key = settings.as_ref().and_then(Settings::seed).filter(|_| wish.seeds.is_some());
+    let settings = if open_axes.is_empty() && !needs_seed { None } else { SettingsFile::of(argv, folder, &open_axes) };
+    let seed_key = settings.as_ref().and_then(SettingsFile::seed).filter(|_| wish.seeds.is_some());
     let no_place = |name: &str, flag: String| {
         let keys = keys_like(argv, folder, name).map_or_else(String::new, |keys| format!(" ({keys})"));
         InitError::NoPlace { name: name.to_owned(), flag, keys }
     };
     if let (Some(axis), None) = (open_axes.first(), &settings) {
-        let is_missing = |axis: &&&str| Settings::of(argv, folder, &[**axis]).is_none();
+        let is_missing = |axis: &&&str| SettingsFile::of(argv, folder, &[**axis]).is_none();
         let axis = open_axes.iter().find(is_missing).unwrap_or(axis);
         return Err(no_place(axis, format!("--axis {axis}")));
     }
@@ -72,26 +72,24 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     let mut out = format!("name: {name}\n\nsteps:\n  {name}:\n    uses: command\n");
     if !axes.is_empty() {
         out.push_str("    matrix:\n");
-        for (axis, (_, values)) in axes.iter().zip(&wish.axes) {
-            let _ = writeln!(out, "      {}: {}", scalar::text(axis), axis_values::values(values));
+        for (axis, (name, values)) in axes.iter().zip(&wish.axes) {
+            let values = match settings.as_ref().filter(|_| open_axes.contains(&name.as_str())) {
+                Some(settings) => {
+                    let values = settings.typed(name, values);
+                    settings.check(name, &values)?;
+                    values
+                }
+                None => values.clone(),
+            };
+            let _ = writeln!(out, "      {}: {}", scalar::text(axis), axis_values::values(&values));
         }
     }
     let is_axis = axes.iter().any(|axis| axis == SEED);
     if (has_place(SEED) || seed_key.is_some()) && !is_axis {
         let _ = writeln!(out, "    seeds: {}", wish.seeds.unwrap_or(1));
     }
-    let open_values = wish.axes.iter().filter(|(axis, _)| open_axes.contains(&axis.as_str()));
-    let mut replacements: BTreeMap<String, (String, Values)> =
-        open_values.map(|(axis, typed)| (axis.clone(), (value(axis), Values::of(typed)))).collect();
-    replacements.extend(seed_key.map(|key| (key, (value(SEED), Values::Numbers))));
-    let copied = match &settings {
-        Some(settings) => settings.command(argv, &replacements)?,
-        None => Copied { argv: argv.to_vec(), text: None, params: None },
-    };
-    let arguments = copied.argv.iter().enumerate().map(|(index, argument)| {
-        // The text of a file has no places.
-        let places =
-            wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]).filter(|_| copied.text != Some(index));
+    let arguments = argv.iter().map(|argument| {
+        let places = wish.axes.iter().map(|(axis, _)| axis.as_str()).chain([SEED]);
         let argument_text =
             places.fold(argument.clone(), |text, place| text.replace(&format!("{{{place}}}"), &value(place)));
         scalar::text(&argument_text)
@@ -99,11 +97,12 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     let arguments: Vec<String> = arguments.collect();
     let _ = writeln!(out, "    with:\n      argv: [{}]", arguments.join(", "));
     let _ = writeln!(out, "      project: {}", scalar::text(&folder.to_string_lossy()));
-    if let Some(yaml) = &copied.params {
-        let _ = writeln!(
-            out,
-            "      # The settings; the program gets them as a file, in the place of its own.\n      params: {yaml}"
-        );
+    if let Some(settings) = &settings {
+        let _ = writeln!(out, "      settings: {}", scalar::text(&settings.path().to_string_lossy()));
+        let seed = seed_key.as_deref().map(|key| (key, SEED));
+        let set = open_axes.iter().map(|axis| (*axis, *axis)).chain(seed);
+        let set = set.map(|(key, axis)| format!("{}: {}", scalar::text(key), scalar::text(&value(axis))));
+        let _ = writeln!(out, "      set: {{ {} }}", set.collect::<Vec<_>>().join(", "));
     }
     reads(&mut out, wish);
     results(&mut out, name, &axes.iter().map(String::as_str).collect::<Vec<_>>(), wish);

@@ -273,29 +273,13 @@ pub enum InitError {
         /// The places of the files that they keep.
         files: String,
     },
-    /// A file of settings has a value that readers of YAML do not agree on.
-    #[error(
-        "line {line} of {} has `{value}`, which readers of YAML take for different values, so that the copy with `{name}` could differ in it; put \
-         it into quotes if it is a text, write it as a plain number, or give the command a place for the value: `{{{name}}}`", .file.display()
-    )]
-    Ambiguous {
+    /// A file of settings cannot have a value of an axis.
+    #[error("the settings `{}`: {reason}; or give the command a place for the value", .file.display())]
+    Settings {
         /// The file.
         file: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The value.
-        value: String,
-        /// The axis.
-        name: String,
-    },
-    /// A file of settings has values that a recipe cannot have.
-    #[error(
-        "the values of `{name}` cannot be written to its file of settings: the file has a text with `${{{{`, or it is TOML, and the \
-         values are of different kinds, `null`, maps, or texts with quotes or backslashes; give the command a place for the value"
-    )]
-    Settings {
-        /// An axis.
-        name: String,
+        /// The reason.
+        reason: String,
     },
     /// A required parameter has no value.
     #[error(

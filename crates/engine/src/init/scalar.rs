@@ -37,6 +37,11 @@ pub(crate) fn text(text: &str) -> String {
     if is_name && text.chars().all(is_plain) && !words.contains(&text.to_ascii_lowercase().as_str()) {
         return text.to_owned();
     }
+    quoted(text)
+}
+
+/// A text in quotes.
+pub(super) fn quoted(text: &str) -> String {
     let mut literal = String::from("\"");
     for char in text.chars() {
         match char {

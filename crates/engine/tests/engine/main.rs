@@ -103,6 +103,7 @@ mod sentences;
 #[cfg(feature = "ui")]
 mod serve;
 mod servers;
+mod settings;
 mod sides;
 mod signals;
 mod skill;

@@ -53,6 +53,12 @@ params! {
         booleans: Booleans = Booleans::Flag;
         /// Writes `-` for `_` in the names of flags.
         hyphens: bool = false;
+        /// A file of settings in YAML, JSON or TOML that the program reads. In its place the program finds a copy with the values of `set`,
+        /// which every other byte equals; nothing else sees the copy. An argument with the file's path, such as `--config=conf/a.yaml`,
+        /// and the variable `SWEEP_SETTINGS` name the copy. The file's content is part of the key, as that of `inputs`.
+        settings: Option<Input> = None;
+        /// Values in the copy of `settings`, by their paths: `{ optim.lr: 1e-3, layers.0.units: 64 }`. The file has these keys.
+        set: BTreeMap<String, Value> = BTreeMap::new();
         /// Environment variables, in addition to those of `sweep` itself. `{ from: NAME }` passes on the value of
         /// `NAME` where the job runs; the value is not recorded.
         env: BTreeMap<String, Variable> = BTreeMap::new();
@@ -249,6 +255,7 @@ impl TaskSpec for Command {
         command.check_shell(&mut conflicts);
         command.check_launch(&mut conflicts);
         command.check_project(&mut conflicts);
+        command.check_settings(&mut conflicts);
         command.check_observation(&mut conflicts);
         if let Err(message) = Ignore::new(&command.ignore) {
             let advice =
@@ -365,11 +372,28 @@ impl Command {
         }
     }
 
+    fn check_settings(&self, conflicts: &mut Vec<Conflict>) {
+        let (message, advice) = match (&self.settings, self.set.is_empty()) {
+            (None, false) => ("`set` names values of no file", "add `settings: FILE` with the file that has them"),
+            (Some(_), true) => (
+                "`settings` names a file in which nothing is set",
+                "add `set: { KEY: VALUE }`, or list the file in `inputs`",
+            ),
+            _ => return,
+        };
+        conflicts.push(Conflict { params: vec!["settings", "set"], message: message.into(), advice: advice.into() });
+    }
+
+    /// The files and folders that are declared as read.
+    pub fn declared(&self) -> impl Iterator<Item = &Input> {
+        self.inputs.iter().chain(&self.settings)
+    }
+
     /// Checks that the files in the job's folder have distinct, valid names.
     fn check_names(&self, conflicts: &mut Vec<Conflict>) {
         let mut names = Vec::new();
         // In a project, inputs stay where they are.
-        for input in self.inputs.iter().filter(|_| self.project.is_none()) {
+        for input in self.declared().filter(|_| self.project.is_none()) {
             let (message, advice) = match input_name(&input.0) {
                 None => (
                     format!("the input `{}` has no file name", input.0.display()),

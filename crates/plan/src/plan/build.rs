@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use sweep_base::SEED;
+use sweep_base::{SEED, settings::Settings};
 use sweep_job::{Backend, Name, Param};
 
 use super::{
@@ -39,6 +39,8 @@ pub(super) struct Jobs {
     pub(super) digests: Digests,
     pub(super) manifests: Manifests,
     pub(super) variants: Variants,
+    /// Files of settings by their paths; a text for one that cannot be read.
+    pub(super) settings: HashMap<String, Result<Rc<Settings>, String>>,
 }
 
 impl Jobs {

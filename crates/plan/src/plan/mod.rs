@@ -35,6 +35,7 @@ mod searched;
 mod select;
 mod selection;
 mod serialized;
+mod settings;
 mod site;
 mod states;
 mod turns;

@@ -119,6 +119,9 @@ impl Builder<'_> {
             self.problems.push(span, problem.help(conflict.advice));
         }
         self.check_nodes(step, point, &values);
+        if is_program && let Some((_, place)) = places.iter().find(|(param, _)| param.name == "set") {
+            self.check_settings(step, &values, *place);
+        }
         Some(JobValues { values, keyed, inputs })
     }
 
@@ -158,11 +161,12 @@ impl Builder<'_> {
             _ => &[],
         };
         let is_changed = |input: &&str| fs_err::canonicalize(input).is_ok_and(|path| layer.touches(&path));
-        if let Some(input) = inputs.iter().filter_map(Value::as_text).find(is_changed) {
-            let message = format!("`code` of step `{}` changes `{input}`, which is in `inputs`", step.name.value);
+        let (listed, settings) = (inputs.iter(), values.get("settings"));
+        if let Some(input) = listed.chain(settings).filter_map(Value::as_text).find(is_changed) {
+            let message =
+                format!("`code` of step `{}` changes `{input}`, which is in `inputs` or `settings`", step.name.value);
             let problem = Problem::new(sources, span, message, "changes an input");
-            let help =
-                "remove it from `inputs`: the files that the program reads are observed, and are part of the key";
+            let help = "remove it there: the files that the program reads are observed, and are part of the key";
             self.problems.push(span, problem.help(help));
             return false;
         }

@@ -1,9 +1,9 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 //!
 //! `program.rs` starts the program and leaves no process behind, `place.rs` chooses its folder, `contract.rs` writes the files that it is
-//! given, `tracking.rs` observes its reads, `report/` and `reads/` follow its outputs (each source is a `Follower` that feeds a `Series`),
-//! `trial.rs` compares the first steps with an earlier run, `kept.rs` keeps small logs, `again.rs` reads them when `reads` or `metrics`
-//! have changed, and `params_file.rs` observes whether it opens the file with its parameters.
+//! given, `settings.rs` the copy of its settings, `tracking.rs` observes its reads, `report/` and `reads/` follow its outputs (each source
+//! is a `Follower` that feeds a `Series`), `trial.rs` compares the first steps with an earlier run, `kept.rs` keeps small logs, `again.rs`
+//! reads them when `reads` or `metrics` have changed, and `params_file.rs` observes whether it opens the file with its parameters.
 
 mod again;
 mod cause;
@@ -21,6 +21,7 @@ mod ranks;
 mod reads;
 mod report;
 mod resume;
+mod settings;
 mod shell;
 mod tracking;
 mod trial;
@@ -71,8 +72,8 @@ use super::{Channel, Run};
 impl Run for Command {
     fn run(&self, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         let folder = Folder::open(&job.dir).map_err(disk("the job's folder cannot be used"))?;
-        let place = Place::open(self, job, channel)?;
-        let result = attempt(self, job, &folder, &place, channel);
+        let mut place = Place::open(self, job, channel)?;
+        let result = place.put_settings(self, job).and_then(|()| attempt(self, job, &folder, &place, channel));
         // The engine tries again to remove anything that cannot be removed here.
         let _ = place.clear();
         if result.is_err() {
@@ -225,7 +226,8 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
     let program_files = place.finish().map_err(disk("the program's folder cannot be read"))?;
     // In its own folder, a program has its inputs next to its outputs.
     let inputs = command.inputs.iter().filter(|_| !place.is_project());
-    let inputs: Vec<&str> = inputs.filter_map(|input| input_name(&input.0)).collect();
+    let settings = place.settings().and_then(|settings| settings.inside(place.written()));
+    let inputs: Vec<&str> = inputs.filter_map(|input| input_name(&input.0)).chain(settings).collect();
     let mut paths: Vec<String> = Vec::new();
     for output in &command.outputs {
         paths.extend(program_files.matching(&output.0, &inputs)?);
@@ -235,7 +237,8 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
         program_files.check(output, &outputs)?;
     }
     // A log that cannot be kept does not invalidate the result.
-    let has_logs = place.is_private() && kept::keep(command, place.written(), &outputs).unwrap_or(false);
+    let others: Vec<&str> = outputs.iter().copied().chain(settings).collect();
+    let has_logs = place.is_private() && kept::keep(command, place.written(), &others).unwrap_or(false);
     let kept_paths: Vec<&str> = outputs.iter().copied().chain(has_logs.then_some(kept::KEPT)).collect();
     place.hand_over(&kept_paths, folder).map_err(disk("the program's outputs cannot be kept"))?;
     folder.keep(&kept_paths).map_err(disk("the job's folder cannot be cleaned up"))?;
@@ -295,6 +298,10 @@ fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract)
         Some(script) => shell::words(command, script, &job.dir)?,
         None => command.arguments(),
     };
+    let argv = match place.settings() {
+        Some(settings) => settings.arguments(argv, place.working())?,
+        None => argv,
+    };
     let (name, arguments) = argv.split_first().map_or(("", [].as_slice()), |(name, rest)| (name.as_str(), rest));
     let mut program = process::Command::new(location(name, place.working()));
     std::os::unix::process::CommandExt::arg0(&mut program, name);
@@ -318,6 +325,9 @@ fn prepare_one(command: &Command, job: &Job, place: &Place, contract: &Contract)
     module::offer(job, &mut program).map_err(disk("the Python module cannot be written"))?;
     program.env("SWEEP_SCRATCH", &job.scratch);
     contract.describe(command, &mut program);
+    if let Some(settings) = place.settings() {
+        settings.describe(&mut program);
+    }
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());
     for (index, input) in command.inputs.iter().enumerate() {
         let copy = input_name(&input.0).map(|name| job.dir.join(name)).filter(|_| command.copy && input.0.is_dir());

@@ -51,7 +51,7 @@ pub(in crate::plan) fn scripts(recipe: &Recipe, step: &Step, point: &Point, valu
         step,
         project: values.get(PROJECT).and_then(Value::as_text).map(PathBuf::from),
         folder,
-        declared: inputs.iter().filter_map(Value::as_text).map(str::to_owned).collect(),
+        declared: inputs.iter().filter_map(Value::as_text).map(str::to_owned).chain(text("settings")).collect(),
         is_tracked: text("tracks").is_none_or(|word| word == Tracks::Code.word()),
     };
     if let Some(template) = template("argv") {

@@ -9,8 +9,7 @@ use std::{
 };
 
 use fs_err as fs;
-use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter};
+use sweep_base::settings::json_and_yaml;
 use sweep_job::{
     Job,
     tasks::{Command, MetricsFrom},
@@ -42,7 +41,7 @@ impl Contract {
         let state = State::load(&state_file, &report);
         state.keep(&state_file)?;
         replace(&report, b"")?;
-        replace(&folder.join(PARAMS), &json_and_yaml(&command.params)?)?;
+        replace(&folder.join(PARAMS), json_and_yaml(&command.params)?.as_bytes())?;
         Ok(Self { folder, earlier: state })
     }
 
@@ -114,38 +113,4 @@ pub(super) fn leave(scratch: &Path) {
         let _ = fs::remove_file(folder.join(file));
     }
     let _ = fs::remove_dir(folder);
-}
-
-/// The parameters as JSON whose numbers are numbers to readers of YAML 1.1, too: these take `1e-7` and `1.0e22` for texts.
-fn json_and_yaml(params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    params.serialize(&mut serde_json::Serializer::with_formatter(&mut text, Numbers))?;
-    Ok(text)
-}
-
-struct Numbers;
-
-impl Formatter for Numbers {
-    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        let mut text = Vec::new();
-        CompactFormatter.write_f64(&mut text, value)?;
-        let text = String::from_utf8_lossy(&text);
-        let Some((mantissa, exponent)) = text.split_once('e') else { return writer.write_all(text.as_bytes()) };
-        let point = if mantissa.contains('.') { "" } else { ".0" };
-        let sign = if exponent.starts_with(['-', '+']) { "" } else { "+" };
-        write!(writer, "{mantissa}{point}e{sign}{exponent}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_numbers_of_json_and_of_yaml() {
-        let values = [1e-7, 1e22, 2.5e-9, 0.5, -1e300, 3.0];
-        let text = String::from_utf8(json_and_yaml(&values).unwrap()).unwrap();
-        assert_eq!(text, "[1.0e-7,1.0e+22,2.5e-9,0.5,-1.0e+300,3.0]");
-        assert_eq!(serde_json::from_str::<Vec<f64>>(&text).unwrap(), values);
-    }
 }

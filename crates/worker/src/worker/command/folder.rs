@@ -181,10 +181,10 @@ fn find(folder: &Path, inner: &str, inputs: &[&str], pattern: &Pattern, paths: &
         let entry = entry?;
         // A name that is not UTF-8 matches no pattern.
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if inner.is_empty() && inputs.contains(&name.as_str()) {
+        let path = if inner.is_empty() { name } else { format!("{inner}/{name}") };
+        if inputs.contains(&path.as_str()) {
             continue;
         }
-        let path = if inner.is_empty() { name } else { format!("{inner}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() {
             find(&entry.path(), &path, inputs, pattern, paths)?;

@@ -12,7 +12,7 @@ use fs_err as fs;
 use sweep_job::{Failure, FailureKind, Job, Report, Value, tasks::Command};
 use sweep_observer::{Layer, Shared, View};
 
-use super::{disk, folder::Folder, kept};
+use super::{disk, folder::Folder, kept, settings::SettingsCopy};
 use crate::store::{READS, TRACKING, remove_if_there};
 
 /// Name of the folder of a view, in the folder that is removed with the job.
@@ -34,6 +34,7 @@ pub(super) struct Place {
     /// The folder of the view, which is removed with it.
     folder: PathBuf,
     in_project: bool,
+    settings: Option<SettingsCopy>,
 }
 
 impl Place {
@@ -46,7 +47,15 @@ impl Place {
         let folder = job.dir.parent().unwrap_or(&job.dir).join(TRACKING).join(VIEW);
         let Some(project) = &command.project else {
             let (working, written) = (job.dir.clone(), job.dir.clone());
-            return Ok(Self { working, written, view: None, layer: Layer::default(), folder, in_project: false });
+            return Ok(Self {
+                working,
+                written,
+                view: None,
+                layer: Layer::default(),
+                folder,
+                in_project: false,
+                settings: None,
+            });
         };
         let working = fs::canonicalize(&project.0).map_err(|error| Failure {
             kind: FailureKind::Input,
@@ -102,14 +111,13 @@ impl Place {
             (Some(view), Ok(inner)) => view.written().join(inner),
             _ => working.clone(),
         };
-        Ok(Self { working, written, view, layer, folder, in_project: true })
+        Ok(Self { working, written, view, layer, folder, in_project: true, settings: None })
     }
 
     fn view(root: &Path, working: &Path, job: &Job, folder: &Path, layer: &Layer) -> io::Result<View> {
         // A killed attempt may have left the folder.
         remove_if_there(folder)?;
-        // The job's folder is `results/store/staging/KEY/files`.
-        let store = job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()?;
+        let store = store_of(job)?;
         // The view's own folder is not shared, so a program that removes its results removes neither records nor the view.
         let reads = folder.with_file_name(READS);
         fs::create_dir_all(folder)?;
@@ -133,6 +141,37 @@ impl Place {
     /// The files that replace files of the project for the program.
     pub(super) fn layer(&self) -> &Layer {
         &self.layer
+    }
+
+    /// Writes the copy of the program's settings.
+    ///
+    /// # Errors
+    /// The file lacks a key of `set`, or the copy cannot be written.
+    pub(super) fn put_settings(&mut self, command: &Command, job: &Job) -> Result<(), Failure> {
+        self.settings = SettingsCopy::write(command, job, self)?;
+        Ok(())
+    }
+
+    /// The copy of the program's settings.
+    pub(super) fn settings(&self) -> Option<&SettingsCopy> {
+        self.settings.as_ref()
+    }
+
+    /// The path of a copy that the program finds in the place of `source`, and the path at which it finds the copy. `None` if the place
+    /// is not the program's own.
+    pub(super) fn in_place_of(&self, source: &Path, job: &Job) -> Option<(PathBuf, PathBuf)> {
+        let name = source.file_name()?;
+        if !self.in_project {
+            let path = job.dir.join(name);
+            return Some((path.clone(), path));
+        }
+        let view = self.view.as_ref()?;
+        // The last part may be a link, which other paths do not share.
+        let path = fs::canonicalize(source.parent()?).ok()?.join(name);
+        let store = store_of(job).ok()?;
+        let inner =
+            path.strip_prefix(view.folder()).ok().filter(|_| !store.is_some_and(|store| path.starts_with(store)))?;
+        Some((view.written().join(inner), path))
     }
 
     /// The working folder of the program.
@@ -186,6 +225,11 @@ impl Place {
     pub(super) fn clear(&self) -> io::Result<()> {
         remove_if_there(&self.folder)
     }
+}
+
+/// The store of a job, whose folder is `results/store/staging/KEY/files`.
+fn store_of(job: &Job) -> io::Result<Option<PathBuf>> {
+    job.dir.ancestors().nth(3).map(fs::canonicalize).transpose()
 }
 
 /// The folder that a view covers: the project, if the program runs in it.

@@ -90,7 +90,7 @@ impl Ground {
             [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
         let store = Some(results).filter(is_apart);
         let skipped: Vec<PathBuf> = store.iter().chain(&own_folders).cloned().collect();
-        let inputs: Vec<PathBuf> = command.inputs.iter().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
+        let inputs: Vec<PathBuf> = command.declared().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
         let options = Options {
             project: project.clone(),
             // The store has artifacts, which a job may change.

@@ -1,0 +1,130 @@
+//! Programs that read a file of settings: its copy with the values of `set` is in its place.
+
+use crate::{projects::has_views, sandbox::Sandbox};
+
+const TRAIN: &str = "
+import pathlib, sys
+path = pathlib.Path(sys.argv[1])
+lines = dict(line.split(': ') for line in path.read_text().splitlines() if ': ' in line)
+base = (path.parent / lines['base']).read_text() if 'base' in lines else '0'
+print('file', path.name, sorted(other.name for other in path.parent.iterdir()))
+print('loss=%s' % (float(lines['lr']) + float(base)))
+";
+
+const RECIPE: &str = "steps:
+  a:
+    uses: command
+    matrix: { lr: [1, 2] }
+    with:
+      argv: [python3, train.py, conf/a.yaml]
+      settings: conf/a.yaml
+      set: { lr: \"${{ matrix.lr }}\" }
+";
+
+fn project() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("train.py", TRAIN);
+    sandbox.write("conf/a.yaml", "lr: 0.5\nbase: ../base.txt\n");
+    sandbox.write("base.txt", "10");
+    sandbox.write("recipe.yaml", RECIPE);
+    sandbox
+}
+
+fn losses(sandbox: &Sandbox) -> Vec<f64> {
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let records = sandbox.records();
+    ["a/lr=1", "a/lr=2"]
+        .iter()
+        .map(|job| records[*job]["outcome"]["metrics"]["loss"]["value"].as_f64().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_copy_is_in_the_place_of_the_file() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = project();
+    assert_eq!(losses(&sandbox), [11.0, 12.0]);
+    assert!(sandbox.sweep(&["logs", "a/lr=2"]).stdout.contains("file a.yaml ['a.yaml']"));
+    assert_eq!(sandbox.read("conf/a.yaml"), "lr: 0.5\nbase: ../base.txt\n", "the file stays as it is");
+    assert_eq!(sandbox.plan_tally(&["recipe.yaml"]), (0, 2));
+    // A file that is found from the place of the copy is observed, and the file of settings is an input.
+    sandbox.write("base.txt", "20");
+    assert_eq!(losses(&sandbox), [21.0, 22.0]);
+    sandbox.write("conf/a.yaml", "lr: 0.5\n");
+    assert_eq!(losses(&sandbox), [1.0, 2.0]);
+    sandbox.write("notes.txt", "");
+    assert_eq!(sandbox.plan_tally(&["recipe.yaml"]), (0, 2));
+}
+
+#[test]
+fn the_command_of_a_study_finds_what_is_beside_the_file() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = project();
+    sandbox.write("conf/metrics.json", "{\"lr\": 3}");
+    let ended = sandbox.sweep(&["run", "--axis", "lr=1,2", "--", "python3", "train.py", "conf/a.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("11.0") && ended.stdout.contains("12.0"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("which the program wrote"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_copy_is_no_file_that_the_program_wrote() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = project();
+    sandbox.write("results.json", "{\n\"lr\": 0.5\n}\n");
+    let program = "import json, sys\nprint('value', json.load(open(sys.argv[1]))['lr'])\n";
+    sandbox.write("show.py", program);
+    let ended = sandbox.sweep(&["run", "--axis", "lr=1,2", "--", "python3", "show.py", "results.json"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(!ended.stderr.contains("results.json"), "{}", ended.stderr);
+}
+
+#[test]
+fn programs_without_a_project_find_the_copy_beside_their_inputs() {
+    let sandbox = project();
+    let recipe = RECIPE.replace("conf/a.yaml]", "a.yaml]\n      inputs: [train.py]");
+    sandbox.write("conf/a.yaml", "lr: 0.5\n");
+    sandbox.write("recipe.yaml", &recipe);
+    assert_eq!(losses(&sandbox), [1.0, 2.0]);
+    // A file outside of the project has its copy elsewhere.
+    let other = tempfile::tempdir().unwrap();
+    let outside = other.path().join("b.yaml");
+    fs_err::write(&outside, "lr: 0.5\n").unwrap();
+    sandbox.write("recipe.yaml", &RECIPE.replace("conf/a.yaml", &outside.display().to_string()));
+    assert_eq!(losses(&sandbox), [1.0, 2.0]);
+    let script = format!("run: 'python3 train.py {}'", outside.display());
+    let of_shell = RECIPE
+        .replace("argv: [python3, train.py, conf/a.yaml]", &script)
+        .replace("conf/a.yaml", &outside.display().to_string());
+    sandbox.write("recipe.yaml", &of_shell);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("write `\"$SWEEP_SETTINGS\"` in the command"), "{}{}", ended.stdout, ended.stderr);
+    sandbox.write("recipe.yaml", &of_shell.replace(&script, "run: 'python3 train.py \"$SWEEP_SETTINGS\"'"));
+    assert_eq!(losses(&sandbox), [1.0, 2.0]);
+}
+
+#[test]
+fn mistakes_in_set_have_their_place() {
+    let sandbox = project();
+    for (recipe, words) in [
+        (RECIPE.replace("{ lr:", "{ rl:"), "has no `rl`"),
+        (RECIPE.replace("{ lr:", "{ lr.x:"), "has no `lr.x`"),
+        (RECIPE.replace("settings: conf/a.yaml", "settings: train.py"), "is no file of settings"),
+        (RECIPE.replace("settings: conf/a.yaml", "settings: conf/b.yaml"), "there is no"),
+        (RECIPE.replace("      settings: conf/a.yaml\n", ""), "`set` names values of no file"),
+        (RECIPE.replace("      set: { lr: \"${{ matrix.lr }}\" }\n", ""), "in which nothing is set"),
+    ] {
+        sandbox.write("recipe.yaml", &recipe);
+        let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(2), "{words}: {}", ended.stdout);
+        assert!(ended.stderr.contains(words) && ended.stderr.contains("recipe.yaml:"), "{words}: {}", ended.stderr);
+    }
+}
