@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use tempfile::NamedTempFile;
 
 use super::{
-    BackendArg, ChangeArgs, Prepared, print,
+    BackendArg, ChangeArgs, Prepared, RESULTS, print,
     script::{self, Study, Subject},
 };
 use crate::{
@@ -223,8 +223,12 @@ pub(super) fn named(axis: &str) -> (String, String) {
 }
 
 /// The command that writes a script's study to the current folder.
-pub(super) fn command_line(script: &Script, wish: &Wish) -> String {
-    let mut words = vec!["sweep".to_owned(), "new".to_owned(), script.path.display().to_string()];
+pub(super) fn command_line(results: &Path, script: &Script, wish: &Wish) -> String {
+    let mut words = vec!["sweep".to_owned()];
+    if results != Path::new(RESULTS) {
+        words.extend(["--results".to_owned(), results.display().to_string()]);
+    }
+    words.extend(["new".to_owned(), script.path.display().to_string()]);
     for (name, values) in &wish.axes {
         words.extend(["--axis".to_owned(), format!("{name}={values}")]);
     }

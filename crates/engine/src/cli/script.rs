@@ -56,6 +56,8 @@ pub(super) struct Study {
     pub(super) left_out: Vec<String>,
     /// True for a recipe in the results folder, which is run as it is.
     pub(super) is_claimed: bool,
+    /// True once the logs from which no metric comes were named.
+    has_named_logs: bool,
 }
 
 pub(super) enum Subject {
@@ -142,7 +144,7 @@ impl Study {
                 match recipes::by_settings(&script, &found, &wish) {
                     Some(argv) => (Subject::Command { argv, folder: script.folder }, name, None),
                     None => {
-                        let keep = init::command_line(&script, &wish);
+                        let keep = init::command_line(results, &script, &wish);
                         (Subject::Script(script, found), name, Some(keep))
                     }
                 }
@@ -164,7 +166,17 @@ impl Study {
             None => name,
         };
         let file = folder.join(format!("{name}.yaml"));
-        Self { subject, name, file, wish, keep, has_records: false, left_out: Vec::new(), is_claimed: false }
+        Self {
+            subject,
+            name,
+            file,
+            wish,
+            keep,
+            has_records: false,
+            left_out: Vec::new(),
+            is_claimed: false,
+            has_named_logs: false,
+        }
     }
 
     fn text(&self) -> Result<String, Error> {
@@ -271,7 +283,19 @@ impl Study {
                 return self.learn(results, changes);
             }
         }
+        if !self.wish.logs.is_empty() {
+            // New jobs may have written other files.
+            let present = logs::written(&own_jobs, &store)?;
+            if present != self.wish.logs && !present.is_empty() {
+                self.wish.logs = present;
+                self.write()?;
+                return self.learn(results, changes);
+            }
+        }
         if has_results {
+            if self.wish.printed.is_empty() && !std::mem::replace(&mut self.has_named_logs, true) {
+                logs::say_unread(&self.wish, &own_jobs, &store)?;
+            }
             let new = logs::unread(&self.wish, &own_jobs, &store, &metrics, &curves)?;
             if !new.is_empty() {
                 self.wish.printed.extend(new);
@@ -327,6 +351,9 @@ pub(super) fn subject_of(argv: &[String]) -> &str {
     let module = argv.iter().position(|argument| argument == "-m").and_then(|index| argv.get(index + 1));
     let is_file = |argument: &&String| !argument.starts_with('-') && Path::new(argument.as_str()).is_file();
     let script = module.map(|module| module.rsplit('.').next().unwrap_or(module));
+    // `./train data.txt`: its files are data.
+    let program = argv.first().map(String::as_str).filter(|program| program.contains('/') && !program.starts_with('/'));
+    let script = script.or_else(|| program.filter(|program| Path::new(program).is_file()));
     let script = script.or_else(|| argv.iter().skip(1).find(is_file).map(String::as_str));
     script.or_else(|| argv.first().map(String::as_str)).unwrap_or("command")
 }

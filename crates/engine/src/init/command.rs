@@ -7,7 +7,7 @@ use sweep_base::SEED;
 use super::{
     InitError, Wish, axis_values,
     forms::axis_name,
-    scalar,
+    remedy, scalar,
     settings::{SettingsFile, keys_like},
     text::{reads, results},
 };
@@ -58,12 +58,16 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
     let seed_key = settings.as_ref().and_then(SettingsFile::seed).filter(|_| wish.seeds.is_some());
     let no_place = |name: &str, flag: String| {
         let keys = keys_like(argv, folder, name).map_or_else(String::new, |keys| format!(" ({keys})"));
-        InitError::NoPlace { name: name.to_owned(), flag, keys }
+        let example = remedy::with_place(name, argv, folder);
+        InitError::NoPlace { name: name.to_owned(), flag, keys, example }
     };
     if let (Some(axis), None) = (open_axes.first(), &settings) {
         let is_missing = |axis: &&&str| SettingsFile::of(argv, folder, &[**axis]).is_none();
         let axis = open_axes.iter().find(is_missing).unwrap_or(axis);
         return Err(no_place(axis, format!("--axis {axis}")));
+    }
+    if !open_axes.is_empty() {
+        SettingsFile::check_alone(argv, folder, &open_axes)?;
     }
     if needs_seed && seed_key.is_none() {
         return Err(no_place(SEED, "--seeds".to_owned()));

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use regex::Regex;
+use regex::{Match, Regex};
 use serde_json::Value as Json;
 
 use super::{Found, Parameter, Source, Style};
@@ -12,13 +12,32 @@ const MAX_PARAMETERS: usize = 500;
 
 /// A value from the command line of R: its variable, its place, and the text after it.
 static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"(?m)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*([^\n]*?\bargs\[{1,2}(\d+)\]{1,2}\)?([^\n]*))$")
+    regex(
+        r"(?m)(?:^|[;{)])[ \t]*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*([^;\n]*?\bargs\[{1,2}(\d+)\]{1,2}\)?([^;\n]*))",
+    )
 });
-/// The variable that holds the command line of R.
+/// The variable that holds the command line of R, and the arguments of the call that reads it.
 static COMMAND_LINE: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"(?m)([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*commandArgs\("));
-/// The default of a value from the command line of R.
-static OTHERWISE: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?:else|,)\s*["']?([^\s"'(){},]+)["']?\s*[)}]*\s*$"#));
+    LazyLock::new(|| regex(r"(?m)([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*commandArgs\(([^)\n]*)\)"));
+/// The call that reads the command line of R.
+static COMMAND_ARGUMENTS: LazyLock<Regex> = LazyLock::new(|| regex(r"commandArgs\(([^)\n]*)\)"));
+/// Number of arguments of R itself that `commandArgs()` has before those of the script.
+const OWN_ARGUMENTS: usize = 5;
+/// A condition on the number of arguments, or on the value of one.
+static CONDITION: LazyLock<Regex> = LazyLock::new(|| regex(r"\belse\b|\bifelse\(|\bis\.na\(|\blength\(|%\|\|%"));
+/// The value otherwise.
+static OTHERWISE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r#"(?:else|,|%\|\|%)\s*["']?([^\s"'(){},]+)["']?\s*[)}]*\s*$"#));
+/// A variable with a literal.
+static LITERAL: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r#"(?m)(?:^|[;{])[ \t]*([A-Za-z_.][A-Za-z0-9_.]*)\s*(?:<-|=)\s*("[^"\n]*"|'[^'\n]*'|[-+]?[\d.][\w.+-]*|TRUE|FALSE)[ \t]*(?:$|[;}])"#,
+    )
+});
+/// A variable of the environment that R reads, with its default.
+static VARIABLE_OF_R: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r#"Sys\.getenv\(\s*["']([A-Za-z_][A-Za-z0-9_]*)["']\s*(?:,\s*(?:unset\s*=\s*)?([^)\n]*))?\)"#)
+});
 /// `key = value`, as arguments have it.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)^\s*([A-Za-z_.][A-Za-z0-9_.]*)\s*=\s*([^>].*)$"));
 /// `:key => value`, as dictionaries of Julia have it.
@@ -44,17 +63,47 @@ pub(super) fn of_r(text: &str) -> Found {
     if !parameters.is_empty() {
         return found(Source::Options, parameters);
     }
+    let found = of_places(places_of_r(&text));
+    let variables = || VARIABLE_OF_R.captures_iter(&text).map(|found| (found.get(1), found.get(2)));
+    if found.source == Source::None { of_variables(variables()) } else { found }
+}
+
+/// The arguments that a script in R reads by their places.
+fn places_of_r(text: &str) -> BTreeMap<usize, Parameter> {
     let mut places: BTreeMap<usize, Parameter> = BTreeMap::new();
-    if let Some(variable) = COMMAND_LINE.captures(&text) {
-        let pattern = Regex::new(&format!(r"\b{}\[", regex::escape(&variable[1])));
-        let text = pattern.map_or_else(|_| text.clone(), |pattern| pattern.replace_all(&text, "args[").into_owned());
-        for value in ARGUMENT.captures_iter(&text) {
-            let Ok(place) = value[3].parse() else { continue };
-            let default = OTHERWISE.captures(&value[4]).map_or(Json::Null, |default| scalar(&default[1]));
+    let variable = COMMAND_LINE.captures(text);
+    let Some(options) = variable
+        .as_ref()
+        .and_then(|found| found.get(2))
+        .or_else(|| COMMAND_ARGUMENTS.captures(text).and_then(|found| found.get(1)))
+    else {
+        return places;
+    };
+    let options = options.as_str();
+    let is_own = options.contains("TRUE") || options.split('=').next_back().is_some_and(|value| value.trim() == "T");
+    let before = if is_own { 0 } else { OWN_ARGUMENTS };
+    let text = COMMAND_ARGUMENTS.replace_all(text, "args");
+    let name = variable.map_or_else(|| "args".to_owned(), |variable| regex::escape(&variable[1]));
+    let pattern = Regex::new(&format!(r"\b{name}\["));
+    let text = pattern.map_or_else(|_| text.clone(), |pattern| pattern.replace_all(&text, "args["));
+    let literals: BTreeMap<&str, &str> = LITERAL
+        .captures_iter(&text)
+        .filter_map(|found| Some((found.get(1)?.as_str(), found.get(2)?.as_str())))
+        .collect();
+    for value in ARGUMENT.captures_iter(&text) {
+        let Some(place) = value[3].parse::<usize>().ok().and_then(|place| place.checked_sub(before)) else { continue };
+        let otherwise = CONDITION.is_match(&value[2]).then(|| OTHERWISE.captures(&value[4])).flatten();
+        let default = match (otherwise, literals.get(&value[1])) {
+            (Some(default), _) => scalar(&default[1]),
+            // `lr <- 0.1; if (length(args) > 0) lr <- args[1]`
+            (None, Some(literal)) => scalar(literal),
+            (None, None) => Json::Null,
+        };
+        if place > 0 {
             places.entry(place).or_insert(position(&value[1], default));
         }
     }
-    of_places(places)
+    places
 }
 
 /// An argument by its place, which must be given if it has no default.
@@ -74,6 +123,7 @@ fn option_of_r(arguments: &[String]) -> Option<Parameter> {
             words.extend(if is_names { texts(argument) } else { Vec::new() });
         }
     }
+    words.extend(keys.get("opt_str").map(|names| texts(names)).unwrap_or_default());
     let options: Vec<String> = words.iter().filter(|word| word.starts_with('-')).cloned().collect();
     // Without dashes, the first text is the name, and the texts after it describe the option.
     let mut parameter = of_names(if options.is_empty() { words.get(..1)? } else { &options })?;
@@ -94,6 +144,11 @@ fn option_of_r(arguments: &[String]) -> Option<Parameter> {
 
 /// Makes a flag of an option.
 fn switch(parameter: &mut Parameter) {
+    if parameter.default == Json::Bool(true) {
+        parameter.style = Style::Other;
+        "its default is the value that the flag sets, so it changes nothing".clone_into(&mut parameter.note);
+        return;
+    }
     parameter.default = Json::Bool(false);
     parameter.style = if parameter.style == Style::Short { Style::Other } else { Style::Flag };
 }
@@ -145,7 +200,8 @@ pub(super) fn of_julia(text: &str) -> Found {
         places.entry(place).or_insert(position(&value[1], default));
     }
     let found = of_places(places);
-    if found.source == Source::None { of_environment(&text) } else { found }
+    let variables = || VARIABLE.captures_iter(&text).map(|found| (found.get(1).or_else(|| found.get(3)), found.get(2)));
+    if found.source == Source::None { of_variables(variables()) } else { found }
 }
 
 /// Sets a property of an option of Julia.
@@ -167,20 +223,19 @@ fn set_of_julia(parameter: &mut Parameter, key: &str, value: &str) {
     }
 }
 
-/// The variables of the environment that a script of Julia reads.
-fn of_environment(text: &str) -> Found {
+/// The variables of the environment that a script reads, each with its default.
+fn of_variables<'t>(found: impl Iterator<Item = (Option<Match<'t>>, Option<Match<'t>>)>) -> Found {
     let mut variables: Vec<Parameter> = Vec::new();
-    for variable in VARIABLE.captures_iter(text) {
-        let Some(name) = variable.get(1).or_else(|| variable.get(3)).map(|name| name.as_str()) else { continue };
+    for (name, default) in found {
+        let Some(name) = name.map(|name| name.as_str()) else { continue };
         if SYSTEM.contains(&name) || variables.iter().any(|one| one.name == name) {
             continue;
         }
-        let default = variable
-            .get(2)
-            .map_or(Json::Null, |default| scalar(quoted(default.as_str()).as_deref().unwrap_or(default.as_str())));
-        variables.push(Parameter { required: variable.get(3).is_some(), default, ..parameter(name, Style::Value) });
+        let default = default.map(|default| quoted(default.as_str()).unwrap_or_else(|| default.as_str().to_owned()));
+        let (required, default) = (default.is_none(), default.map_or(Json::Null, |default| scalar(&default)));
+        variables.push(Parameter { required, default, ..parameter(name, Style::Value) });
     }
-    if variables.is_empty() { Found::none("its text shows none") } else { found(Source::Environment, variables) }
+    if variables.is_empty() { Found::none("its text shows none") } else { self::found(Source::Environment, variables) }
 }
 
 /// Returns arguments by their places, from 1. An unknown place gets a generated name.
@@ -364,6 +419,27 @@ pub(super) mod tests {
         ];
         assert_eq!((found.source, shown(&found)), (Source::Places, expected.to_vec()));
         assert_eq!(of_r("x <- 1\n").source, Source::None);
+        let text = "make_option(c(\"-v\", \"--verbose\"), action=\"store_true\", default=TRUE)\nmake_option(opt_str = c(\"-l\", \"--lr\"), default=1)\n";
+        let expected = [entry("verbose", Style::Other, "", true), entry("lr", Style::Value, "", 1)];
+        assert_eq!(shown(&of_r(text)), expected);
+        // A number in the same line is no default.
+        for (line, default) in [
+            ("n <- min(as.integer(args[1]), 100)", Json::Null),
+            ("n <- strtoi(args[1], 10L)", Json::Null),
+            ("n <- round(as.numeric(args[1]), 3)", Json::Null),
+            ("if (length(args) >= 1) { n <- as.numeric(args[1]) } else { n <- 0.1 }", json!(0.1)),
+            ("n <- 5\nif (length(args) > 0) n <- as.numeric(args[1])", json!(5)),
+            ("n <- ifelse(is.na(args[1]), 7, as.numeric(args[1]))", Json::Null),
+        ] {
+            let found = of_r(&format!("args <- commandArgs(TRUE)\n{line}\n"));
+            assert_eq!(shown(&found), [entry("n", Style::Position, "", default)], "{line}");
+        }
+        let found = of_r("n <- as.numeric(commandArgs(trailingOnly = TRUE)[1])\n");
+        assert_eq!(shown(&found), [entry("n", Style::Position, "", Json::Null)]);
+        let found = of_r("args <- commandArgs()\nn <- args[6]\n");
+        assert_eq!(shown(&found), [entry("n", Style::Position, "", Json::Null)]);
+        let found = of_r("lr <- as.numeric(Sys.getenv(\"LR\", unset = \"0.1\"))\nSys.getenv('HOME')\n");
+        assert_eq!((found.source, shown(&found)), (Source::Environment, vec![entry("LR", Style::Value, "", 0.1)]));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod misspelled;
 mod own_lab;
 mod printed;
 mod probe;
+mod remedy;
 pub(crate) mod scalar;
 mod settings;
 mod shells;
@@ -252,7 +253,7 @@ pub enum InitError {
     /// A command line does not have the place of an axis.
     #[error(
         "the command has no `{{{name}}}`, which would get the values of `{flag}`, and no argument that is a file of settings with it{keys}; write it \
-         where the value belongs, as in `--{name} {{{name}}}`"
+         where the value belongs, as in `{example}`"
     )]
     NoPlace {
         /// The axis, or `seed`.
@@ -261,6 +262,8 @@ pub enum InitError {
         flag: String,
         /// Keys of a file of settings, with a space before; empty without such a file.
         keys: String,
+        /// The command with a place for the values.
+        example: String,
     },
     /// A command line that measures names no file of the jobs.
     #[error(
@@ -280,6 +283,17 @@ pub enum InitError {
         file: PathBuf,
         /// The reason.
         reason: String,
+    },
+    /// An axis is a key of several files of settings.
+    #[error(
+        "`{axis}` is a key of {files}, and only the program knows which of them counts: write a recipe with `settings: FILE` and `set: {{ \
+         {axis}: … }}`, or give the command a place for the value"
+    )]
+    SeveralSettings {
+        /// The axis.
+        axis: String,
+        /// The files.
+        files: String,
     },
     /// A required parameter has no value.
     #[error(

@@ -125,6 +125,8 @@ impl Wanted<'_> {
 struct Context {
     steps: Steps,
     ranks: Ranks,
+    /// True if words such as `nan` are in place of numbers before other numbers of a line.
+    has_words: bool,
 }
 
 /// The lines of an output in which numbers are searched.
@@ -147,11 +149,12 @@ pub fn searched(output: &str) -> Vec<&str> {
 
 fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> PrintedNumbers {
     let mut all = PrintedNumbers::default();
-    for output in outputs {
-        let mut lines = searched(output);
+    let outputs: Vec<Vec<&str>> = outputs.map(searched).collect();
+    let has_words = outputs.iter().flatten().any(|line| names::has_word_for_number(line));
+    for mut lines in outputs {
         let ranks = Ranks::of(&lines);
         lines.retain(|line| !ranks.is_other(line));
-        let context = Context { steps: Steps::of(&lines), ranks };
+        let context = Context { steps: Steps::of(&lines), ranks, has_words };
         let found = collect(&lines, wanted, &context);
         let new = |name: &str, known: &PrintedNumbers| known.read.iter().all(|number| number.name != name);
         let read: Vec<Printed> = found.read.into_iter().filter(|number| new(&number.name, &all)).collect();
@@ -326,6 +329,67 @@ mod tests {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn words_in_place_of_numbers_are_no_names() {
+        let value = |lines: &str, name: &str| {
+            let numbers = printed(lines, &BTreeSet::new());
+            assert_eq!(
+                numbers.iter().map(|number| number.name.as_str()).collect::<Vec<_>>(),
+                ["loss", "acc"],
+                "{lines}"
+            );
+            last_value(numbers.iter().find(|number| number.name == name).unwrap(), lines).unwrap()
+        };
+        for word in ["nan", "NaN", "-nan", "Inf", "NA", "None", "null", "N/A", "1.#QNAN", "-1.#IND"] {
+            for (first, last) in [
+                ("epoch 2 loss: 0.6 acc: 0.8", format!("epoch 3 loss: {word} acc: 0.9")),
+                ("epoch 2 loss 0.6 acc 0.8", format!("epoch 3 loss {word} acc 0.9")),
+                ("loss=0.6, acc=0.8", format!("loss={word}, acc=0.9")),
+            ] {
+                let lines = format!("{first}\n{last}\n");
+                assert_eq!(value(&lines, "acc").to_string(), "0.9", "{lines}");
+                let is_number = !["NA", "None", "null", "N/A"].contains(&word);
+                assert_eq!(value(&lines, "loss").is_finite(), !is_number, "{lines}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_with_names_have_metrics_of_their_own() {
+        let data = "   model rmse  mae\n1    lm  1.0 0.50\n2    rf  2.0 0.33\n";
+        let bars = "| Model | Accuracy | F1 |\n|---|---|---|\n| lm | 0.5 | 0.4 |\n| rf | 0.6 | 0.3 |\n";
+        for (table, expected) in [
+            (data, vec![("lm_rmse", 1.0), ("lm_mae", 0.5), ("rf_rmse", 2.0), ("rf_mae", 0.33)]),
+            (bars, vec![("lm_accuracy", 0.5), ("lm_f1", 0.4), ("rf_accuracy", 0.6), ("rf_f1", 0.3)]),
+            ("| Model | Accuracy | F1 |\n|---|---|---|\n| lm | 0.5 | 0.4 |\n", vec![("accuracy", 0.5), ("f1", 0.4)]),
+        ] {
+            let numbers = printed(table, &BTreeSet::new());
+            let found: Vec<_> =
+                numbers.iter().map(|number| (number.name.as_str(), last_value(number, table).unwrap())).collect();
+            assert_eq!(found, expected, "{table}");
+        }
+    }
+
+    #[test]
+    fn marks_before_numbers_and_long_names_are_read() {
+        for mark in [">", "~", "$", "< ", "<=", "≈"] {
+            let lines = format!("epoch 2 loss: 0.6 acc: 0.8\nepoch 3 loss: {mark}0.5 acc: 0.9\n");
+            let numbers = printed(&lines, &BTreeSet::new());
+            assert_eq!(numbers.len(), 2, "{lines}: {numbers:?}");
+            assert_eq!(last_value(&numbers[0], &lines), Some(0.5), "{lines}: {numbers:?}");
+        }
+        assert_eq!(names("loss: 1.2e-3±2e-4 acc: 0.9"), ["loss", "acc"]);
+        for (line, name) in [
+            ("Area under the curve: 0.3333", "area_under_the_curve"),
+            ("          Mean of squared residuals: 0.10000", "mean_of_squared_residuals"),
+            ("AUC (95% CI): 0.33 (0.1-0.2)", "auc"),
+            ("Multiple R-squared:  0.1706,\tAdjusted R-squared:  0.141", "multiple_r_squared"),
+        ] {
+            assert_eq!(names(line).first().map(String::as_str), Some(name), "{line}");
+        }
+        assert_eq!(names("R2: 0.2\nR-squared: 0.17\n"), ["r2", "r_squared"]);
     }
 
     #[test]

@@ -19,9 +19,25 @@ pub(super) struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// The first file that has the keys of these axes.
+    /// The file that has the keys of these axes; of several, the first.
     pub(super) fn of(argv: &[String], folder: &Path, axes: &[&str]) -> Option<Self> {
-        argv.iter().find_map(|argument| {
+        Self::all(argv, folder, axes).into_iter().next()
+    }
+
+    /// Refuses axes that are keys of several files, of which one may hide the others.
+    pub(super) fn check_alone(argv: &[String], folder: &Path, axes: &[&str]) -> Result<(), InitError> {
+        let paths: Vec<String> =
+            Self::all(argv, folder, axes).iter().map(|file| format!("`{}`", file.path.display())).collect();
+        match axes {
+            [axis, ..] if paths.len() > 1 => {
+                Err(InitError::SeveralSettings { axis: (*axis).to_owned(), files: paths.join(" and ") })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn all(argv: &[String], folder: &Path, axes: &[&str]) -> Vec<Self> {
+        let files = argv.iter().filter_map(|argument| {
             let path = match argument.split_once('=') {
                 Some((name, path)) if name.starts_with('-') => path,
                 _ => argument.as_str(),
@@ -29,7 +45,8 @@ impl SettingsFile {
             let path = folder.join(path);
             let content = sweep_base::settings::Settings::read(&path).ok()?;
             axes.iter().all(|axis| content.value(axis).is_some()).then_some(Self { path, content })
-        })
+        });
+        files.collect()
     }
 
     /// The path of the file.

@@ -22,6 +22,9 @@ static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
         r#"(?m)(?:^|;)[ \t]*(?:(?:export|local|readonly|declare|typeset)\s+)?([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"\n]*)"|'([^'\n]*)'|([^\s;#"']*))|^[ \t]*:[ \t]+"?(\$\{([A-Za-z_][A-Za-z0-9_]*):?=[^}$]*\})"?"#,
     )
 });
+/// An argument by its place as the value of an option of a program.
+static PASSED: LazyLock<Regex> =
+    LazyLock::new(|| regex(r#"--([A-Za-z][\w-]*)[ =]["']?\$\{?([1-9])(?::?-([^}\n]*)\})?"#));
 /// `${NAME:-default}`.
 static DEFAULT: LazyLock<Regex> = LazyLock::new(|| regex(r"^\$\{([A-Za-z_][A-Za-z0-9_]*|[1-9])(?::?[-=]([^}$]*))?\}$"));
 /// The branch of a long option: its names, and its commands up to `;;`.
@@ -75,6 +78,13 @@ pub(super) fn of_shell(text: &str) -> Found {
         } else if inner.is_some_and(|inner| &inner[1] == name) && !option.default.is_null() {
             variables.push(option);
         }
+    }
+    // `python3 train.py --lr $1`
+    for given in PASSED.captures_iter(text) {
+        let Ok(place) = given[2].parse::<usize>() else { continue };
+        let default = given.get(3).map_or(Json::Null, |default| scalar(default.as_str()));
+        let option = Parameter { required: default.is_null(), default, ..parameter(&given[1], Style::Position) };
+        places.entry(place).or_insert(option);
     }
     if places.is_empty() && !variables.is_empty() { found(Source::Environment, variables) } else { of_places(places) }
 }
@@ -162,6 +172,9 @@ mod tests {
         ];
         assert_eq!((found.source, shown(&found)), (Source::Getopts, expected.to_vec()));
         let found = of_shell("lr=$1\nepochs=\"${2:-10}\"\npython train.py\n");
+        let expected = [entry("lr", Style::Position, "", Json::Null), entry("epochs", Style::Position, "", 10)];
+        assert_eq!((found.source, shown(&found)), (Source::Places, expected.to_vec()));
+        let found = of_shell("python3 a.py --lr $1 --epochs \"${2:-10}\"\n");
         let expected = [entry("lr", Style::Position, "", Json::Null), entry("epochs", Style::Position, "", 10)];
         assert_eq!((found.source, shown(&found)), (Source::Places, expected.to_vec()));
         let found = of_shell("export LR=${LR:-0.1}\nOUT=out\nBATCH=\"${BATCH:-32}\"\n");

@@ -48,6 +48,12 @@ pub fn text(
     let seed = seeds.min_by_key(|seed| forms::seed_rank(&seed.name)).map(|seed| seed.name.clone());
     let has_seed = seed.is_some() || script.has_place(SEED);
     if wish.seeds.is_some() && !has_seed {
+        let name =
+            |argument: &String| argument.split('=').next().unwrap_or_default().trim_start_matches('-').to_owned();
+        let is_seed = |argument: &&String| argument.starts_with('-') && forms::is_seed_name(&name(argument));
+        if let Some(argument) = script.arguments.iter().find(is_seed) {
+            return Err(InitError::Twice { name: "--seeds".to_owned(), argument: argument.clone() });
+        }
         return Err(InitError::NoSeed(script.path.clone()));
     }
     let axes = if wish.axes.is_empty() { suggest::axes(&parameters) } else { wished(script, found, wish)? };

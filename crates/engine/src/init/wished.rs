@@ -1,6 +1,6 @@
 //! The axes of a script that a person has named.
 
-use super::{Found, InitError, Language, Script, Source, Style, Wish, axis_values, forms, suggest::Axis};
+use super::{Found, InitError, Script, Source, Style, Wish, axis_values, forms, remedy, suggest::Axis};
 
 /// The axes that a person has named.
 ///
@@ -50,20 +50,20 @@ pub(super) fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<
     wish.axes.iter().map(axis).collect()
 }
 
-/// The way to vary an option that a script takes at another place than the others: click before the command, tyro behind the
-/// choice of a class.
+/// The way to vary an option that a script takes at another place than the others: argparse and click before the command, tyro behind
+/// the choice of a class.
 fn elsewhere(script: &Script, found: &Found, name: &str, values: &str) -> String {
     let (program, arguments) = (script.argv().join(" "), script.arguments.join(" "));
-    // If the script has no positional parameters, a given argument is the name of its command.
-    let has_command =
-        !arguments.is_empty() && found.parameters.iter().all(|parameter| parameter.style != Style::Position);
-    let (about, words) = match found.source {
-        Source::Click if has_command => {
-            ("an option before the command", format!("{program} --{name} {{{name}}} {arguments}"))
+    let text = remedy::text_of(&script.folder.join(&script.path)).unwrap_or_default();
+    let flag = remedy::flag_of(&text, name);
+    let (about, words) = match (found.source, flag) {
+        (Source::Click | Source::Argparse, Some(flag)) if !arguments.is_empty() => {
+            ("an option before the command", format!("{program} {flag} {{{name}}} {arguments}"))
         }
-        Source::Tyro => {
+        (Source::Tyro, flag) => {
             let chosen = if arguments.is_empty() { "CHOICE" } else { &arguments };
-            ("an option of a chosen class", format!("{program} {chosen} --{name} {{{name}}}"))
+            let flag = flag.unwrap_or_else(|| format!("--{name}"));
+            ("an option of a chosen class", format!("{program} {chosen} {flag} {{{name}}}"))
         }
         _ => return String::new(),
     };
@@ -72,18 +72,8 @@ fn elsewhere(script: &Script, found: &Found, name: &str, values: &str) -> String
 
 /// The way to vary a parameter that a script does not show.
 fn by_command(script: &Script, name: &str, values: &str) -> String {
-    let is_constant = |line: &str| {
-        let rest = line.strip_prefix(name).map(str::trim_start).and_then(|rest| rest.strip_prefix('='));
-        rest.is_some_and(|rest| !rest.starts_with('='))
-    };
-    let text = fs_err::read_to_string(script.folder.join(&script.path)).unwrap_or_default();
-    if script.language == Language::Python && text.lines().any(is_constant) {
-        return format!(
-            "it is a constant there: write `{name} = float(os.environ.get(\"{name}\", …))` with its present value, and an axis sets it"
-        );
-    }
-    let program = script.argv().join(" ");
-    format!(
-        "it shows none: write the command with a place for the value, as in `sweep run --axis {name}={values} -- {program} --{name} {{{name}}}`"
-    )
+    remedy::of_constant(script, name).unwrap_or_else(|| {
+        let words = remedy::with_place(name, &script.argv(), &script.folder);
+        format!("it shows none: write the command with a place for the value, as in `sweep run --axis {name}={values} -- {words}`")
+    })
 }

@@ -303,7 +303,12 @@ impl Footnote {
 impl Footnotes {
     /// The letter of the footnote with the reason for a missing number.
     pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
-        let position = self.0.iter().position(|note| note.first.word() == absence.word());
+        let is_alike = |note: &Footnote| match (&note.first, absence) {
+            // Jobs that measured different metrics lack different ones.
+            (Absence::NotMeasured { instead: one, .. }, Absence::NotMeasured { instead: other, .. }) => one == other,
+            (first, absence) => first.word() == absence.word(),
+        };
+        let position = self.0.iter().position(is_alike);
         let index = position.unwrap_or_else(|| {
             self.0.push(Footnote { first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
             self.0.len() - 1

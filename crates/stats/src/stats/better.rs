@@ -90,9 +90,10 @@ fn words(name: &str) -> Vec<String> {
             previous = Some(char);
         }
     }
-    let is_cross_entropy = |pair: &[String]| pair == ["cross", "entropy"];
-    while let Some(at) = all.windows(2).position(is_cross_entropy) {
-        all.splice(at..at + 2, ["crossentropy".to_owned()]);
+    for (first, second, word) in [("cross", "entropy", "crossentropy"), ("r", "squared", "r2")] {
+        while let Some(at) = all.windows(2).position(|pair| pair == [first, second]) {
+            all.splice(at..at + 2, [word.to_owned()]);
+        }
     }
     all
 }
@@ -102,13 +103,14 @@ fn is_qualifier(word: &str) -> bool {
 }
 
 /// Words for metrics of which less is better.
-const LESS: [&str; 32] = [
+const LESS: [&str; 33] = [
     "brier",
     "bpb",
     "bpc",
     "bpd",
     "ce",
     "cer",
+    "cost",
     "crossentropy",
     "der",
     "ece",
@@ -138,7 +140,7 @@ const LESS: [&str; 32] = [
 ];
 
 /// Words for metrics of which more is better.
-const MORE: [&str; 46] = [
+const MORE: [&str; 48] = [
     "acc",
     "accuracy",
     "ap",
@@ -177,6 +179,8 @@ const MORE: [&str; 46] = [
     "rew",
     "reward",
     "rouge",
+    "rsq",
+    "rsquared",
     "sensitivity",
     "spearman",
     "specificity",
@@ -188,12 +192,16 @@ const MORE: [&str; 46] = [
 ];
 
 /// Words for the data or the combination of a metric.
-const QUALIFIERS: [&str; 42] = [
+const QUALIFIERS: [&str; 50] = [
+    "absolute",
+    "adj",
+    "adjusted",
     "average",
     "avg",
     "bbox",
     "best",
     "binary",
+    "coefficient",
     "combined",
     "dev",
     "ep",
@@ -214,10 +222,14 @@ const QUALIFIERS: [&str; 42] = [
     "mean",
     "micro",
     "multiclass",
+    "multiple",
     "overall",
     "rate",
     "rollout",
+    "root",
     "segm",
+    "square",
+    "squared",
     "test",
     "testing",
     "token",

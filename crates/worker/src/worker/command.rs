@@ -184,7 +184,7 @@ fn attempt(
         tracking.end(place.written(), channel)?;
     }
     // Evaluated before the files of the sources are removed.
-    let silence = reports.silence();
+    let (silence, removed) = (reports.silence(), removed(command, place));
     let outputs = clean_up(command, place, folder)?;
     let mut outcome = Outcome::default();
     keeper.add_to(&mut outcome, exit.seconds);
@@ -198,11 +198,22 @@ fn attempt(
         channel.note(&text);
     }
     reported(command, &reports, &mut outcome, channel);
+    if let Some(notice) = removed.filter(|_| outcome.metrics.keys().all(|name| values::is_own(name))) {
+        channel.note(&notice);
+    }
     let reported = Reported { sources: reports.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.beginning = comparison.map(|comparison| Box::new(comparison.beginning(&outcome.curves)));
     outcome.artifacts = outputs.into_iter().map(|output| (output.clone(), output)).collect();
     Ok(outcome)
+}
+
+/// A notice about the files of a program in which results may be, if its folder is its own and is removed.
+fn removed(command: &Command, place: &Place) -> Option<String> {
+    let inputs = command.inputs.iter().filter(|_| !place.is_project()).filter_map(|input| input_name(&input.0));
+    let settings = place.settings().and_then(|settings| settings.inside(place.written()));
+    let except: Vec<&str> = inputs.chain(settings).collect();
+    place.is_private().then(|| kept::removed(command, place.written(), &except)).flatten()
 }
 
 /// Ends the job of a program that was stopped because an earlier result is valid. Files of the program are not kept.

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    path::Path,
 };
 
 use super::{
@@ -70,15 +71,11 @@ pub(super) fn of(
     say_others(&left.chain(unsearched).collect::<Vec<_>>());
     say_missed(&found.missed);
     if numbers.is_empty() {
-        return Ok((Vec::new(), written(jobs, store)?));
+        let logs = written(jobs, store)?;
+        say_logs(&logs, jobs, store)?;
+        return Ok((Vec::new(), logs));
     }
-    let others = others(jobs, store)?;
-    if !others.is_empty() {
-        say(format_args!(
-            "the program also wrote {}: `reads` in a recipe takes metrics from such files",
-            others.join(", ")
-        ));
-    }
+    say_unread(wish, jobs, store)?;
     Ok((numbers, Logs::new()))
 }
 
@@ -190,48 +187,128 @@ pub(super) fn differ(outputs: &[(usize, String)]) -> bool {
 
 /// The logs that the jobs have written, as `reads` has them: kind and path.
 fn others(jobs: &[&Job], store: &Store) -> Result<Vec<String>, Error> {
-    let mut others = BTreeSet::new();
-    for job in jobs {
-        let Some(record) = store.get(job.key)? else { continue };
-        for (kind, paths) in worker::logs(&store.files(record.key)) {
-            others.extend(paths.iter().map(|path| format!("`{}` ({kind})", clean(path))));
-        }
-    }
-    Ok(others.into_iter().take(MAX_NAMED).collect())
+    let logs = of_jobs(jobs, store)?;
+    let each =
+        logs.iter().flat_map(|(kind, paths)| paths.iter().map(move |path| format!("`{}` ({kind})", clean(path))));
+    Ok(each.take(MAX_NAMED).collect())
 }
 
-/// The logs that the jobs have written.
-fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
-    let mut logs = Logs::new();
+/// Names the logs that the jobs have written, if no metric comes from them.
+pub(super) fn say_unread(wish: &Wish, jobs: &[&Job], store: &Store) -> Result<(), Error> {
+    let others = if wish.logs.is_empty() { others(&jobs[..jobs.len().min(MAX_JOBS)], store)? } else { Vec::new() };
+    if !others.is_empty() {
+        say(format_args!(
+            "the program also wrote {}: `reads` in a recipe takes metrics from such files",
+            others.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// The logs that the jobs have written. Paths that differ from job to job, because they have the time or a parameter in them, are one
+/// pattern.
+fn of_jobs(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
+    let mut all: BTreeMap<(&'static str, usize, String), Vec<BTreeSet<String>>> = BTreeMap::new();
+    let mut count = 0;
     for job in jobs {
         let Some(record) = store.get(job.key)? else { continue };
+        count += 1;
+        let mut own: BTreeMap<(&'static str, usize, String), BTreeSet<String>> = BTreeMap::new();
         for (kind, paths) in worker::logs(&store.files(record.key)) {
-            logs.entry(kind).or_default().extend(paths);
+            for path in paths {
+                let extension =
+                    Path::new(&path).extension().map_or_else(String::new, |end| end.to_string_lossy().into());
+                own.entry((kind, path.split('/').count(), extension)).or_default().insert(path);
+            }
         }
+        own.into_iter().for_each(|(group, paths)| all.entry(group).or_default().push(paths));
     }
+    let mut logs = Logs::new();
+    for ((kind, ..), paths) in all {
+        let each: BTreeSet<&String> = paths.iter().flatten().collect();
+        let is_one_each = paths.len() == count && paths.iter().all(|own| own.len() == 1);
+        let merged = (each.len() > 1 && is_one_each).then(|| merged(&each));
+        let paths = merged.map_or_else(|| each.into_iter().cloned().collect(), |merged| vec![merged]);
+        logs.entry(kind).or_default().extend(paths);
+    }
+    Ok(logs)
+}
+
+/// The pattern of paths with equal numbers of components: `*` for components that differ, with the common beginning and end of the last.
+fn merged(paths: &BTreeSet<&String>) -> String {
+    let parts: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
+    let last = parts[0].len() - 1;
+    let component = |at: usize| {
+        let first = parts[0][at];
+        let mut others = parts.iter().map(|parts| parts[at]);
+        if others.all(|other| other == first) {
+            return first.to_owned();
+        }
+        let others = || parts.iter().map(|parts| parts[at]);
+        let common = |equal: &dyn Fn(&str, usize) -> bool| {
+            (0..first.len()).take_while(|count| others().all(|other| equal(other, *count))).count()
+        };
+        let bytes = first.as_bytes();
+        let begin = common(&|other, count| other.as_bytes().get(count) == Some(&bytes[count]));
+        let end = common(&|other, count| {
+            other.len() > count && other.as_bytes()[other.len() - 1 - count] == bytes[bytes.len() - 1 - count]
+        });
+        match at == last && first.is_ascii() {
+            true => format!("{}*{}", &first[..begin.min(first.len() - end)], &first[first.len() - end..]),
+            false => "*".to_owned(),
+        }
+    };
+    (0..=last).map(component).collect::<Vec<_>>().join("/")
+}
+
+/// The logs that the jobs have written and that metrics are taken from.
+pub(super) fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
+    let mut logs = of_jobs(jobs, store)?;
     for paths in logs.values_mut() {
         // The logs of training and of held-out data have the same columns, and the results are in the log of held-out data.
-        let has_counterpart = |path: &&String| {
-            ["val", "valid", "validation", "test", "eval"]
-                .iter()
-                .any(|split| paths.contains(&path.replace("train", split)))
-        };
-        let of_training: Vec<String> =
-            paths.iter().filter(|path| path.contains("train")).filter(has_counterpart).cloned().collect();
-        for path in of_training {
-            say(format_args!(
-                "`{}` is left out: its columns would have the names of those of held-out data",
-                clean(&path)
-            ));
-            paths.remove(&path);
-        }
+        let of_training = of_training(paths);
+        paths.retain(|path| !of_training.contains(path));
     }
-    for (kind, paths) in &logs {
+    Ok(logs)
+}
+
+/// The logs of training beside those of held-out data.
+fn of_training(paths: &BTreeSet<String>) -> BTreeSet<String> {
+    let has_counterpart = |path: &&String| {
+        ["val", "valid", "validation", "test", "eval"].iter().any(|split| paths.contains(&path.replace("train", split)))
+    };
+    paths.iter().filter(|path| path.contains("train")).filter(has_counterpart).cloned().collect()
+}
+
+/// Names the logs from which metrics are taken, and those that are left out.
+fn say_logs(logs: &Logs, jobs: &[&Job], store: &Store) -> Result<(), Error> {
+    for path in of_jobs(jobs, store)?.values().flat_map(of_training) {
+        say(format_args!("`{}` is left out: its columns would have the names of those of held-out data", clean(&path)));
+    }
+    for (kind, paths) in logs {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         say(format_args!(
             "metrics from {}, which the program wrote (`reads: {{ {kind}: … }}`)",
             clean(&paths.join(", "))
         ));
     }
-    Ok(logs)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_differ_are_one_pattern() {
+        for (paths, expected) in [
+            (["out/lr0.1/m.json", "out/lr3/m.json"], "out/*/m.json"),
+            (["m_0.1.csv", "m_3.csv"], "m_*.csv"),
+            (["m_1.csv", "m_11.csv"], "m_1*.csv"),
+            (["a/x.csv", "b/y.csv"], "*/*.csv"),
+        ] {
+            let paths = paths.map(str::to_owned);
+            assert_eq!(merged(&paths.iter().collect()), expected);
+        }
+    }
 }

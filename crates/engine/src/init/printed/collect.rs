@@ -7,6 +7,7 @@ use sweep_job::tasks::Pattern;
 
 use super::{
     Context, Printed, PrintedNumbers, Wanted,
+    columns::Row,
     forms::Forms,
     layouts::{self, Layouts},
     missed::{self, Missed, Why},
@@ -124,25 +125,27 @@ impl Numbers<'_> {
 pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> PrintedNumbers {
     let mut numbers = Numbers { context, all: Vec::new(), sections: BTreeMap::new(), known: BTreeMap::new() };
     let (mut layouts, mut sections, mut missed) = (Layouts::default(), Sections::default(), Vec::new());
-    let mut occurrences = Vec::new();
+    let (mut occurrences, mut rows) = (Vec::new(), Vec::new());
     for (at, line) in lines.iter().enumerate() {
         let placed = layouts.numbers(line);
-        let is_placed = !placed.is_empty();
+        let (is_placed, row) = (!placed.is_empty(), layouts.row());
         for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name) || layouts::is_evaluation(line)) {
             let pattern = match context.ranks.first_mark(line) {
                 Some(mark) => format!("{mark}.*?{}", pattern.trim_start_matches('^')),
                 None => pattern,
             };
-            numbers.take(&name, pattern, (at, line), Vec::new);
+            rows.push(InRow { at, name, pattern, row: row.clone() });
         }
         let section = sections.of(line);
         if !is_placed {
             let found = of_line((at, line), wanted, &section);
             let is_found = |missed: &Missed| found.iter().any(|other| other.base.ends_with(&missed.name));
             missed.extend(missed::of_line(line, wanted).into_iter().filter(|missed| !is_found(missed)));
+            missed.extend(at.checked_sub(1).and_then(|before| missed::below(lines[before], line, wanted)));
             occurrences.extend(found);
         }
     }
+    missed.extend(numbers.take_rows(rows, lines));
     tell_apart(&mut occurrences);
     let others = numbers.take_all(&occurrences, lines);
     // A number in another form, behind all lines of the first form, is the result.
@@ -165,7 +168,55 @@ pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> 
     numbers.told(lines, missed)
 }
 
+/// A number of a line with a layout.
+struct InRow {
+    at: usize,
+    name: String,
+    pattern: String,
+    row: Row,
+}
+
+/// Labels of the row of a table that is about all other rows.
+const SUMMARIES: [&str; 6] = ["all", "average", "avg", "mean", "overall", "total"];
+
 impl Numbers<'_> {
+    /// Takes the numbers of lines with a layout. In a table with a row for each model or data set, names begin with that of the row, unless
+    /// a row is about all. Returns the numbers of tables whose rows have no order, of which the last counts.
+    fn take_rows(&mut self, rows: Vec<InRow>, lines: &[&str]) -> Vec<Missed> {
+        let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut keys: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+        for InRow { name, row, .. } in &rows {
+            if let Some(label) = &row.label {
+                labels.entry(name).or_default().insert(label);
+            }
+            if let Some((column, cell)) = row.key.as_ref().filter(|(column, _)| column != name) {
+                keys.entry((name, column)).or_default().insert(cell);
+            }
+        }
+        let several = keys.iter().filter(|(_, cells)| cells.len() > 1);
+        let last = |name: &str| rows.iter().rfind(|number| number.name == name).map_or("", |number| lines[number.at]);
+        let missed = several.map(|((name, column), _)| Missed::new(name, last(name), Why::Rows((*column).to_owned())));
+        let missed: Vec<Missed> = missed.collect();
+        for InRow { at, name, pattern, row } in &rows {
+            let of_name = labels.get(name.as_str());
+            let summary = of_name.and_then(|labels| labels.iter().find(|label| SUMMARIES.contains(label)));
+            let (name, pattern) = match (&row.label, of_name) {
+                (Some(label), Some(all)) if all.len() > 1 => match summary {
+                    Some(summary) if label != summary => continue,
+                    Some(_) => (name.clone(), pattern.clone()),
+                    None => {
+                        let long_name = format!("{label}_{name}");
+                        let pattern = pattern.replace(&format!("{{{name}}}"), &format!("{{{long_name}}}"));
+                        (long_name, pattern)
+                    }
+                },
+                _ => (name.clone(), pattern.clone()),
+            };
+            self.take(&name, pattern, (*at, lines[*at]), Vec::new);
+        }
+        missed
+    }
+
     /// Takes the numbers of lines without a layout. Returns the numbers whose name belongs to a number with another pattern.
     fn take_all<'o, 't>(&mut self, occurrences: &'o [Occurrence<'t>], lines: &[&str]) -> Vec<&'o Occurrence<'t>> {
         let mut others = Vec::new();
@@ -250,6 +301,10 @@ fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &Secti
     let mut found = Vec::new();
     let mut start = 0;
     while let Some(captures) = NUMBER.captures_at(line, start) {
+        if let Some(end) = names::end_of_word_for_number(&captures) {
+            start = end;
+            continue;
+        }
         start = captures.name("number").map_or(line.len(), |number| number.end());
         if let Some((base, words)) = wanted.named(line, &captures) {
             found.push((base, joined(&words), captures));

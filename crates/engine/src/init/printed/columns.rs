@@ -10,7 +10,34 @@ use super::{STEPS, joined, layouts::Placed, regex};
 /// The end of a header with a progress bar behind it.
 static PROGRESS: LazyLock<Regex> = LazyLock::new(|| regex(r":\s*\d+%\s*\|.*$"));
 /// The name of a column.
-static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:#|[A-Za-z%][A-Za-z0-9_@/ .^()#%-]*)$"));
+static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:#|\.?[A-Za-z%][A-Za-z0-9_@/ .^()#%-]*)$"));
+/// A text that names a row.
+static LABEL: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z][A-Za-z0-9_ ./-]*$"));
+/// Names of columns whose numbers grow from row to row, besides those of steps.
+const SERIES: [&str; 22] = [
+    "#",
+    "batch",
+    "cycle",
+    "ep",
+    "episode",
+    "epochs",
+    "gen",
+    "generation",
+    "i",
+    "it",
+    "iters",
+    "itr",
+    "n",
+    "round",
+    "samples",
+    "steps",
+    "t",
+    "time",
+    "timestep",
+    "timesteps",
+    "tokens",
+    "update",
+];
 /// Marks behind the best number of a column.
 const MARKS: [char; 2] = ['*', '†'];
 /// Maximum number of columns.
@@ -54,11 +81,38 @@ impl Separator {
     }
 }
 
+/// The subject of a row of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The text that names it: `lm` below `model`.
+    pub(super) label: Option<String>,
+    /// The first column and its cell, if no column has steps: `mtry` and `2`.
+    pub(super) key: Option<(String, String)>,
+}
+
+impl Row {
+    /// The subject of a row with these cells, which may have the number of the row before them.
+    pub(super) fn of(names: &[String], cells: &[&str]) -> Self {
+        let cells = &cells[cells.len() - names.len()..];
+        let texts = || cells.iter().filter(|cell| Number::parse(cell.trim_end_matches(MARKS)).is_none());
+        let numbers = cells.len() - texts().count();
+        let label = texts().find(|cell| LABEL.is_match(cell)).filter(|_| numbers > 1 || names.len() > 2);
+        let is_series = |name: &String| STEPS.contains(&name.as_str()) || SERIES.contains(&name.as_str());
+        let is_key = label.is_none() && !names.iter().any(is_series) && !names[0].is_empty();
+        Self {
+            label: label.map(|label| joined(&label.split_whitespace().collect::<Vec<_>>())),
+            key: is_key.then(|| (names[0].clone(), cells[0].to_owned())),
+        }
+    }
+}
+
 /// The table that the lines are in.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     /// The names of the latest header, for each separator.
     headers: Vec<(Separator, Vec<String>)>,
+    /// The subject of the latest row.
+    pub(super) row: Row,
 }
 
 impl Columns {
@@ -68,7 +122,12 @@ impl Columns {
         if !text.is_empty() && text.chars().all(|char| "-=+─━_ ".contains(char)) {
             return Vec::new();
         }
-        if let Some(placed) = self.headers.iter().find_map(|(separator, names)| row(*separator, names, text)) {
+        // The types of columns below their names.
+        if text.split_whitespace().all(|cell| cell.starts_with('<') && cell.ends_with('>')) {
+            return Vec::new();
+        }
+        if let Some((placed, row)) = self.headers.iter().find_map(|(separator, names)| row(*separator, names, text)) {
+            self.row = row;
             return placed;
         }
         // A row of texts, such as the name of a class, belongs to the table.
@@ -100,15 +159,21 @@ fn headers(text: &str) -> Vec<(Separator, Vec<String>)> {
 }
 
 /// The numbers of a row, which may have the number of the row before its cells.
-fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>> {
+fn row(separator: Separator, names: &[String], text: &str) -> Option<(Vec<Placed>, Row)> {
     let cells = separator.of_row(text);
     let has_index = cells.len() == names.len() + 1 && cells[0].bytes().all(|byte| byte.is_ascii_digit());
     let is_number = |cell: &str| Number::parse(cell.trim_end_matches(MARKS)).is_some();
     let numbers = cells.iter().filter(|cell| is_number(cell)).count();
-    if !(has_index || cells.len() == names.len()) || numbers * 2 < cells.len() {
+    if !(has_index || cells.len() == names.len()) {
         return None;
     }
     let offset = usize::from(has_index);
+    if let Some(placed) = of_metric(separator, names, &cells, text) {
+        return Some((vec![placed], Row::default()));
+    }
+    if numbers * 2 < cells.len() {
+        return None;
+    }
     let step = STEPS.iter().find_map(|step| names.iter().position(|name| name == step)).map(|step| step + offset);
     let (cell, gap) = separator.expressions(text);
     // A comma must be next to the number that it ends.
@@ -126,7 +191,24 @@ fn row(separator: Separator, names: &[String], text: &str) -> Option<Vec<Placed>
         let cells: Vec<String> = cells.iter().enumerate().map(expression).collect();
         (name.clone(), format!(r"^\s*{}\s*$", cells.join(gap)))
     };
-    Some(placed.map(pattern).collect())
+    Some((placed.map(pattern).collect(), Row::of(names, &cells)))
+}
+
+/// The number of a row whose table has a column with the names of metrics, as tibbles of R's yardstick have.
+fn of_metric(separator: Separator, names: &[String], cells: &[&str], text: &str) -> Option<Placed> {
+    let offset = cells.len() - names.len();
+    let column = |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.trim_start_matches('.')));
+    let (metric, value) = (column(&["metric"])? + offset, column(&["value", "estimate"])? + offset);
+    Number::parse(cells[value])?;
+    let name = joined(&[cells[metric]]);
+    let (cell, gap) = separator.expressions(text);
+    let expression = |(at, text): (usize, &&str)| match at {
+        at if at == value => format!("{{{name}}}"),
+        at if at == metric => regex::escape(text),
+        _ => cell.to_owned(),
+    };
+    let row: Vec<String> = cells.iter().enumerate().map(expression).collect();
+    Some((name.clone(), format!(r"^\s*{}\s*$", row.join(gap))))
 }
 
 #[cfg(test)]
@@ -160,6 +242,12 @@ mod tests {
         }
         let map = &all[1].iter().find(|(name, _)| name == "map50").unwrap().1;
         assert!(map.contains("all") && !all[2].iter().any(|(_, pattern)| pattern == map), "{map}");
+    }
+
+    #[test]
+    fn tibbles_have_a_metric_in_a_row() {
+        let tibble = "# A tibble: 2 × 3\n  .metric  .estimator .estimate\n  <chr>    <chr>          <dbl>\n1 accuracy binary         0.333\n2 roc_auc  binary         0.4";
+        assert_eq!(read(tibble), [("roc_auc".to_owned(), 0.4)]);
     }
 
     #[test]

@@ -6,7 +6,14 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use regex::Regex;
 use sweep_job::tasks::{Number, Pattern, Reading};
 
-use super::{STEPS, columns::Columns, joined, names::own_split, patterns::STEP, regex};
+use super::{
+    STEPS,
+    columns::{Columns, Row},
+    joined,
+    names::own_split,
+    patterns::STEP,
+    regex,
+};
 use crate::stats::Better;
 
 /// A number of a line: the name of its metric, and the pattern that reads it.
@@ -62,6 +69,8 @@ const SKIPPED: &str = r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*?";
 pub(super) struct Layouts {
     /// The names of the columns of the table that the lines are in.
     columns: Vec<String>,
+    /// The subject of the latest row.
+    row: Row,
     /// The table without bars that the lines are in.
     spaced: Columns,
     /// True for each pattern that has read a number of its line.
@@ -71,16 +80,23 @@ pub(super) struct Layouts {
 impl Layouts {
     /// The numbers of a line of such a layout; none for any other line.
     pub(super) fn numbers(&mut self, line: &str) -> Vec<Placed> {
+        (self.row, self.spaced.row) = (Row::default(), Row::default());
         let mut placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
         placed.extend(of_coco(line));
         placed.extend(of_trec(line));
         if placed.is_empty() {
             placed = self.spaced.numbers(line);
+            self.row = std::mem::take(&mut self.spaced.row);
         }
         if placed.is_empty() {
             placed = of_object(line).into_iter().chain(of_words(line)).chain(of_meters(line)).collect();
         }
         placed.into_iter().filter(|(_, pattern)| self.reads(pattern, line)).collect()
+    }
+
+    /// The subject of the latest line, if it is a row of a table.
+    pub(super) fn row(&mut self) -> Row {
+        std::mem::take(&mut self.row)
     }
 
     /// True if a pattern reads a number of a line; of lines with the same pattern, the first decides.
@@ -104,11 +120,8 @@ impl Layouts {
                 return placed;
             }
         }
-        if cells.len() != self.columns.len() || !cells.iter().all(|cell| is_number(cell)) {
-            // A row of texts does not end its table.
-            if cells.len() == self.columns.len() && cells.iter().any(|cell| is_number(cell)) {
-                return Vec::new();
-            }
+        let numbers = cells.iter().filter(|cell| is_number(cell)).count();
+        if cells.len() != self.columns.len() || numbers == 0 {
             let are_names = cells.len() > 1
                 && cells.iter().filter(|cell| !cell.is_empty()).count() > 1
                 && cells.iter().all(|cell| COLUMN.is_match(cell));
@@ -116,13 +129,22 @@ impl Layouts {
             self.columns = if are_names { names.collect() } else { Vec::new() };
             return Vec::new();
         }
+        let row = Row::of(&self.columns, &cells);
+        if numbers < cells.len() && (row.label.is_none() || numbers < 2) {
+            // A row of other texts does not end its table.
+            return Vec::new();
+        }
+        self.row = row;
         let step = STEPS.iter().find_map(|step| self.columns.iter().position(|column| column == step));
         let bar = |has_bar: bool| if has_bar { BAR } else { "" };
         let (first, last) = (bar(text.starts_with(BARS)), bar(text.ends_with(BARS)));
         let named = self.columns.iter().enumerate().filter(|(_, name)| !name.is_empty());
-        let placed = named.filter(|(index, _)| Some(*index) != step).map(|(index, name)| {
+        let named = named.filter(|(index, _)| Some(*index) != step && is_number(cells[*index]));
+        let placed = named.map(|(index, name)| {
             let cell = |at: usize| match at {
                 at if at == index || Some(at) == step => format!(r"\s*{{{}}}{CELL}", self.columns[at]),
+                // Texts of a row name its subject.
+                at if !is_number(cells[at]) => format!(r"\s*{}\s*", regex::escape(cells[at])),
                 _ => CELL.to_owned(),
             };
             let cells: Vec<String> = (0..self.columns.len()).map(cell).collect();

@@ -4,7 +4,8 @@ use std::{fmt, sync::LazyLock};
 
 use regex::Regex;
 
-use super::{Wanted, regex};
+use super::{Wanted, joined, regex};
+use crate::stats::Better;
 
 /// A number that a program printed and that no pattern reads, or that a pattern reads together with other numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,16 +31,20 @@ pub enum Why {
     Text(String),
     /// It is a list.
     List,
+    /// It is on the line below its name.
+    Below,
     /// It is read below several headings.
     Headings(Vec<String>),
     /// It is read in lines of several processes.
     Processes(String),
+    /// It is read in rows of a table with several values of this column.
+    Rows(String),
 }
 
 impl Why {
     /// True for a number that is read.
     pub(super) fn is_of_read(&self) -> bool {
-        matches!(self, Self::Headings(_) | Self::Processes(_))
+        matches!(self, Self::Headings(_) | Self::Processes(_) | Self::Rows(_))
     }
 }
 
@@ -62,7 +67,13 @@ impl fmt::Display for Why {
             Self::Other => to.write_str("is not read from lines of another form"),
             Self::Text(text) => write!(to, "is not read, because `{text}` is no whole number"),
             Self::List => to.write_str("is not read, because it is a list"),
+            Self::Below => {
+                to.write_str("is not read, because it is on the line below its name; print both in one line")
+            }
             Self::Headings(names) => write!(to, "is read for {}, of which the last one counts", quoted(names)),
+            Self::Rows(column) => {
+                write!(to, "is read in rows with several values of `{column}`, of which the last one counts")
+            }
             Self::Processes(mark) => {
                 write!(to, "is read from lines that begin with `{mark}` and the like, of which the last one counts")
             }
@@ -75,9 +86,16 @@ static TEXT: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})(?<remark>)",
         r"(?:['\x22]?[ \t]*(?:[-=]>|→|[:=])[ \t]*|[ \t]+)",
-        r"(?<number>\[\s*$|\[[ \t]*[-+]?[.\d][^\s\]]*[, ]|[-+\x{2212}]?[.]?\d[^\s;|\])}]*)",
+        r"(?<number>\[\s*$|\[[ \t]*[-+]?[.\d][^\s\]]*[, ]|[-+]?[.]?\d\S*(?:[ \t]+[-+]?[.]?\d\S*)+[ \t]*$",
+        r"|[-+\x{2212}]?[.]?\d[^\s;|\])}]*)",
     ))
 });
+/// A line that may be the name of the number on the next line, as R prints lists and vectors.
+static NAME: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^[ \t$]*(?<words>[A-Za-z][A-Za-z0-9_@. -]{0,40}?)[ \t]*:?[ \t]*$"));
+/// A line that is a number.
+static NUMBER: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^[ \t]*(?:\[1\][ \t]*)?[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[ \t]*%?[ \t]*$"));
 /// Maximum number of sections that are named.
 const MAX_NAMES: usize = 3;
 /// Longest text that is quoted, in characters.
@@ -91,11 +109,20 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
         let Some(number) = found.name("number") else { break };
         start = number.end();
         let Some((name, _)) = wanted.named(line, &found) else { continue };
-        let text: String = number.as_str().trim_end_matches([',', '.']).chars().take(MAX_QUOTED).collect();
-        let why = if text.starts_with('[') { Why::List } else { Why::Text(text) };
+        let text: String = number.as_str().trim().trim_end_matches([',', '.']).chars().take(MAX_QUOTED).collect();
+        let is_list = text.starts_with('[') || text.contains([' ', '\t']);
+        let why = if is_list { Why::List } else { Why::Text(text) };
         missed.push(Missed::new(&name, line, why));
     }
     missed
+}
+
+/// The number of a line whose name is the line before.
+pub(super) fn below(previous: &str, line: &str, wanted: Wanted<'_>) -> Option<Missed> {
+    let found = NUMBER.is_match(line).then(|| NAME.captures(previous)).flatten()?;
+    let name = joined(&found["words"].split_whitespace().collect::<Vec<_>>());
+    let is_wanted = wanted.has(&name) && Better::of_name(&name).is_some();
+    is_wanted.then(|| Missed::new(&name, &format!("{} {}", previous.trim(), line.trim()), Why::Below))
 }
 
 #[cfg(test)]
@@ -125,10 +152,32 @@ mod tests {
             ("loss: [0.9 0.8]", "loss is not read, because it is a list"),
             ("\"loss\": [\n0.9,\n0.8\n]", "loss is not read, because it is a list"),
             (
+                "Test accuracy:\n[1] 0.333",
+                "test_accuracy is not read, because it is on the line below its name; print both in one line",
+            ),
+            ("$loss\n[1] 0.25\n", "loss is not read, because it is on the line below its name; print both in one line"),
+            (
+                "classif.acc \n  0.3333333 ",
+                "classif.acc is not read, because it is on the line below its name; print both in one line",
+            ),
+            ("losses: 1 0.5 0.2 ", "losses is not read, because it is a list"),
+            ("Accuracy 0.333 0.9", "accuracy is not read, because it is a list"),
+            ("loss: 5 000", "loss is not read, because it is a list"),
+            ("loss: 0.5, 0.4, 0.3", "loss is not read, because it is a list"),
+            (
                 "Model A:\nacc 0.5\nModel B:\nacc 0.7",
                 "acc is read for `Model A` and `Model B`, of which the last one counts",
             ),
+            ("lr=0.1\nacc 0.5\nlr=0.2\nacc 0.7", "acc is read for `lr=0.1` and `lr=0.2`, of which the last one counts"),
             ("Fold 1: acc 0.5\nFold 2: acc 0.7", "acc is read for `Fold 1` and `Fold 2`, of which the last one counts"),
+            (
+                "  mtry  RMSE\n  2     1.0\n  3     1.5\n",
+                "rmse is read in rows with several values of `mtry`, of which the last one counts",
+            ),
+            (
+                "  fold accuracy\n1 1 0.5\n2 2 0.7\n",
+                "accuracy is read in rows with several values of `fold`, of which the last one counts",
+            ),
             (
                 "[0]: acc 0.5\n[1]: acc 0.7",
                 "acc is read from lines that begin with `[0]:` and the like, of which the last one counts",
@@ -144,6 +193,9 @@ mod tests {
             "loss: 0.5\nval loss: 0.7",
             "Epoch 1:\nloss 0.5\nEpoch 2:\nloss 0.4",
             "AP50 AP75",
+            "epoch loss\n1 0.5\n2 0.4",
+            "time,loss\n1,0.5\n2,0.4",
+            "   model rmse mae\n1 lm 1 2\n2 rf 3 4",
             "[5]: loss 1\n[9]: loss 2",
         ] {
             assert_eq!(said(output), [""; 0], "{output}");

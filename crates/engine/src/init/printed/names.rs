@@ -21,10 +21,10 @@ pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?
 pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})",
-        r"(?<remark>[ \t]*\((?:%|[A-Za-z][A-Za-z0-9_ -]*)\))?",
+        r"(?<remark>[ \t]*\((?:%|(?:\d+%?[ ])?[A-Za-z][A-Za-z0-9_ -]*)\))?",
         r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|→|[:=]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
-        r"(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
-        r"(?<number>(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
+        r"(?:[~≈<>≤≥$€£]=?[ ]?)?(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
+        r"(?<number>(?<absent>N/?A|None|null|NULL)|[-+]?1\.#[A-Z]+0*|(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
         r"(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
     ))
 });
@@ -55,8 +55,20 @@ const LEVELS: [&str; 13] = [
     "warning",
 ];
 
+/// Further numbers behind a number, to the end of the line or in a list of them.
+static MORE_NUMBERS: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?:[,;]?[ \t]+[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)+[ \t]*$"));
+/// The words of a line before the last three before a number: `Mean of` in `Mean of squared residuals: 0.3`.
+static FIRST_WORDS: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^[^A-Za-z]*(?<words>(?:[A-Za-z][A-Za-z0-9_-]*[ \t]+){1,4})$"));
+/// Words in place of numbers.
+const WORDS_FOR_NUMBERS: [&str; 11] =
+    ["nan", "NaN", "inf", "Inf", "NA", "N/A", "None", "null", "NULL", "infinity", "Infinity"];
+/// The same as a part of a pattern.
+pub(super) const WORD_FOR_NUMBER: &str = r"\b(?:[Nn]a[Nn]|[Ii]nf(?:inity)?|N/?A|None|null|NULL)";
+
 /// Words between the name of a number and the number.
-const VERBS: [&str; 4] = ["is", "was", "equals", "reached"];
+const VERBS: [&str; 5] = ["is", "was", "equals", "of", "reached"];
 
 /// The name of a number, and the words before it.
 pub(super) type Named<'t> = Option<(String, Vec<&'t str>)>;
@@ -71,7 +83,11 @@ pub(super) struct Tag {
 /// Returns the last words before a number that together name a metric, and all of the words.
 pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
     let mut words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
-    if unit_of(line, number).is_some() || is_in_list(line, number) || is_progress(line, number) {
+    if number.name("absent").is_some()
+        || unit_of(line, number).is_some()
+        || is_in_list(line, number)
+        || is_progress(line, number)
+    {
         return None;
     }
     // `The test accuracy is 0.7`.
@@ -108,8 +124,25 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
 /// True for a number in a list of several: none of them is the result.
 fn is_in_list(line: &str, number: &Captures<'_>) -> bool {
     let Some(number) = number.name("number") else { return false };
-    // NumPy has no comma between them.
+    // NumPy has no comma between them, and `cat` of R no brackets around them.
     line[..number.start()].trim_end().ends_with('[') && !line[number.end()..].trim_start().starts_with(']')
+        || MORE_NUMBERS.is_match(&line[number.end()..])
+}
+
+/// The end of the first word of several before a number that stands for a number, such as `nan` in `loss nan acc 0.9`.
+pub(super) fn end_of_word_for_number(number: &Captures<'_>) -> Option<usize> {
+    let words = number.name("words")?;
+    let mut ends = words.as_str().split_whitespace().skip(1).filter(|word| WORDS_FOR_NUMBERS.contains(word));
+    let word = ends.next()?;
+    let offset = word.as_ptr() as usize - words.as_str().as_ptr() as usize;
+    Some(words.start() + offset + word.len())
+}
+
+/// True for a line with a word in place of a number that is not its last word.
+pub(super) fn has_word_for_number(line: &str) -> bool {
+    let mut words =
+        line.split(|char: char| char.is_whitespace() || ",;:=|".contains(char)).filter(|word| !word.is_empty());
+    words.any(|word| WORDS_FOR_NUMBERS.contains(&word.trim_start_matches('-'))) && words.next().is_some()
 }
 
 /// True for the number of a progress bar: `Validation: 100%|█████|`.
@@ -121,11 +154,18 @@ fn is_progress(line: &str, number: &Captures<'_>) -> bool {
 pub(super) fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
     let (words, value) = (number.name("words")?, number.name("number")?);
     let has_separator = line[words.end()..value.start()].contains([':', '=', '>', '→', '|', '│', '┃', ',']);
-    if is_ratio(number) || !has_separator || is_in_list(line, number) || is_progress(line, number) {
+    if number.name("absent").is_some()
+        || is_ratio(number)
+        || !has_separator
+        || is_in_list(line, number)
+        || is_progress(line, number)
+    {
         return None;
     }
+    let before = FIRST_WORDS.captures(&line[..words.start()]).and_then(|before| before.name("words"));
+    let before = before.map_or("", |before| before.as_str());
     let words: Vec<&str> = words.as_str().split_whitespace().collect();
-    let mut name = joined(&words);
+    let mut name = joined(&before.split_whitespace().chain(words.iter().copied()).collect::<Vec<_>>());
     if let Some((unit, _)) = unit_of(line, number) {
         name = format!("{name}_{}", unit.to_ascii_lowercase());
     }

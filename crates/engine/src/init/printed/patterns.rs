@@ -4,7 +4,11 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{Context, STEPS, names::Tag, regex};
+use super::{
+    Context, STEPS,
+    names::{Tag, WORD_FOR_NUMBER},
+    regex,
+};
 
 /// Units that follow numbers, and that the ends of metrics' names stand for.
 const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
@@ -17,6 +21,8 @@ pub(super) static STEP: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// The call around a number, which a placeholder reads.
 static CALL: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?$"));
+/// Marks before a number.
+const MARKS: [char; 8] = ['~', '≈', '<', '>', '≤', '≥', '$', '€'];
 /// A number in place of an earlier one.
 static REPLACED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \t]*(?:->|→|=>)[ \t]*[-+]?\.?\d"));
 
@@ -101,11 +107,14 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
     let reading = reading(line, number, name);
     // A word before the first one would change the metric, unless the line has more words than a name.
     let before = line[..begin].trim_end();
-    let continues = before.len() < begin && before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_');
+    let is_word = before.ends_with(|char: char| char.is_ascii_alphabetic() || char == '_') && !ends_with_number(before);
+    let continues = before.len() < begin && is_word;
+    // A word such as `nan` is a number, too.
+    let number = if context.has_words { format!("|{WORD_FOR_NUMBER}") } else { String::new() };
     let boundary = match line[..begin].ends_with('-') {
-        true => "-",
-        false if continues => r"(?:^|\s)",
-        false => r"(?:^|[^A-Za-z_\s-]|(?:^|\s)-)\s*",
+        true => "-".to_owned(),
+        false if continues => r"(?:^|\s)".to_owned(),
+        false => format!(r"(?:^|[^A-Za-z_\s-]|(?:^|\s)-{number})\s*"),
     };
     let step = context.steps.before(line, end);
     let step_start = step.as_ref().and_then(|step| step.name("word")).map_or(0, |word| word.start());
@@ -113,7 +122,11 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
         let word = &step["word"];
         format!(r"{word}\s*[:=#]?\s*{{{}}}", word.to_ascii_lowercase())
     });
-    let gap = if continues { r".*?\s" } else { r"(?:.*?[^A-Za-z_\s])??\s*" };
+    let gap = match continues {
+        true => r".*?\s".to_owned(),
+        false if number.is_empty() => r"(?:.*?[^A-Za-z_\s])??\s*".to_owned(),
+        false => format!(r"(?:.*?(?:[^A-Za-z_\s]{number}))??\s*"),
+    };
     let whole = match (lead, step) {
         // It has the mark of the first process.
         (Some(Lead::Whole(start)), _) => return format!("{start}{reading}"),
@@ -131,6 +144,12 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
     }
 }
 
+/// True for a text that ends with a word in place of a number.
+fn ends_with_number(text: &str) -> bool {
+    static END: LazyLock<Regex> = LazyLock::new(|| regex(&format!("{WORD_FOR_NUMBER}$")));
+    END.is_match(text)
+}
+
 /// The part of a pattern with the words of a number, its separator and its place.
 fn reading(line: &str, number: &Captures<'_>, name: &str) -> String {
     let (words, end) = number.name("words").map_or(("", 0), |words| (words.as_str(), words.end()));
@@ -139,6 +158,10 @@ fn reading(line: &str, number: &Captures<'_>, name: &str) -> String {
     let remark = number.name("remark").map_or("", |remark| remark.as_str());
     let gap = &line[end + remark.len()..start];
     let gap = CALL.find(gap).map_or(gap, |call| &gap[..call.start()]).trim();
+    // A placeholder reads the mark of a number, too.
+    let gap = gap.strip_suffix('=').filter(|gap| gap.ends_with(MARKS)).unwrap_or(gap);
+    let is_arrow = gap.ends_with("->") || gap.ends_with("=>");
+    let gap = if is_arrow { gap } else { gap.trim_end_matches(MARKS).trim_end() };
     let separator = match gap {
         "" | ":" | "=" => r"\s*[:=]?\s*".to_owned(),
         "'" | "\"" | "':" | "\":" | "'=" | "\"=" => r#"['"]?\s*[:=]?\s*"#.to_owned(),

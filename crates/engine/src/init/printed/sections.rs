@@ -27,6 +27,13 @@ static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
         r"|split|subject|task|threshold|trial|worker)[ _:=#-]*\d+(?:\.\d+)?)(?:[^.\d]|$)",
     ))
 });
+/// A line with a setting, which the lines below it are about if a program runs several: `lr=0.1`, `kernel: linear`.
+static SETTING: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"(?i)^\W*(?<setting>(?:activation|alpha|batch[ _-]?size|beta|c|dataset|depth|dropout|fold|gamma|hidden(?:[ _-]\w+)?|k|kernel|lambda",
+        r"|learning[ _-]?rate|lr|method|model|momentum|optimizer|temperature|weight[ _-]?decay|width)[ \t]*[:=][ \t]*\S+)\W*$",
+    ))
+});
 /// The number of a step in a heading.
 static STEP_NUMBER: LazyLock<Regex> =
     LazyLock::new(|| regex(&format!(r"(?i)\b({}|batch|round)\b[ #:]*\d+", STEPS.join("|"))));
@@ -58,6 +65,8 @@ impl Sections {
         } else if let Some(found) = SPLIT.captures(line) {
             self.split = found["tag"].to_ascii_lowercase();
             self.heading.clear();
+        } else if let Some(found) = SETTING.captures(line) {
+            self.heading = found["setting"].to_owned();
         } else if let Some(found) = HEADING.captures(line) {
             let text = found.name("text").or_else(|| found.name("decorated")).map_or("", |text| text.as_str());
             self.heading = STEP_NUMBER.replace_all(text, "$1").into_owned();
@@ -101,6 +110,8 @@ mod tests {
         assert_eq!(section("Fold 3: acc 0.5"), of("", "Fold 3"));
         assert_eq!(section("Class 3 accuracy: 0.5"), of("", "Class 3"));
         assert_eq!(section("threshold=0.9 f1: 0.5"), of("", "threshold=0.9"));
+        assert_eq!(section("lr=0.1\nval accuracy: 0.5"), of("", "lr=0.1"));
+        assert_eq!(section("kernel: linear\nacc 0.5"), of("", "kernel: linear"));
         assert_eq!(section("loss 0.5\nacc 0.5"), of("", ""));
     }
 }

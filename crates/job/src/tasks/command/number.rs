@@ -42,12 +42,21 @@ pub fn leading_number(text: &str) -> Option<(f64, &str)> {
     word(unsigned).or_else(|| decimal(unsigned)).map(|(value, rest)| (value * sign, rest))
 }
 
-/// `nan`, `inf` and `Infinity` in any case; C prints more in parentheses: `nan(ind)`.
+/// `nan`, `inf` and `Infinity` in any case; C prints more in parentheses: `nan(ind)`. Older libraries of C print `1.#QNAN` and `1.#INF00`.
 fn word(text: &str) -> Option<(f64, &str)> {
-    const WORDS: [(&str, f64); 3] = [("infinity", f64::INFINITY), ("inf", f64::INFINITY), ("nan", f64::NAN)];
+    const WORDS: [(&str, f64); 7] = [
+        ("infinity", f64::INFINITY),
+        ("inf", f64::INFINITY),
+        ("nan", f64::NAN),
+        ("1.#inf", f64::INFINITY),
+        ("1.#ind", f64::NAN),
+        ("1.#qnan", f64::NAN),
+        ("1.#snan", f64::NAN),
+    ];
     let begins = |word: &str| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     let (word, value) = WORDS.iter().find(|(word, _)| begins(word))?;
     let rest = &text[word.len()..];
+    let rest = if word.contains('#') { rest.trim_start_matches('0') } else { rest };
     let payload = rest.strip_prefix('(').filter(|_| value.is_nan()).and_then(|inner| inner.split_once(')'));
     let is_payload = |inner: &str| inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     Some((*value, payload.filter(|(inner, _)| is_payload(inner)).map_or(rest, |(_, rest)| rest)))
@@ -152,13 +161,14 @@ mod tests {
             ("inf", f64::INFINITY),
             ("-Infinity", f64::NEG_INFINITY),
             ("+Inf", f64::INFINITY),
+            ("-1.#INF00", f64::NEG_INFINITY),
             (" 7 ", 7.0),
             ("1,234.5", 1234.5),
             ("-12,345,678", -12_345_678.0),
         ] {
             assert_eq!(Number::parse(text), Some(Number { value, unit: None }), "{text}");
         }
-        for text in ["nan", "NaN", "-nan", "nan(0x8000000000000)", "-nan(ind)"] {
+        for text in ["nan", "NaN", "-nan", "nan(0x8000000000000)", "-nan(ind)", "1.#QNAN", "-1.#IND00"] {
             assert!(Number::parse(text).is_some_and(|number| number.value.is_nan()), "{text}");
         }
         assert_eq!(Number::parse("95%"), Some(Number { value: 95.0, unit: Some("%") }));
@@ -181,6 +191,8 @@ mod tests {
             "2024-01-01",
             "infi",
             "0x10",
+            "NA",
+            "1.#X",
         ] {
             assert_eq!(Number::parse(text), None, "{text}");
         }

@@ -11,23 +11,24 @@ use super::{
 
 /// The largest compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
-/// The call around a number, such as `tensor(0.5)` or `np.float64(0.5)`, independent of the flags of the pattern.
-const CALL: &str = r"(?-Uix:(?:[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?)?)";
+/// A mark before a number, as in `~0.5`, and the call around it, such as `tensor(0.5)` or `np.float64(0.5)`, independent of the flags of the
+/// pattern.
+const CALL: &str = r"(?-Uix:(?:[~≈<>≤≥$€£]=?[ ]?)?(?:[A-Za-z_][A-Za-z0-9_.]*\(['\x22\[]?)?)";
 const NUMBER: &str = concat!(
-    r"(?-Uix:[+\-\x{2212}]?(?:",
+    r"(?-Uix:[+\-\x{2212}]?(?:1\.\#(?:INF|IND|[QS]NAN)0*|",
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
 /// A number as above, or a number with commas between its thousands, if the pattern has no comma beside it.
 const THOUSANDS: &str = concat!(
-    r"(?-Uix:[+\-\x{2212}]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+\.[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3}){2,}|",
+    r"(?-Uix:[+\-\x{2212}]?(?:1\.\#(?:INF|IND|[QS]NAN)0*|[1-9][0-9]{0,2}(?:,[0-9]{3})+\.[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3}){2,}|",
     r"(?:[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?|\.[0-9]+(?:_[0-9]+)*)(?:[eE][+-]?[0-9]+|[dDfF][+-][0-9]+)?",
     r"|(?i:infinity|inf|nan)(?:\([A-Za-z0-9_]*\))?))",
 );
 /// A step with commas between its thousands, such as `1,500`.
 const GROUPED_STEP: &str = r"(?-Uix:[1-9][0-9]{0,2}(?:,[0-9]{3})+)|";
-/// A text with a digit in the place of a number.
-const TEXT: &str = r"(?-Uix:\S*?[0-9]\S*)";
+/// A text with a digit in the place of a number, or a word for a value that is missing.
+const TEXT: &str = r"(?-Uix:\S*?[0-9]\S*|(?:N/?A|None|null|NULL)\b)";
 /// The end of the name of a placeholder for a ratio.
 const RATIO: &str = ":ratio";
 /// Numbers that a group for numbers should read, too.

@@ -11,7 +11,7 @@ use std::{
 
 use sweep_job::{
     Curve, Metric, Outcome, Reported, ReportedSource, Task, TaskSpec as _, Values,
-    tasks::{Collect, Command, MetricsFrom, Pattern},
+    tasks::{Collect, Command, MetricsFrom, Pattern, is_pattern},
 };
 
 use self::{log::Log, origin::attributed};
@@ -132,17 +132,26 @@ impl Stored<'_> {
         }
     }
 
-    /// The path of a file that the program wrote, if it was kept.
+    /// The path of a file that the program wrote, if it was kept. A pattern stays one.
     fn locate(&self, place: &str) -> PathBuf {
-        let kept_path = self.files.join(KEPT).join(place);
-        if kept_path.exists() { kept_path } else { self.files.join(place) }
+        let kept_files = self.files.join(KEPT);
+        let is_kept =
+            kept_files.join(place).exists() || is_pattern(place) && !reads::matching(&kept_files, place).is_empty();
+        if is_kept { kept_files.join(place) } else { self.files.join(place) }
+    }
+
+    /// True if a file that the program wrote was kept.
+    fn has(&self, place: &str) -> bool {
+        self.locate(place).exists()
+            || is_pattern(place)
+                && [self.files, &self.files.join(KEPT)].iter().any(|root| !reads::matching(root, place).is_empty())
     }
 
     /// Reads a source from the stored files. The error is the reason why the files cannot be read.
     fn replay(&self, command: &Command, kind: &str, place: &str) -> Result<(Source, Vec<String>), String> {
         let name = source_name(kind, place);
         let is_output = kind == STDOUT;
-        if !is_output && !self.locate(place).exists() {
+        if !is_output && !self.has(place) {
             return Err(format!(
                 "`{place}` was not kept, so that nothing can be read from it; what other sources report stays"
             ));
@@ -186,7 +195,8 @@ impl Stored<'_> {
         }
         let mut notes = series.notes();
         let reported = series.reported(&name);
-        if reported == ReportedSource::of(&name) {
+        // A program need not print every number in every job, which the table shows.
+        if reported == ReportedSource::of(&name) && !is_output {
             notes.push(format!("`{place}` finds nothing in what is stored"));
         }
         let mut curves = BTreeMap::new();

@@ -18,6 +18,8 @@ const ADVICE: [&str; 9] = [
     "Calls: ",
     "make: ***",
 ];
+/// Beginnings of messages about arguments, which a text about the usage follows: `make: unrecognized option '--lr'`.
+const OPTION_ERRORS: [&str; 4] = ["illegal option", "invalid option", "unknown option", "unrecognized option"];
 /// Exceptions that report only the failure of another program, which has already printed its cause.
 const FOLLOWING: [&str; 3] = ["CalledProcessError", "ChildFailedError", "ProcessExitedException"];
 
@@ -164,6 +166,7 @@ fn is_error(text: &str) -> bool {
         && class.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.'));
     is_error_word(text)
         || after_place.is_some_and(is_error_word)
+        || after_place.is_some_and(|rest| OPTION_ERRORS.iter().any(|start| rest.starts_with(start)))
         || is_class
         || ERRORS.iter().any(|beginning| {
             text.starts_with(beginning) && (*beginning != "thread '" || text.contains("' panicked at"))

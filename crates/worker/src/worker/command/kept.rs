@@ -12,9 +12,10 @@ use std::{
 };
 
 use fs_err as fs;
+use glob::{MatchOptions, Pattern};
 use sweep_job::{
     Variable,
-    tasks::{Command, MetricsFrom, Number},
+    tasks::{Command, MetricsFrom, Number, is_pattern},
 };
 
 use super::reads::{Document, is_event_file};
@@ -39,6 +40,19 @@ const OPEN_ENDINGS: [&str; 3] = ["json", "log", "txt"];
 /// Names of files of settings, without their endings: JSON in several lines that has no results.
 const SETTINGS: [&str; 9] =
     ["args", "config", "hparams", "options", "opts", "package", "params", "settings", "tokenizer"];
+/// Folders of environments, packages, version control and trackers, whose files are no logs of the program.
+const FOREIGN: [&str; 10] = [
+    ".git",
+    ".venv",
+    "__pycache__",
+    "dist-info",
+    "egg-info",
+    "mlruns",
+    "node_modules",
+    "site-packages",
+    "venv",
+    "wandb",
+];
 /// Number of bytes at the beginning of a file that determine its kind.
 const MAX_BEGINNING: u64 = 64 << 10;
 
@@ -100,18 +114,20 @@ fn add_logs(folder: &Path, inner: &Path, logs: &mut BTreeMap<&'static str, BTree
             add_logs(folder, &path, logs);
             continue;
         }
-        let (kind, place) = match path.extension().and_then(|extension| extension.to_str()) {
-            _ if is_event_file(&path) => ("tensorboard", inner),
-            Some("csv" | "tsv") => ("csv", path.as_path()),
-            Some("jsonl" | "ndjson") => ("jsonl", path.as_path()),
-            Some(ending) if OPEN_ENDINGS.contains(&ending) => match kind_of(&folder.join(&path)) {
-                Some(kind) => (kind, path.as_path()),
-                None => continue,
-            },
-            _ => continue,
-        };
+        let Some((kind, place)) = log_of(folder, &path) else { continue };
         let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
         logs.entry(kind).or_default().insert(place.to_string_lossy().into_owned());
+    }
+}
+
+/// The kind in `reads` of a file in `folder`, and the path of the source: the folder of an event file, else the file.
+fn log_of<'p>(folder: &Path, path: &'p Path) -> Option<(&'static str, &'p Path)> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        _ if is_event_file(path) => Some(("tensorboard", path.parent().unwrap_or(Path::new("")))),
+        Some("csv" | "tsv") if !has_examples(&folder.join(path)) => Some(("csv", path)),
+        Some("jsonl" | "ndjson") => Some(("jsonl", path)),
+        Some(ending) if OPEN_ENDINGS.contains(&ending) => Some((kind_of(&folder.join(path))?, path)),
+        _ => None,
     }
 }
 
@@ -174,7 +190,7 @@ impl Find<'_> {
             } else if kind.is_file() {
                 let bytes = entry.metadata()?.len();
                 let is_named = self.is_named(&name);
-                if is_named || (bytes <= MAX_FILE_BYTES && is_log(self.folder, &name)) {
+                if is_named || (bytes <= MAX_FILE_BYTES && !is_foreign(&name) && is_log(self.folder, &name)) {
                     candidates.push(Candidate { name, bytes, is_named });
                 }
             }
@@ -185,7 +201,82 @@ impl Find<'_> {
     /// True for a file that `reads` or `metrics` names, and for event files in a folder that `reads` names.
     fn is_named(&self, name: &Path) -> bool {
         let is_below = |place: &PathBuf| (place == Path::new(".") || name.starts_with(place)) && is_event_file(name);
-        self.named.iter().any(|place| place == name || is_below(place))
+        let matches = |place: &PathBuf| {
+            let pattern = place.to_str().filter(|place| is_pattern(place)).and_then(|place| Pattern::new(place).ok());
+            let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+            let fits = |path: &Path| pattern.as_ref().is_some_and(|pattern| pattern.matches_path_with(path, options));
+            fits(name) || is_event_file(name) && name.ancestors().any(fits)
+        };
+        self.named.iter().any(|place| place == name || is_below(place) || matches(place))
+    }
+}
+
+/// True for a file below a folder of [`FOREIGN`].
+fn is_foreign(name: &Path) -> bool {
+    let is_foreign =
+        |folder: &str| FOREIGN.iter().any(|foreign| folder == *foreign || folder.ends_with(&format!(".{foreign}")));
+    name.parent().is_some_and(|folder| folder.iter().filter_map(|part| part.to_str()).any(is_foreign))
+}
+
+/// Maximum number of files that a notice names.
+const MAX_NAMED: usize = 4;
+/// Folders in which trackers write their runs.
+const TRACKERS: [(&str, &str); 3] = [("wandb", "wandb"), ("mlruns", "mlflow"), ("mlflow.db", "mlflow")];
+
+/// A notice about the files that a program without metrics wrote in `folder` and that are removed; `None` if there are none.
+pub(super) fn removed(command: &Command, folder: &Path, except: &[&str]) -> Option<String> {
+    if !command.outputs.is_empty() {
+        return None;
+    }
+    let mut names = Vec::new();
+    let find = Others { folder, except };
+    find.below(Path::new(""), 0, &mut 0, &mut names);
+    let tracker = TRACKERS.iter().find(|(name, _)| folder.join(name).exists());
+    let shown: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match tracker {
+        Some((name, kind)) => Some(format!(
+            "the program logged to `{name}`, which is removed: `outputs: [{name}]` keeps it, and `sweep import {kind}` reads it; the module \
+             `sweep` passes its metrics on (docs/programs.md)"
+        )),
+        None if names.is_empty() => None,
+        None => Some(format!(
+            "the program wrote {}{more}, from which no metric is read: `outputs` keeps files, and `reads` takes metrics from CSV, JSON and \
+             event files",
+            shown.join(", ")
+        )),
+    }
+}
+
+/// Finds the files of a program that may have results.
+struct Others<'a> {
+    folder: &'a Path,
+    except: &'a [&'a str],
+}
+
+impl Others<'_> {
+    fn below(&self, inner: &Path, level: usize, entry_count: &mut usize, names: &mut Vec<String>) {
+        let Ok(entries) = fs::read_dir(self.folder.join(inner)) else { return };
+        for entry in entries.flatten() {
+            *entry_count += 1;
+            let path = inner.join(entry.file_name());
+            let (Some(name), Ok(kind)) = (path.to_str(), entry.file_type()) else { continue };
+            let is_hidden =
+                entry.file_name().to_str().is_none_or(|name| name.starts_with('.') || FOREIGN.contains(&name));
+            if *entry_count > MAX_ENTRIES || is_hidden || self.except.contains(&name) {
+                continue;
+            }
+            if kind.is_dir() && level < MAX_LEVELS {
+                self.below(&path, level + 1, entry_count, names);
+            } else if kind.is_file()
+                && entry.metadata().is_ok_and(|data| data.len() > 0)
+                && (log_of(self.folder, &path).is_none()
+                    || entry.metadata().is_ok_and(|data| data.len() > MAX_FILE_BYTES))
+            {
+                names.push(name.to_owned());
+            }
+        }
     }
 }
 
@@ -194,6 +285,16 @@ fn is_log(folder: &Path, name: &Path) -> bool {
     ending.is_some_and(|ending| ENDINGS.contains(&ending))
         || is_event_file(name)
         || ending.is_some_and(|ending| OPEN_ENDINGS.contains(&ending)) && kind_of(&folder.join(name)).is_some()
+}
+
+/// True for a table with a row for each example, such as predictions.
+fn has_examples(path: &Path) -> bool {
+    const IDS: [&str; 8] = ["example", "example_id", "filename", "id", "image", "image_id", "index", "sample_id"];
+    let mut line = String::new();
+    let read = fs::File::open(path)
+        .map(|file| io::BufRead::read_line(&mut io::BufReader::new(file.take(MAX_BEGINNING)), &mut line));
+    let first = line.split([',', ';', '\t']).next().unwrap_or_default().trim().trim_matches('"').to_ascii_lowercase();
+    matches!(read, Ok(Ok(_))) && IDS.contains(&first.trim_start_matches('\u{feff}'))
 }
 
 /// The kind in `reads` of a text file, by its first lines: objects of JSON, or a header and a row with the same number of cells.

@@ -42,16 +42,25 @@ struct Table {
     words: BTreeMap<usize, String>,
     /// Number of rows.
     rows: u64,
+    /// Number of numbers in each column.
+    counts: BTreeMap<usize, u64>,
     /// The comment before the header.
     comment: Vec<u8>,
     /// A row whose quoted field has not ended.
     begun: Vec<u8>,
 }
 
+/// The number in a cell. Where semicolons separate cells, numbers may have a decimal comma.
+fn number(cell: &str, separator: u8) -> Option<Number> {
+    let is_comma = |text: &str| text.matches(',').count() == 1 && !text.contains('.');
+    Number::parse(cell)
+        .or_else(|| Number::parse(&cell.replace(',', ".")).filter(|_| separator == b';' && is_comma(cell)))
+}
+
 /// Reads a row with the name and the value of a metric.
-fn named(cells: &[String], step: u64, sink: &mut Series) {
+fn named(cells: &[String], separator: u8, step: u64, sink: &mut Series) {
     let [name, value] = cells else { return };
-    match Number::parse(value) {
+    match number(value, separator) {
         Some(number) => sink.point(step, name.trim(), number.value, number.unit),
         None => sink.once(&format!("text of {name}"), || {
             let (name, value) = (shortened(name, QUOTED), shortened(value, QUOTED));
@@ -137,6 +146,13 @@ impl Table {
             return self.header(cells, sink);
         }
         self.rows += 1;
+        // R writes the names of rows, whose column has no name.
+        let has_row_name = row.starts_with(b"\"") || Number::parse(&cells[0]).is_none();
+        if self.rows == 1 && cells.len() == self.columns.len() + 1 && has_row_name {
+            self.columns.insert(0, (String::new(), false));
+            self.step = self.step.map(|place| place + 1);
+            self.has_names = false;
+        }
         if cells.iter().skip(self.columns.len()).any(|cell| !cell.trim().is_empty()) {
             let (cells, columns, row) = (cells.len(), self.columns.len(), self.rows);
             return sink.once("cells", || {
@@ -168,18 +184,25 @@ impl Table {
         };
         sink.at(step);
         if self.has_names {
-            return named(&cells, step, sink);
+            return named(&cells, self.separator, step, sink);
         }
         self.compare_words(&cells, sink);
-        let row = self.rows;
+        let (row, counts) = (self.rows, &mut self.counts);
         for (place, ((name, is_number), cell)) in self.columns.iter_mut().zip(&cells).enumerate() {
             if Some(place) == self.step || name.is_empty() {
                 continue;
             }
-            match Number::parse(cell) {
+            match number(cell, self.separator) {
                 Some(number) => {
                     *is_number = true;
+                    *counts.entry(place).or_default() += 1;
                     sink.point(step, name, number.value, number.unit);
+                }
+                // Rows of which each has another empty cell, as some loggers write, have no number in every row before.
+                None if cell.trim().is_empty() && counts.get(&place) == Some(&(row - 1)) && row > 1 => {
+                    sink.once(&format!("empty {name}"), || {
+                        format!("`{name}` is empty in row {row} of the CSV file, after a number in each row before")
+                    });
                 }
                 // Empty cells and texts are not values.
                 None if !cell.trim().is_empty() && (*is_number || looks_like_number(cell.trim())) => {
@@ -228,7 +251,8 @@ impl Table {
     fn header(&mut self, columns: Vec<String>, sink: &mut Series) {
         let names = columns.into_iter().map(|name| name.trim().trim_start_matches('\u{feff}').to_owned());
         self.columns = names.map(|name| (name, false)).collect();
-        if self.columns.iter().all(|(name, _)| Number::parse(name).is_some()) {
+        if self.columns.iter().all(|(name, _)| number(name, self.separator).is_some()) {
+            self.columns.iter_mut().for_each(|(name, _)| name.clear());
             sink.once("header", || "the first line of the CSV file has numbers in place of names of columns".into());
         }
         let is_one = |place: usize, names: &[&str]| {

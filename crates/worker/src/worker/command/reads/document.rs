@@ -37,6 +37,9 @@ impl Document {
     /// Reads an object with one list of objects (`log_history` in the state of a trainer), with lists of numbers (the history of Keras), or
     /// without lists.
     fn of_object(mut rest: Map<String, Value>) -> Self {
+        if let Some(records) = of_steps(&rest) {
+            return Self { records, ..Self::default() };
+        }
         let is_list = |value: &Value| matches!(value, Value::Array(items) if items.len() > 1 && items.iter().all(Value::is_object));
         let names: Vec<String> =
             rest.iter().filter(|(_, value)| is_list(value)).map(|(name, _)| name.clone()).collect();
@@ -67,6 +70,15 @@ impl Document {
             .map(|(_, list)| (list.len(), list.iter().map(|step| whole(&Value::from(*step))).collect()))
             .collect();
         for (name, list) in self.lists.iter().filter(|list| !is_step(list)) {
+            if let Some(word) = PARTS
+                .iter()
+                .find(|word| name.to_ascii_lowercase().split(['_', '.', '/', '-']).any(|part| part == **word))
+            {
+                sink.once(name, || {
+                    format!("`{name}` is a list with a value for each {word}, and no curve: no value of it")
+                });
+                continue;
+            }
             let of_length =
                 steps.iter().find(|(length, steps)| *length == list.len() && steps.iter().all(Option::is_some));
             for (step, value) in (1_u64..).zip(list) {
@@ -78,6 +90,31 @@ impl Document {
         }
         values("", &self.rest, &[], None, sink);
     }
+}
+
+/// Words in the names of lists whose items are not steps.
+const PARTS: [&str; 10] =
+    ["class", "classes", "client", "dataset", "fold", "folds", "label", "per", "seed", "threshold"];
+
+/// The entries of an object whose keys are steps, each with its step: `{"epoch_1": {"loss": 0.5}, "epoch_2": {"loss": 0.4}}`.
+fn of_steps(entries: &Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
+    let step = |key: &String| {
+        let digits = key.trim_start_matches(|char: char| !char.is_ascii_digit());
+        let word = key[..key.len() - digits.len()].trim_end_matches(['_', '-', ' ', ':']).to_ascii_lowercase();
+        let is_step = word.is_empty() || STEP_NAMES.contains(&word.as_str());
+        digits.parse::<u64>().ok().filter(|_| is_step)
+    };
+    let record = |(key, value): (&String, &Value)| {
+        let mut record = value.as_object()?.clone();
+        let step = step(key)?;
+        if !STEP_NAMES.iter().any(|name| record.contains_key(*name)) {
+            record.insert(STEP_NAMES[0].to_owned(), Value::from(step));
+        }
+        Some((step, record))
+    };
+    let mut records: Vec<(u64, Map<String, Value>)> = entries.iter().map(record).collect::<Option<_>>()?;
+    records.sort_by_key(|(step, _)| *step);
+    (records.len() > 1).then(|| records.into_iter().map(|(_, record)| record).collect())
 }
 
 /// The objects of a list; `None` if it has other items.
@@ -142,6 +179,9 @@ mod tests {
         assert_eq!(shape(history), of(0, "loss 2,val.acc 3", "best,name,one,val"));
         let trainer = "{\n\"best_metric\": 0.4, \"epoch\": 2.0, \"global_step\": 2, \"log_history\": [{\"step\": 1, \"loss\": 0.5}, {\"step\": 2, \"loss\": 0.4}]}";
         assert_eq!(shape(trainer), of(2, "", "best_metric"));
+        assert_eq!(shape("{\"1\": {\"loss\": 1}, \"10\": {\"loss\": 3}, \"2\": {\"loss\": 2}}"), of(3, "", ""));
+        assert_eq!(shape("{\"epoch_1\": {\"loss\": 1}, \"epoch_2\": {\"loss\": 2}}"), of(2, "", ""));
+        assert_eq!(shape("{\"fold1\": {\"loss\": 1}, \"fold2\": {\"loss\": 2}}"), of(0, "", "fold1,fold2"));
         for text in ["", "{", "[1, 2]", "[{\"a\": 1}, 2]", "{\"a\": \"x\"}", "[]", "3"] {
             assert_eq!(shape(text), None, "{text}");
         }

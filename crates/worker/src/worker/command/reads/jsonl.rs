@@ -1,7 +1,7 @@
 //! Follows a file of JSON objects, one a line, that was not written for `sweep`. A file that is one JSON document is read at the program's
 //! end.
 
-use std::{io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -10,6 +10,10 @@ use super::{
     document::Document,
     step_column, unread,
 };
+use crate::format::shortened;
+
+/// Longest part of a text that is quoted, in characters.
+const QUOTED: usize = 40;
 
 /// Follower of a file.
 pub(super) struct JsonLines {
@@ -29,7 +33,30 @@ struct State {
     document: Option<Vec<u8>>,
     /// The first line, if it is an object with a list: the file is JSON as a whole unless another line follows.
     first: Option<Vec<u8>>,
+    /// The latest word of each entry that is one.
+    words: BTreeMap<String, String>,
 }
+
+/// Entries that name the split of the data that an object is about.
+const SPLIT_KEYS: [&str; 5] = ["mode", "partition", "phase", "split", "subset"];
+/// Their values.
+const SPLITS: [&str; 12] = [
+    "dev",
+    "eval",
+    "evaluation",
+    "test",
+    "testing",
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validate",
+    "validation",
+    "vali",
+];
+/// Entries whose different words make objects be about different things.
+const SUBJECT_KEYS: [&str; 12] =
+    ["class", "client", "data", "dataset", "fold", "label", "method", "model", "name", "run", "subject", "task"];
 
 /// Maximum size of a file that is one JSON document, in bytes.
 const MAX_DOCUMENT: usize = 16 << 20;
@@ -158,7 +185,26 @@ impl State {
         if let Some(step) = step {
             sink.at(step);
         }
-        let excluded_names: Vec<&str> = name.filter(|_| !self.counts).map(String::as_str).into_iter().collect();
-        values("", entries, &excluded_names, step, sink);
+        let word = |key: &str| entries.get(key).and_then(Value::as_str);
+        let split = SPLIT_KEYS.into_iter().find_map(|key| Some((key, word(key)?)));
+        let split = split.filter(|(_, word)| SPLITS.contains(&word.to_ascii_lowercase().as_str()));
+        for (key, word) in SUBJECT_KEYS.into_iter().filter_map(|key| Some((key, word(key)?))) {
+            let earlier = self.words.insert(key.to_owned(), word.to_owned());
+            if let Some(earlier) = earlier.filter(|earlier| earlier != word) {
+                sink.once(&format!("words of {key}"), || {
+                    format!(
+                        "objects of the JSON file are about different `{key}` (`{}`, `{}`), and the last one counts: write a file for each",
+                        shortened(&earlier, QUOTED),
+                        shortened(word, QUOTED)
+                    )
+                });
+            }
+        }
+        let step_name = name.filter(|_| !self.counts).map(String::as_str);
+        let excluded_names: Vec<&str> = step_name.into_iter().chain(split.map(|(key, _)| key)).collect();
+        let Some((_, split)) = split else { return values("", entries, &excluded_names, step, sink) };
+        let mut own = entries.clone();
+        own.retain(|key, _| !excluded_names.contains(&key.as_str()));
+        values(&format!("{split}."), &own, &[], step, sink);
     }
 }

@@ -2,16 +2,17 @@
 
 mod csv;
 mod document;
+mod globbed;
 mod jsonl;
 mod pattern;
 mod tensorboard;
 
 use std::path::PathBuf;
 
-use sweep_job::tasks::{Command, Pattern, STEP_NAMES};
+use sweep_job::tasks::{Command, Pattern, STEP_NAMES, is_pattern};
 
-use self::{csv::Csv, jsonl::JsonLines, tensorboard::EventFiles};
-pub(super) use self::{document::Document, pattern::Patterns, tensorboard::is_event_file};
+use self::{csv::Csv, globbed::Globbed, jsonl::JsonLines, tensorboard::EventFiles};
+pub(super) use self::{document::Document, globbed::matching, pattern::Patterns, tensorboard::is_event_file};
 use super::report::{Appended, Follower, Series, Source, State};
 
 /// Returns the sources that a job's `reads` names, and the part of them that reads the program's output. `locate` returns the path of a
@@ -25,10 +26,9 @@ pub(super) fn sources(
     let mut sources = Vec::new();
     for (kind, place) in command.sources() {
         let path = locate(place);
-        let follower: Box<dyn Follower> = match kind {
-            "csv" => Box::new(Csv::new(path)),
-            "jsonl" => Box::new(JsonLines::new(path)),
-            "tensorboard" => Box::new(EventFiles::new(path)),
+        let follower: Box<dyn Follower> = match (kind, follower_of(kind)) {
+            (_, Some(_)) if is_pattern(place) => Box::new(Globbed::new(kind, place, &path)),
+            (_, Some(new)) => new(path),
             // The plan has compiled it, too.
             _ => match Pattern::new(place) {
                 Ok(pattern) => Box::new(patterns.add(place, pattern)),
@@ -40,6 +40,16 @@ pub(super) fn sources(
         sources.push(Source { name, follower, series });
     }
     (sources, patterns)
+}
+
+/// The follower of a file or folder of a kind; `None` for patterns of lines.
+fn follower_of(kind: &str) -> Option<fn(PathBuf) -> Box<dyn Follower>> {
+    match kind {
+        "csv" => Some(|path| Box::new(Csv::new(path))),
+        "jsonl" => Some(|path| Box::new(JsonLines::new(path))),
+        "tensorboard" => Some(|path| Box::new(EventFiles::new(path))),
+        _ => None,
+    }
 }
 
 /// The name of a source, unique within a job.

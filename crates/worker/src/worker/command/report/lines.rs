@@ -1,6 +1,7 @@
 //! The report file of a program, to which it appends JSON lines.
 
 use std::{
+    borrow::Cow,
     fs::File,
     io::{self, Read as _, Seek as _, SeekFrom},
     os::unix::fs::{FileExt as _, MetadataExt as _},
@@ -32,6 +33,7 @@ pub(in super::super) struct Appended {
     begun: Vec<u8>,
     /// True if that line exceeds [`MAX_LINE_LENGTH`].
     too_long: bool,
+    encoding: Encoding,
     buffer: Vec<u8>,
 }
 
@@ -47,7 +49,16 @@ pub(in super::super) enum Line<'a> {
 
 impl Appended {
     pub(in super::super) fn new(path: PathBuf) -> Self {
-        Self { path, file: None, offset: 0, head: Vec::new(), begun: Vec::new(), too_long: false, buffer: Vec::new() }
+        Self {
+            path,
+            file: None,
+            offset: 0,
+            head: Vec::new(),
+            begun: Vec::new(),
+            too_long: false,
+            encoding: Encoding::default(),
+            buffer: Vec::new(),
+        }
     }
 
     /// Passes the new lines to `on_line`. Returns true if it stopped at [`MAX_AT_ONCE`] and the file may have more.
@@ -62,6 +73,7 @@ impl Appended {
             (self.offset, self.too_long) = (0, false);
             self.begun.clear();
             self.head.clear();
+            self.encoding = Encoding::default();
         }
         let Some((file, _)) = &mut self.file else { return Ok(false) };
         if length == self.offset {
@@ -81,7 +93,8 @@ impl Appended {
             let head_bytes = HEAD.saturating_sub(self.head.len()).min(count);
             self.head.extend_from_slice(&self.buffer[..head_bytes]);
             remaining_bytes = remaining_bytes.saturating_sub(count as u64);
-            split(&self.buffer[..count], &mut self.begun, &mut self.too_long, on_line);
+            let text = self.encoding.decoded(&self.buffer[..count]);
+            split(&text, &mut self.begun, &mut self.too_long, on_line);
         }
         Ok(true)
     }
@@ -129,6 +142,49 @@ impl Appended {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// The encoding of a file, by the mark at its beginning: UTF-8, or UTF-16 as spreadsheets and PowerShell write it.
+#[derive(Debug, Default)]
+enum Encoding {
+    /// Nothing was read.
+    #[default]
+    Unknown,
+    Utf8,
+    Utf16 {
+        is_big_endian: bool,
+        /// Bytes of a character whose end was not read.
+        pending: Vec<u8>,
+    },
+}
+
+impl Encoding {
+    /// The next bytes of the file as UTF-8, without the mark.
+    fn decoded<'b>(&mut self, mut bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        if matches!(self, Self::Unknown) {
+            let (encoding, mark) = match bytes {
+                [0xef, 0xbb, 0xbf, ..] => (Self::Utf8, 3),
+                [0xff, 0xfe, ..] => (Self::Utf16 { is_big_endian: false, pending: Vec::new() }, 2),
+                [0xfe, 0xff, ..] => (Self::Utf16 { is_big_endian: true, pending: Vec::new() }, 2),
+                _ => (Self::Utf8, 0),
+            };
+            *self = encoding;
+            bytes = &bytes[mark..];
+        }
+        let Self::Utf16 { is_big_endian, pending } = self else { return bytes.into() };
+        pending.extend_from_slice(bytes);
+        let unit = |pair: &[u8]| match (&*is_big_endian, pair) {
+            (true, [high, low]) => u16::from_be_bytes([*high, *low]),
+            (false, [low, high]) => u16::from_le_bytes([*low, *high]),
+            _ => 0,
+        };
+        let mut units: Vec<u16> = pending.chunks_exact(2).map(unit).collect();
+        if units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
+            units.pop();
+        }
+        pending.drain(..units.len() * 2);
+        String::from_utf16_lossy(&units).into_bytes().into()
     }
 }
 
