@@ -2,6 +2,7 @@
 //! files.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsStr,
     fs,
@@ -66,6 +67,8 @@ pub(crate) struct Places {
     closed: Vec<PathBuf>,
     /// Folders without data, unless they have the project.
     scratch: Vec<PathBuf>,
+    /// The ends of links in the project that lead out of it.
+    linked: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Places {
@@ -77,11 +80,31 @@ impl Places {
         let folders = named.map(|(_, value)| PathBuf::from(value));
         let folders = folders.filter(|path| path.is_absolute() && !home.starts_with(path));
         let scratch = folders.chain(TEMPORARY.map(PathBuf::from)).filter_map(|path| fs::canonicalize(path).ok());
-        Self { project: project.to_owned(), closed: SYSTEM.map(PathBuf::from).into(), scratch: scratch.collect() }
+        Self {
+            project: project.to_owned(),
+            closed: SYSTEM.map(PathBuf::from).into(),
+            scratch: scratch.collect(),
+            linked: BTreeMap::new(),
+        }
     }
 
     /// True if a path without links, which is not in the project, leads to data.
     pub(crate) fn are_data(&self, path: &Path) -> bool {
+        let are_linked = |end: &PathBuf| path.starts_with(end) && self.are_data_below(path, Some(end));
+        self.are_data_below(path, None) || self.linked.values().any(are_linked)
+    }
+
+    /// Notes a link in the project: what it leads to is data even if that is hidden or temporary.
+    pub(crate) fn link(&mut self, link: &Path) {
+        if self.linked.contains_key(link) {
+            return;
+        }
+        if let Some(end) = fs::canonicalize(link).ok().filter(|end| !end.starts_with(&self.project)) {
+            self.linked.insert(link.to_owned(), end);
+        }
+    }
+
+    fn are_data_below(&self, path: &Path, root: Option<&Path>) -> bool {
         let is_open = |folder: &PathBuf| {
             let Ok(inner) = path.strip_prefix(folder) else { return true };
             self.project.strip_prefix(folder).is_ok_and(|own| own.iter().next() == inner.iter().next())
@@ -90,10 +113,12 @@ impl Places {
         if self.project.starts_with(path) || is_system && !self.shares_scratch(path) {
             return false;
         }
-        if self.scratch.iter().any(|folder| path.starts_with(folder) && !self.project.starts_with(folder)) {
+        let is_scratch = |folder: &PathBuf| path.starts_with(folder) && !self.project.starts_with(folder);
+        if root.is_none() && self.scratch.iter().any(is_scratch) {
             return false;
         }
         let shared = path.iter().zip(self.project.iter()).take_while(|(name, own)| name == own).count();
+        let shared = shared.max(root.map_or(0, |root| root.iter().count()));
         let names: Vec<&OsStr> = path.iter().skip(shared).collect();
         let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
         let is_installed =
@@ -137,7 +162,26 @@ mod tests {
     fn are_data(project: &str, path: &str) -> bool {
         let (project, closed) = (PathBuf::from(project), SYSTEM.map(PathBuf::from).into());
         let scratch = vec!["/tmp".into(), "/dev/shm".into(), "/scratch/hf".into()];
-        Places { project, closed, scratch }.are_data(Path::new(path))
+        Places { project, closed, scratch, linked: BTreeMap::new() }.are_data(Path::new(path))
+    }
+
+    #[test]
+    fn links_of_the_project_lead_to_data() {
+        let places = Places {
+            project: "/home/ada/nets".into(),
+            closed: SYSTEM.map(PathBuf::from).into(),
+            scratch: vec!["/tmp".into()],
+            linked: BTreeMap::new(),
+        };
+        for (path, root, expected) in [
+            ("/home/ada/.data/y", "/home/ada/.data/y", true),
+            ("/tmp/x/a.csv", "/tmp/x", true),
+            ("/tmp/x/.git/HEAD", "/tmp/x", false),
+            ("/usr/share/dict", "/usr/share", false),
+            ("/home/ada/env/lib/python3.12/os.py", "/home/ada/env", false),
+        ] {
+            assert_eq!(places.are_data_below(Path::new(path), Some(Path::new(root))), expected, "{path}");
+        }
     }
 
     #[test]

@@ -313,6 +313,13 @@ impl Collector {
         Interest::All
     }
 
+    /// Notes a link, so that what is behind it counts.
+    pub(crate) fn link(&mut self, link: &Path) {
+        if self.is_inside(link) && self.interest(link) == Interest::All {
+            self.places.link(link);
+        }
+    }
+
     /// True if other programs may change a path, which has this interest.
     pub(crate) fn is_shared(&self, path: &Path, interest: Interest) -> bool {
         let Options { private, skipped, own, .. } = &self.options;

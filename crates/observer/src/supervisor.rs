@@ -312,6 +312,7 @@ impl Supervisor {
         let collector = &self.collector;
         let look = |path: &Path| process::look(process, path, collector.layer(), collector.is_own(path));
         let place = self.walker.walk(path, follows, &look);
+        place.links.iter().for_each(|(link, _)| self.collector.link(link));
         let mut interest = self.collector.interest(&place.path);
         let full_interest = interest;
         if interest == Interest::All && is_library(&place.path, false) && self.collector.is_installed(&place.path) {

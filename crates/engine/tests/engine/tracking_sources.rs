@@ -210,3 +210,28 @@ fn a_record_of_another_machine_is_not_taken_for_that_of_other_code() {
     fourth.write("utils.py", "def loss():\n    return 1\n");
     fourth.assert_all_cached(&["recipe.yaml"]);
 }
+
+/// What a link of the project leads to is data, even where other files are not.
+#[test]
+fn data_behind_links_of_the_project_counts() {
+    let sandbox = Sandbox::new();
+    let (hidden, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/tmp").unwrap());
+    let data = hidden.path().join(".data");
+    fs_err::create_dir(&data).unwrap();
+    fs_err::write(data.join("y"), "1").unwrap();
+    fs_err::write(temporary.path().join("z"), "10").unwrap();
+    std::os::unix::fs::symlink(data.join("y"), sandbox.path("y.txt")).unwrap();
+    std::os::unix::fs::symlink(temporary.path(), sandbox.path("data")).unwrap();
+    sandbox.write("t.py", "print('loss=%d' % (int(open('y.txt').read()) + int(open('data/z').read())))\n");
+    sandbox.write("recipe.yaml", "steps: { a: { uses: command, with: { argv: [python3, t.py] } } }");
+    let loss = || {
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        sandbox.records()["a"]["outcome"]["metrics"]["loss"]["value"].as_f64().unwrap()
+    };
+    assert_eq!(loss(), 11.0);
+    fs_err::write(data.join("y"), "2").unwrap();
+    assert_eq!(loss(), 12.0);
+    fs_err::write(temporary.path().join("z"), "20").unwrap();
+    assert_eq!(loss(), 22.0);
+}
