@@ -242,3 +242,59 @@ fn a_constant_as_an_axis_gets_a_remedy_that_works() {
     sandbox.write("train.py", "import os\nLR = float(os.environ.get('LR', 0.1))\nprint('loss=%g' % LR)\n");
     assert_eq!(rows(&run(&sandbox, &["train.py", "--axis", "LR=1,2"]))[1..], ["1 1.00", "2 2.00"]);
 }
+
+/// Writes a log named after its parameter, in an encoding and with separators of other tools.
+const LOGGER: &str = "
+import codecs, json, os, sys
+x = float(sys.argv[1])
+os.makedirs('out/x%g' % x)
+if 'json' in sys.argv:
+    with open('out/x%g/metrics.json' % x, 'wb') as file:
+        file.write(codecs.BOM_UTF8 + json.dumps({'epoch_1': {'val_loss': 9}, 'epoch_2': {'val_loss': x}}).encode())
+else:
+    with open('out/x%g/log.csv' % x, 'w', encoding=sys.argv[2]) as file:
+        file.write(('\"epoch\";\"val_loss\"\\n\"1\";1;9,5\\n\"2\";2;%g\\n' % x).replace('.', ','))
+";
+
+#[test]
+fn logs_in_the_forms_of_other_tools_are_read() {
+    if !has_views() {
+        return;
+    }
+    for form in ["json", "utf-8", "utf-16"] {
+        let sandbox = Sandbox::new();
+        sandbox.write("main.py", LOGGER);
+        let sweep = |values: &str| {
+            let ended = sandbox.sweep(&["run", "--axis", values, "--", "python3", "main.py", "{x}", form]);
+            assert_eq!(ended.code, Some(0), "{form}: {}{}", ended.stdout, ended.stderr);
+            ended
+        };
+        let ended = sweep("x=1.5,2.5");
+        assert!(ended.stdout.contains("val_loss"), "{form}: {}{}", ended.stdout, ended.stderr);
+        assert!(ended.stderr.contains("metrics from out/*/"), "{form}: {}", ended.stderr);
+        let value = |job: &str| sandbox.records()[job]["outcome"]["metrics"]["val_loss"]["value"].as_f64();
+        assert_eq!((value("main/x=1.5"), value("main/x=2.5")), (Some(1.5), Some(2.5)), "{form}");
+        let ended = sweep("x=1.5,2.5,3.5");
+        assert_eq!(value("main/x=3.5"), Some(3.5), "{form}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("was not"), "{form}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn files_without_metrics_are_named_before_they_are_removed() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("main.py", "import os\nopen('r.npz', 'w').write('x')\nopen('config.yaml', 'w').write('a: 1')\n");
+    let ended = sandbox.sweep(&["run", "--axis", "x=1", "--", "python3", "main.py", "{x}"]);
+    assert!(
+        ended.stderr.contains("the program wrote `config.yaml`, `r.npz`")
+            || ended.stderr.contains("the program wrote `r.npz`, `config.yaml`"),
+        "{}",
+        ended.stderr
+    );
+    sandbox.write("main.py", "import os\nos.makedirs('wandb/logs')\nopen('wandb/logs/x.log', 'w').write('{\"a\": 1}')\nos.makedirs('.venv/lib')\nopen('.venv/lib/a.json', 'w').write('{\"a\": 1}')\n");
+    let ended = sandbox.sweep(&["run", "--axis", "x=1", "--", "python3", "main.py", "{x}"]);
+    assert!(ended.stderr.contains("logged to `wandb`") && !ended.stderr.contains("metrics from"), "{}", ended.stderr);
+}
