@@ -211,6 +211,7 @@ fn of_script(
         has_records: false,
         left_out: Vec::new(),
         is_claimed: false,
+        has_named_logs: false,
     };
     study.learn(results, &unchanged())?;
     Ok(())

@@ -57,7 +57,7 @@ pub(super) struct Study {
     /// True for a recipe in the results folder, which is run as it is.
     pub(super) is_claimed: bool,
     /// True once the logs from which no metric comes were named.
-    has_named_logs: bool,
+    pub(super) has_named_logs: bool,
 }
 
 pub(super) enum Subject {

@@ -197,10 +197,7 @@ fn attempt(
     for text in silence.into_iter().chain(comparison.as_ref().and_then(Comparison::silence)) {
         channel.note(&text);
     }
-    reported(command, &reports, &mut outcome, channel);
-    if let Some(notice) = removed.filter(|_| outcome.metrics.keys().all(|name| values::is_own(name))) {
-        channel.note(&notice);
-    }
+    reported(command, (&reports, removed), &mut outcome, channel);
     let reported = Reported { sources: reports.reported(), lines, params_unread };
     outcome.reported = (reported != Reported::default()).then(|| Box::new(reported));
     outcome.beginning = comparison.map(|comparison| Box::new(comparison.beginning(&outcome.curves)));
@@ -256,8 +253,14 @@ fn clean_up(command: &Command, place: &Place, folder: &Folder) -> Result<Vec<Str
     Ok(paths)
 }
 
-/// Adds the reports of the program, which take precedence over its lines and its file.
-fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
+/// Adds the reports of the program, which take precedence over its lines and its file. Without any metric, `removed` is the notice about
+/// its other files.
+fn reported(
+    command: &Command,
+    (reports, removed): (&Gathered, Option<String>),
+    outcome: &mut Outcome,
+    channel: &mut Channel,
+) {
     let empty = BTreeMap::new();
     let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&empty);
     let (metrics, missing_names) = reports.metrics(collect);
@@ -277,6 +280,9 @@ fn reported(command: &Command, reports: &Gathered, outcome: &mut Outcome, channe
         outcome.set_diverged(&name, since);
     }
     outcome.curves = reports.curves();
+    if let Some(notice) = removed.filter(|_| outcome.metrics.keys().all(|name| values::is_own(name))) {
+        channel.note(&notice);
+    }
 }
 
 /// The processes of the program, each with its arguments and its environment.

@@ -221,7 +221,9 @@ fn of_jobs(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
                 own.entry((kind, path.split('/').count(), extension)).or_default().insert(path);
             }
         }
-        own.into_iter().for_each(|(group, paths)| all.entry(group).or_default().push(paths));
+        for (group, paths) in own {
+            all.entry(group).or_default().push(paths);
+        }
     }
     let mut logs = Logs::new();
     for ((kind, ..), paths) in all {
@@ -253,9 +255,10 @@ fn merged(paths: &BTreeSet<&String>) -> String {
         let end = common(&|other, count| {
             other.len() > count && other.as_bytes()[other.len() - 1 - count] == bytes[bytes.len() - 1 - count]
         });
-        match at == last && first.is_ascii() {
-            true => format!("{}*{}", &first[..begin.min(first.len() - end)], &first[first.len() - end..]),
-            false => "*".to_owned(),
+        if at == last && first.is_ascii() {
+            format!("{}*{}", &first[..begin.min(first.len() - end)], &first[first.len() - end..])
+        } else {
+            "*".to_owned()
         }
     };
     (0..=last).map(component).collect::<Vec<_>>().join("/")

@@ -145,7 +145,7 @@ pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> 
             occurrences.extend(found);
         }
     }
-    missed.extend(numbers.take_rows(rows, lines));
+    missed.extend(numbers.take_rows(&rows, lines));
     tell_apart(&mut occurrences);
     let others = numbers.take_all(&occurrences, lines);
     // A number in another form, behind all lines of the first form, is the result.
@@ -182,10 +182,10 @@ const SUMMARIES: [&str; 6] = ["all", "average", "avg", "mean", "overall", "total
 impl Numbers<'_> {
     /// Takes the numbers of lines with a layout. In a table with a row for each model or data set, names begin with that of the row, unless
     /// a row is about all. Returns the numbers of tables whose rows have no order, of which the last counts.
-    fn take_rows(&mut self, rows: Vec<InRow>, lines: &[&str]) -> Vec<Missed> {
+    fn take_rows(&mut self, rows: &[InRow], lines: &[&str]) -> Vec<Missed> {
         let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let mut keys: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-        for InRow { name, row, .. } in &rows {
+        for InRow { name, row, .. } in rows {
             if let Some(label) = &row.label {
                 labels.entry(name).or_default().insert(label);
             }
@@ -197,7 +197,7 @@ impl Numbers<'_> {
         let last = |name: &str| rows.iter().rfind(|number| number.name == name).map_or("", |number| lines[number.at]);
         let missed = several.map(|((name, column), _)| Missed::new(name, last(name), Why::Rows((*column).to_owned())));
         let missed: Vec<Missed> = missed.collect();
-        for InRow { at, name, pattern, row } in &rows {
+        for InRow { at, name, pattern, row } in rows {
             let of_name = labels.get(name.as_str());
             let summary = of_name.and_then(|labels| labels.iter().find(|label| SUMMARIES.contains(label)));
             let (name, pattern) = match (&row.label, of_name) {

@@ -66,7 +66,7 @@ impl Sections {
             self.split = found["tag"].to_ascii_lowercase();
             self.heading.clear();
         } else if let Some(found) = SETTING.captures(line) {
-            self.heading = found["setting"].to_owned();
+            found["setting"].clone_into(&mut self.heading);
         } else if let Some(found) = HEADING.captures(line) {
             let text = found.name("text").or_else(|| found.name("decorated")).map_or("", |text| text.as_str());
             self.heading = STEP_NUMBER.replace_all(text, "$1").into_owned();

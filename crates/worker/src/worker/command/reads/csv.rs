@@ -159,29 +159,7 @@ impl Table {
                 format!("row {row} of the CSV file has {cells} cells and its header {columns}: row skipped; a number has a decimal point, no comma")
             });
         }
-        let step = match self.step.and_then(|place| cells.get(place)) {
-            Some(cell) => match Number::parse(cell).and_then(Number::step) {
-                Some(step) => step,
-                None if self.rows == 1 && Number::parse(cell).is_some() => {
-                    self.step = None;
-                    sink.once("step", || {
-                        format!(
-                            "the step `{}` in the CSV file is no integer from 0: rows are counted in its place",
-                            cell.trim()
-                        )
-                    });
-                    self.rows
-                }
-                None => {
-                    let text = || {
-                        let cell = shortened(cell, QUOTED);
-                        format!("the step `{}` in the CSV file is no integer from 0: row skipped", cell.escape_debug())
-                    };
-                    return sink.once("step", text);
-                }
-            },
-            None => self.rows,
-        };
+        let Some(step) = self.step_of(&cells, sink) else { return };
         sink.at(step);
         if self.has_names {
             return named(&cells, self.separator, step, sink);
@@ -217,6 +195,29 @@ impl Table {
                 None => {}
             }
         }
+    }
+
+    /// The step of a row; `None`, and a notice, for a row that is skipped.
+    fn step_of(&mut self, cells: &[String], sink: &mut Series) -> Option<u64> {
+        let Some(cell) = self.step.and_then(|place| cells.get(place)) else { return Some(self.rows) };
+        if let Some(step) = Number::parse(cell).and_then(Number::step) {
+            return Some(step);
+        }
+        if self.rows == 1 && Number::parse(cell).is_some() {
+            self.step = None;
+            sink.once("step", || {
+                format!(
+                    "the step `{}` in the CSV file is no integer from 0: rows are counted in its place",
+                    cell.trim()
+                )
+            });
+            return Some(self.rows);
+        }
+        sink.once("step", || {
+            let cell = shortened(cell, QUOTED);
+            format!("the step `{}` in the CSV file is no integer from 0: row skipped", cell.escape_debug())
+        });
+        None
     }
 
     /// Reports that rows are about different things, of which only the last one counts.
