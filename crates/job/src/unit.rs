@@ -166,9 +166,18 @@ impl Unit {
         SYMBOLS.iter().chain(ALIASES).find(|(known, _)| *known == symbol).map(|(_, unit)| *unit)
     }
 
-    /// Returns the unit that the end of a metric's name implies.
+    /// Returns the unit that the end of a metric's name implies. One letter behind the name of a loss or of a score, as in `loss_s`, is no
+    /// unit.
     pub fn implied(name: &str) -> Option<Self> {
+        const QUALITIES: [&str; 6] = ["acc", "accuracy", "error", "f1", "loss", "score"];
         let small = name.to_ascii_lowercase();
+        let is_quality = |word: &str| QUALITIES.contains(&word);
+        if small.ends_with(['s', 'b'])
+            && small.rsplit('_').nth(1).is_some_and(is_quality)
+            && small.rsplit('_').next().is_some_and(|last| last.len() == 1)
+        {
+            return None;
+        }
         let says = |end: &str| if end.len() == 2 { name.ends_with(end) } else { small.ends_with(end) };
         ENDS.iter().find(|(end, _)| says(end)).map(|(_, unit)| *unit)
     }

@@ -370,7 +370,7 @@ fn without_comments(text: &str) -> String {
 }
 
 #[expect(clippy::unwrap_used, reason = "a constant, which the tests compile")]
-pub(super) fn regex(text: &str) -> Regex {
+pub(crate) fn regex(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 

@@ -33,7 +33,7 @@ use std::{
 
 use crate::{format::clean, recipe::near_file};
 
-pub(crate) use self::forms::seed_rank;
+pub(crate) use self::{forms::seed_rank, languages::regex};
 pub use self::{
     command::{command, started_by},
     measure::Measurement,

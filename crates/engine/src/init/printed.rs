@@ -357,6 +357,38 @@ mod tests {
     }
 
     #[test]
+    fn names_keep_what_tells_them_apart() {
+        let kernels = "accuracy (Linear kernel): 0.8\naccuracy (RBF kernel): 0.9\n";
+        assert_eq!(names(kernels), ["linear_kernel_accuracy", "rbf_kernel_accuracy"]);
+        assert_eq!(names("Acc(%): 70.1"), ["acc"]);
+        assert_eq!(names("WER [%]: 12.5"), ["wer"]);
+        assert_eq!(names("Top-1 Acc %: 70.5"), ["acc"]);
+        assert_eq!(names("précision: 0.25"), ["précision"]);
+        assert_eq!(names("achieved tok/s: 100.5"), ["achieved_tok_per_s"]);
+        assert_eq!(names("D_B: 0.25 G_B: 0.5"), ["d_B", "g_B"]);
+        assert_eq!(
+            names("Training time: 50 sec\nTesting time: 1.5 min"),
+            ["training_time_sec", "testing_time_minutes"]
+        );
+        assert_eq!(
+            names("Root mean squared error   0.27\nMean squared error   0.07"),
+            ["root_mean_squared_error", "mean_squared_error"]
+        );
+        let report = "              precision    recall  f1-score   support\n\n   macro avg       0.60      0.70      0.65       100\n";
+        assert_eq!(names(report), ["macro_avg_precision", "macro_avg_recall", "macro_avg_f1_score"]);
+        let frame = " epoch loss  acc\n1     1 1.30 0.10\n2     2 0.65 0.20\n3     3   NA 0.30\n";
+        let numbers = printed(frame, &BTreeSet::new());
+        let value = |name: &str| last_value(numbers.iter().find(|number| number.name == name).unwrap(), frame);
+        assert_eq!((value("loss"), value("acc")), (Some(0.65), Some(0.3)));
+        assert_eq!(
+            names("[1, 2000] loss: 1.5\n[1, 4000] loss: 0.75\nFinished Training\nAccuracy: 0.5"),
+            ["loss", "accuracy"]
+        );
+        assert_eq!(names("Test Results\nacc: 0.5\nf1: 0.4\nauc: 0.3"), ["acc", "f1", "auc"]);
+        assert_eq!(names("Using cuda\nEpoch 1\nloss: 0.5\nEpoch 2\nloss: 0.4"), ["loss"]);
+    }
+
+    #[test]
     fn rows_with_names_have_metrics_of_their_own() {
         let data = "   model rmse  mae\n1    lm  1.0 0.50\n2    rf  2.0 0.33\n";
         let bars = "| Model | Accuracy | F1 |\n|---|---|---|\n| lm | 0.5 | 0.4 |\n| rf | 0.6 | 0.3 |\n";

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{InitError, Script, languages::parameter};
+use super::{InitError, Script, Start, languages::parameter};
 use crate::host::ask::{Answer, Children, Limits, ask, converse};
 
 /// The program that reads the script's syntax tree, and runs nothing of it.
@@ -228,6 +228,12 @@ pub fn run(script: &Script, path: &Path, limit: Duration) -> Found {
     command.envs([("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", ""), ("JAX_PLATFORMS", "cpu")]);
     if let Ok(folder) = &folder {
         command.env("TMPDIR", folder.path());
+    }
+    if let Start::Module(_) = script.start {
+        // `python -m` finds the packages of its folder.
+        let known = std::env::var_os("PYTHONPATH").unwrap_or_default();
+        let folders = std::iter::once(script.folder.clone()).chain(std::env::split_paths(&known));
+        command.envs(std::env::join_paths(folders).ok().map(|folders| ("PYTHONPATH", folders)));
     }
     answer(&mut command, None, limit + TIMEOUT)
 }

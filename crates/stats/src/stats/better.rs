@@ -31,7 +31,9 @@ impl Better {
     pub fn of_name(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         // Precision and recall at a rank.
-        if lower.rsplit(['/', '.', '_']).next().is_some_and(|last| last.starts_with("p@") || last.starts_with("r@")) {
+        const AT_RANK: [&str; 10] = ["acc@", "hit@", "hits@", "hr@", "map@", "mrr@", "ndcg@", "p@", "precision@", "r@"];
+        let is_at_rank = |last: &str| AT_RANK.iter().any(|start| last.starts_with(start));
+        if lower.rsplit(['/', '.', '_']).next().is_some_and(is_at_rank) {
             return Some(Self::More);
         }
         let (mut direction_of_words, mut is_score) = (None, false);
@@ -103,11 +105,11 @@ fn is_qualifier(word: &str) -> bool {
 }
 
 /// Words for metrics of which less is better.
-const LESS: [&str; 33] = [
-    "brier",
+const LESS: [&str; 34] = [
     "bpb",
     "bpc",
     "bpd",
+    "brier",
     "ce",
     "cer",
     "cost",
@@ -136,11 +138,12 @@ const LESS: [&str; 33] = [
     "rmse",
     "rmsle",
     "smape",
+    "ter",
     "wer",
 ];
 
 /// Words for metrics of which more is better.
-const MORE: [&str; 48] = [
+const MORE: [&str; 50] = [
     "acc",
     "accuracy",
     "ap",
@@ -154,6 +157,7 @@ const MORE: [&str; 48] = [
     "elbo",
     "elo",
     "f1",
+    "fb1",
     "fscore",
     "hit",
     "hits",
@@ -167,6 +171,7 @@ const MORE: [&str; 48] = [
     "miou",
     "mrr",
     "ndcg",
+    "oa",
     "pearson",
     "prec",
     "precision",

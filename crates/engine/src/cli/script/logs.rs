@@ -4,7 +4,10 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::LazyLock,
 };
+
+use regex::Regex;
 
 use super::{
     MAX_METRICS,
@@ -14,7 +17,7 @@ use crate::{
     batches::log_of,
     error::Error,
     format::{clean, say, shortened},
-    init::{self as recipes, Missed, Printed, Wish},
+    init::{self as recipes, Missed, Printed, Wish, regex},
     plan::Job,
     store::Store,
     worker,
@@ -218,7 +221,7 @@ fn of_jobs(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
             for path in paths {
                 let extension =
                     Path::new(&path).extension().map_or_else(String::new, |end| end.to_string_lossy().into());
-                own.entry((kind, path.split('/').count(), extension)).or_default().insert(path);
+                own.entry((kind, path.split('/').count(), extension)).or_default().insert(without_time(&path));
             }
         }
         for (group, paths) in own {
@@ -234,6 +237,17 @@ fn of_jobs(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
         logs.entry(kind).or_default().extend(paths);
     }
     Ok(logs)
+}
+
+/// A path with `*` for components that name a time, which no other job has: `outputs/2026-11-28/20-44-17/results.json`.
+fn without_time(path: &str) -> String {
+    static TIME: LazyLock<Regex> = LazyLock::new(|| {
+        regex(concat!(
+            r"(?:^|[^0-9])(?:20\d{2}[-_.]?[01]\d[-_.]?[0-3]\d|[0-2]\d[-_.:][0-5]\d[-_.:][0-5]\d)(?:[^0-9]|$)",
+            r"|(?:^|[^0-9])20\d{6}[-_T]?\d{4,6}(?:[^0-9]|$)|^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\d{2}_\d{2}-",
+        ))
+    });
+    path.split('/').map(|part| if TIME.is_match(part) { "*" } else { part }).collect::<Vec<_>>().join("/")
 }
 
 /// The pattern of paths with equal numbers of components: `*` for components that differ, with the common beginning and end of the last.
@@ -301,6 +315,19 @@ fn say_logs(logs: &Logs, jobs: &[&Job], store: &Store) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_in_a_path_is_open() {
+        for (path, expected) in [
+            ("outputs/2026-11-28/20-44-17/results.json", "outputs/*/*/results.json"),
+            ("runs/Nov28_20-44-57_vm", "runs/*"),
+            ("runs/20261128_204457/log.csv", "runs/*/log.csv"),
+            ("lightning_logs/version_0/metrics.csv", "lightning_logs/version_0/metrics.csv"),
+            ("out/lr0.001/log.csv", "out/lr0.001/log.csv"),
+        ] {
+            assert_eq!(without_time(path), expected);
+        }
+    }
 
     #[test]
     fn paths_that_differ_are_one_pattern() {

@@ -127,9 +127,10 @@ pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> 
     let (mut layouts, mut sections, mut missed) = (Layouts::default(), Sections::default(), Vec::new());
     let (mut occurrences, mut rows) = (Vec::new(), Vec::new());
     for (at, line) in lines.iter().enumerate() {
-        let placed = layouts.numbers(line);
+        let mut placed = layouts.numbers(line);
+        placed.retain(|(name, _)| wanted.has(name) || layouts::is_evaluation(line));
         let (is_placed, row) = (!placed.is_empty(), layouts.row());
-        for (name, pattern) in placed.into_iter().filter(|(name, _)| wanted.has(name) || layouts::is_evaluation(line)) {
+        for (name, pattern) in placed {
             let pattern = match context.ranks.first_mark(line) {
                 Some(mark) => format!("{mark}.*?{}", pattern.trim_start_matches('^')),
                 None => pattern,

@@ -6,6 +6,7 @@ use regex::Regex;
 use sweep_job::tasks::Number;
 
 use super::{STEPS, joined, layouts::Placed, regex};
+use crate::stats::Better;
 
 /// The end of a header with a progress bar behind it.
 static PROGRESS: LazyLock<Regex> = LazyLock::new(|| regex(r":\s*\d+%\s*\|.*$"));
@@ -40,6 +41,8 @@ const SERIES: [&str; 22] = [
 ];
 /// Marks behind the best number of a column.
 const MARKS: [char; 2] = ['*', '†'];
+/// Cells without a value.
+const ABSENT: [&str; 4] = ["NA", "None", "null", "-"];
 /// Maximum number of columns.
 const MAX_COLUMNS: usize = 100;
 
@@ -94,7 +97,8 @@ impl Row {
     /// The subject of a row with these cells, which may have the number of the row before them.
     pub(super) fn of(names: &[String], cells: &[&str]) -> Self {
         let cells = &cells[cells.len() - names.len()..];
-        let texts = || cells.iter().filter(|cell| Number::parse(cell.trim_end_matches(MARKS)).is_none());
+        let is_text = |cell: &&&str| Number::parse(cell.trim_end_matches(MARKS)).is_none() && !ABSENT.contains(*cell);
+        let texts = || cells.iter().filter(is_text);
         let numbers = cells.len() - texts().count();
         let label = texts().find(|cell| LABEL.is_match(cell)).filter(|_| numbers > 1 || names.len() > 2);
         let is_series = |name: &String| STEPS.contains(&name.as_str()) || SERIES.contains(&name.as_str());
@@ -153,7 +157,17 @@ fn headers(text: &str) -> Vec<(Separator, Vec<String>)> {
         let are_names = (2..=MAX_COLUMNS).contains(&cells.len())
             && cells.iter().all(|cell| NAME.is_match(cell) && Number::parse(cell).is_none());
         let name = |cell: &&str| joined(&cell.replace(['(', ')'], " ").split_whitespace().collect::<Vec<_>>());
-        are_names.then(|| (separator, cells.iter().map(name).collect()))
+        let names: Vec<String> = cells.iter().map(name).collect();
+        // A sentence such as `Finished Training` is no header.
+        let has_known = || {
+            names.iter().any(|name| {
+                STEPS.contains(&name.as_str())
+                    || Better::of_name(name).is_some()
+                    || name == "metric"
+                    || name == ".metric"
+            })
+        };
+        (are_names && (separator != Separator::Spaces || has_known())).then_some((separator, names))
     };
     Separator::ALL.into_iter().filter_map(header).collect()
 }
@@ -163,11 +177,19 @@ fn row(separator: Separator, names: &[String], text: &str) -> Option<(Vec<Placed
     let cells = separator.of_row(text);
     let has_index = cells.len() == names.len() + 1 && cells[0].bytes().all(|byte| byte.is_ascii_digit());
     let is_number = |cell: &str| Number::parse(cell.trim_end_matches(MARKS)).is_some();
-    let numbers = cells.iter().filter(|cell| is_number(cell)).count();
+    let numbers = cells.iter().filter(|cell| is_number(cell) || ABSENT.contains(cell)).count();
     if !(has_index || cells.len() == names.len()) {
         return None;
     }
     let offset = usize::from(has_index);
+    // `Accuracy: 0.5` and `Epoch 3` are no rows.
+    let is_name = |cell: &&&str| {
+        let name = cell.to_ascii_lowercase();
+        cell.ends_with(':') || cell.contains('=') || STEPS.contains(&name.as_str()) || Better::of_name(&name).is_some()
+    };
+    if !names.iter().any(|name| name.trim_start_matches('.') == "metric") && cells.iter().any(|cell| is_name(&cell)) {
+        return None;
+    }
     if let Some(placed) = of_metric(separator, names, &cells, text) {
         return Some((vec![placed], Row::default()));
     }
@@ -185,7 +207,9 @@ fn row(separator: Separator, names: &[String], text: &str) -> Option<(Vec<Placed
             other if other == at => format!("{{{name}}}{mark}"),
             other if Some(other) == step => format!("{{{}}}", names[other - offset]),
             // Texts of a row name its subject, such as a class, so the pattern contains them.
-            _ if text.chars().all(char::is_alphabetic) && !text.is_empty() => regex::escape(text),
+            _ if text.chars().all(char::is_alphabetic) && !text.is_empty() && !ABSENT.contains(text) => {
+                regex::escape(text)
+            }
             _ => cell.to_owned(),
         };
         let cells: Vec<String> = cells.iter().enumerate().map(expression).collect();
@@ -252,7 +276,17 @@ mod tests {
 
     #[test]
     fn prose_has_no_columns() {
-        for text in ["training has begun\nloss 0.5 now", "a b\nc d", "1 2 3\n4 5 6", "loss, acc\n0.5"] {
+        for text in [
+            "Finished Training\nAccuracy: 0.5",
+            "Test Results\nacc: 0.5\nf1: 0.4",
+            "Using cpu\nloss 1.5",
+            "device cuda\nlr 0.1\nacc 0.5",
+            "Best accuracy\nEpoch 3",
+            "training has begun\nloss 0.5 now",
+            "a b\nc d",
+            "1 2 3\n4 5 6",
+            "loss, acc\n0.5",
+        ] {
             assert_eq!(read(text), [], "{text}");
         }
     }

@@ -54,6 +54,9 @@ static COCO: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A line of the evaluation of TREC over all queries.
 static TREC: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?<name>[A-Za-z][A-Za-z0-9_.@-]*)\s+all\s+[-+]?\.?\d\S*\s*$"));
+/// A line with averages over classes in the report of scikit-learn.
+static AVERAGES: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^\s*(?<kind>macro|micro|samples|weighted) avg\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+\d+\s*$"));
 /// The name of a column; empty if the column's heading is a sign.
 static COLUMN: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:[A-Za-z][A-Za-z0-9_@/ .^-]*)?$"));
 
@@ -84,6 +87,7 @@ impl Layouts {
         let mut placed = if line.contains(BARS) { self.of_table(line) } else { Vec::new() };
         placed.extend(of_coco(line));
         placed.extend(of_trec(line));
+        placed.extend(of_averages(line));
         if placed.is_empty() {
             placed = self.spaced.numbers(line);
             self.row = std::mem::take(&mut self.spaced.row);
@@ -208,6 +212,19 @@ fn of_trec(line: &str) -> Option<Placed> {
     let name = joined(&[&found["name"]]);
     let pattern = format!(r"^{}\s+all\s+{{{name}}}\s*$", regex::escape(&found["name"]));
     (!name.starts_with("num_")).then_some((name, pattern))
+}
+
+/// The averages in the report of scikit-learn: `macro_avg_f1_score`.
+fn of_averages(line: &str) -> Vec<Placed> {
+    let Some(found) = AVERAGES.captures(line) else { return Vec::new() };
+    let columns = ["precision", "recall", "f1_score"];
+    let placed = |column: &str| {
+        let name = format!("{}_avg_{column}", &found["kind"]);
+        let cell = |other: &&str| if *other == column { format!("{{{name}}}") } else { r"\S+".to_owned() };
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        (name.clone(), format!(r"^\s*{} avg\s+{}\s+\d+\s*$", &found["kind"], cells.join(r"\s+")))
+    };
+    columns.into_iter().map(placed).collect()
 }
 
 /// True for the text of a cell that is a number, also with a remark: `0.51 ± 0.02`.

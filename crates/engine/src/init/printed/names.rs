@@ -20,12 +20,12 @@ pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?
 /// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
 pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"(?<words>[A-Za-z][A-Za-z0-9_@/^-]*(?:[ \t]+[A-Za-z][A-Za-z0-9_@^]*){0,2})",
-        r"(?<remark>[ \t]*\((?:%|(?:\d+%?[ ])?[A-Za-z][A-Za-z0-9_ -]*)\))?",
+        r"(?<words>\p{L}[\p{L}\p{N}_@/^-]*(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*){0,2})",
+        r"(?<remark>[ \t]*[(\[](?:%|(?:\d+%?[ ])?\p{L}[\p{L}\p{N}_ -]*)[)\]]|[ \t]*%)?",
         r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|→|[:=]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
         r"(?:[~≈<>≤≥$€£]=?[ ]?)?(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
         r"(?<number>(?<absent>N/?A|None|null|NULL)|[-+]?1\.#[A-Z]+0*|(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
-        r"(?:[mun]?s|(?:[KMG]i|[kMG])B)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
+        r"(?:[mun]?s|(?:[KMG]i|[kMG])B|secs?|mins?|h)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
     ))
 });
 /// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
@@ -118,7 +118,12 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
         (is_split && words[..words.len() - 1].iter().all(is_result)).then(|| words.clone())
     };
     let name = known(&words).or_else(with_known_end).or_else(split).or_else(subject)?;
-    Some((joined(&name), words))
+    // `Root mean squared error` has more words than a number's own.
+    let start = number.name("words").map_or(0, |words| words.start());
+    let first = FIRST_WORDS.captures(&line[..start]).and_then(|first| first.name("words"));
+    let longer = first.map(|first| first.as_str().split_whitespace().chain(name.iter().copied()).collect::<Vec<_>>());
+    let longer = longer.filter(|longer| name.len() == words.len() && is_known(&longer.as_slice()));
+    Some((joined(longer.as_ref().unwrap_or(&name)), words))
 }
 
 /// True for a number in a list of several: none of them is the result.
@@ -167,7 +172,7 @@ pub(super) fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTree
     let words: Vec<&str> = words.as_str().split_whitespace().collect();
     let mut name = joined(&before.split_whitespace().chain(words.iter().copied()).collect::<Vec<_>>());
     if let Some((unit, _)) = unit_of(line, number) {
-        name = format!("{name}_{}", unit.to_ascii_lowercase());
+        name = format!("{name}_{}", name_of_unit(unit));
     }
     (!is_setting(&name, params)).then_some((name, words))
 }
@@ -177,9 +182,27 @@ pub(super) fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
     params.contains(name) || STEPS.contains(&name) || name.contains("seed")
 }
 
-/// The name of a metric, composed of words.
+/// The end of a name for a unit: `min` could be a minimum.
+fn name_of_unit(unit: &str) -> String {
+    match unit {
+        "min" | "mins" | "minutes" => "minutes".to_owned(),
+        "h" | "hours" => "hours".to_owned(),
+        unit => unit.to_ascii_lowercase(),
+    }
+}
+
+/// The name of a metric, composed of words. `tok/s` is a rate, and the capital letter of `D_B` no unit.
 pub(super) fn joined(words: &[&str]) -> String {
-    words.join("_").replace(['@', '/', '-'], "_").replace('^', "").to_ascii_lowercase()
+    let name = words.join("_").replace('^', "");
+    let name = name
+        .strip_suffix("/s")
+        .or_else(|| name.strip_suffix("/sec"))
+        .map_or(name.clone(), |base| format!("{base}_per_s"));
+    let name = name.replace(['@', '/', '-'], "_");
+    match name.rsplit_once('_') {
+        Some((start, last)) if last.len() == 1 => format!("{}_{last}", start.to_lowercase()),
+        _ => name.to_lowercase(),
+    }
 }
 
 /// The split of the data in the words of a number, and its place in them.
@@ -235,6 +258,14 @@ pub(super) fn signature(
         let label = label.name("tag").filter(|label| label.end() < end)?;
         Some((label.start(), label.as_str().to_owned()))
     });
+    // `accuracy (Linear kernel)`
+    if let Some(remark) = number.name("remark").filter(|_| tag.is_none()) {
+        let text = remark.as_str().trim().trim_matches(['(', ')', '[', ']', '%']);
+        if !text.is_empty() && SPLIT_WORD.captures(remark.as_str()).is_none() {
+            let name = joined(&text.split_whitespace().collect::<Vec<_>>());
+            words.insert(name, (remark.start(), text.to_owned()));
+        }
+    }
     if let Some((at, label)) = label.filter(|(_, label)| !LEVELS.contains(&label.to_ascii_lowercase().as_str())) {
         words.insert(joined(&[&label]), (at, label));
     }

@@ -11,7 +11,10 @@ use super::{
 };
 
 /// Units that follow numbers, and that the ends of metrics' names stand for.
-const UNITS: [&str; 10] = ["ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
+const UNITS: [&str; 19] = [
+    "ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB", "sec", "secs", "seconds", "min", "mins", "minutes",
+    "h", "hours", "KB",
+];
 /// The step of a line.
 pub(super) static STEP: LazyLock<Regex> = LazyLock::new(|| {
     let words = STEPS.join("|");

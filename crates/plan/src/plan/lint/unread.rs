@@ -55,7 +55,9 @@ pub(in crate::plan) fn unread(recipe: &Recipe, step: &Step, point: &Point, probl
     let mut scripts: Vec<String> = words.iter().flat_map(|word| started(word)).map(str::to_owned).collect();
     scripts.extend(words.iter().cloned());
     scripts.extend(words.windows(2).filter(|two| two[0] == "-m").map(|two| two[1].replace('.', "/") + ".py"));
-    let folder = recipe.sources.folder(step.source());
+    // The program runs in its project, which may be elsewhere.
+    let project = template("project").and_then(resolved).and_then(|value| value.as_text().map(str::to_owned));
+    let folder = recipe.sources.folder(step.source()).join(project.unwrap_or_default());
     let mut open: Vec<(PathBuf, usize)> = Vec::new();
     if let Some(inputs) = template("inputs") {
         let Some(value) = resolved(inputs) else { return };
