@@ -32,11 +32,11 @@ pub(super) struct BestArgs {
     /// The step. Default: the step with a `search`, or the only step with axes.
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
-    /// The metric. Default: that of the step's `search`, or the only metric with a better direction that the report
-    /// shows of the step.
+    /// The metric. Default: the metric of the step's `search`, or the only metric with a better direction that the report
+    /// shows for the step.
     #[arg(long, value_name = "METRIC")]
     by: Option<String>,
-    /// The better direction of the metric. Default: that of the metric or of the step's `search`.
+    /// The better direction of the metric. Default: the direction that the metric or the step's `search` declares.
     #[arg(long, value_enum)]
     direction: Option<Direction>,
     /// Number of configurations to show.

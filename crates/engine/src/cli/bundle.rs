@@ -59,11 +59,11 @@ struct CreateArgs {
     /// The archive to write. Default: `NAME.sweep.tar`, with the name of the recipe.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Most MiB of files that jobs read, all together; larger ones are left out and named. 0 leaves all of them out.
+    /// Maximum total size, in MiB, of the files that jobs read; files beyond this size are left out and listed. 0 leaves all out.
     #[arg(long, value_name = "MIB", default_value_t = MAX_INPUT >> 20)]
     input_limit: u64,
-    /// Sign a statement about the archive (in-toto, SLSA provenance) with the secret key in this file, created by `sweep cache keygen`; it is
-    /// written beside the archive, to `NAME.sweep.tar.intoto.jsonl`.
+    /// Sign a statement about the archive (in-toto, SLSA provenance) with the secret key in this file, created by `sweep cache keygen`. The
+    /// statement is written next to the archive, to `NAME.sweep.tar.intoto.jsonl`.
     #[arg(long, value_name = "FILE")]
     sign: Option<PathBuf>,
     #[command(flatten)]
@@ -78,17 +78,17 @@ pub(super) struct VerifyArgs {
     /// Require a statement about the archive that a key in this file has signed; the file has one public key per line.
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// Run this many randomly selected jobs again, with their dependencies, and compare their metrics. Default: 0, and 3 with `--rebuild`.
+    /// Run N randomly selected jobs again, with their dependencies, and compare their metrics. Default: 0, or 3 with `--rebuild`.
     #[arg(long, value_name = "N")]
     rerun: Option<usize>,
-    /// Make the Python environments of these jobs anew, with the versions that their records name, and run the jobs in them. `uv` or `pip`
-    /// installs the packages from the registries that are configured here.
+    /// Create new Python environments for these jobs, with the recorded versions of packages, and run the jobs in them. `uv` or `pip`
+    /// installs the packages from the registries that are configured on this machine.
     #[arg(long)]
     rebuild: bool,
-    /// Folder with the input files that the bundle does not have, by their paths from the recipe or by their names.
+    /// Folder with the input files that the bundle lacks, found by their paths relative to the recipe or by their names.
     #[arg(long, value_name = "DIR", requires = "again")]
     inputs: Option<PathBuf>,
-    /// Run the bundle's commands without asking for confirmation; they are shown nevertheless.
+    /// Run the bundle's commands without asking for confirmation; the commands are still shown.
     #[arg(long, requires = "again")]
     yes: bool,
     /// Seed of the random selection.

@@ -22,15 +22,15 @@ const MAX_WIDTH: usize = 36;
 
 #[derive(Debug, Args)]
 pub(super) struct DesignArgs {
-    /// Show the power and the seeds that every claim and comparison about a metric needs for this difference; can be
+    /// Show the power of every claim and comparison about a metric at this difference, and the seeds that they need; can be
     /// repeated.
     ///
     /// The difference is in the metric's unit (`loss=0.01`, `time.step=5ms`), or a percentage (`time.step=2%`). The
     /// standard deviation is that of the cached records.
     #[arg(long, value_name = "METRIC=DIFFERENCE")]
     detect: Vec<String>,
-    /// Choose the cheapest seeds of each step with 80 % power for every `--detect`, within this time of jobs one after the
-    /// other.
+    /// Choose the cheapest seeds of each step with 80 % power for every `--detect`, within this total duration of all jobs,
+    /// such as `8h`.
     ///
     /// Durations are those of earlier jobs. If the time does not suffice, the seeds with the highest power are shown.
     #[arg(long, value_name = "TIME", requires = "detect")]

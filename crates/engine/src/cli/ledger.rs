@@ -39,7 +39,7 @@ enum LedgerCommand {
 
 #[derive(Debug, Args)]
 struct VerifyArgs {
-    /// A digest that an earlier verification has printed; it must be that of an entry.
+    /// A digest that an earlier verification printed; the ledger must have an entry with this digest.
     #[arg(long, value_name = "DIGEST")]
     head: Option<String>,
 }

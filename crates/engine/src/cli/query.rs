@@ -36,7 +36,7 @@ pub(super) struct QueryArgs {
     /// Maximum number of records.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Lists the points of curves instead of metrics: of all, or of these series.
+    /// List the points of curves instead of metrics: of all curves, or of the given ones.
     #[arg(long, value_name = "A,B,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
     curves: Option<Vec<String>>,
     /// Output format of the records.

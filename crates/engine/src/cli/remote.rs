@@ -32,7 +32,7 @@ pub(super) struct RemoteArgs {
     /// Trusted signers of downloaded records: `any`, `own` (only `--remote-key`), or a file with one public key per line.
     #[arg(long, value_name = "any|own|FILE", env = "SWEEP_REMOTE_TRUST", default_value = "any", value_parser = trusting)]
     remote_trust: Trusting,
-    /// Maximum duration of the transfer of one record, such as `90s` or `2h`; beyond it, the job runs locally.
+    /// Maximum duration of the transfer of one record, such as `90s` or `2h`; after that, the job runs locally.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limit)]
     remote_timeout: Duration,
 }
