@@ -99,8 +99,9 @@ mapping! {
         area: Number,
         /// Shows the value of the curve at this number of steps.
         at: Number,
-        /// A metric or a parameter of the jobs with the cost of one step, such as its tokens or its FLOPs. `target`, `area` and `at` are
-        /// in its unit then: at equal compute instead of equal steps. Default: one step costs 1.
+        /// The cost of one step: a metric or a parameter of the jobs, such as tokens or FLOPs. `target`, `area` and
+        /// `at` are then in the unit of the cost, which compares jobs at equal compute instead of equal steps.
+        /// Default: one step costs 1.
         cost: Text = Text::METRIC,
     }
 }
@@ -112,9 +113,9 @@ mapping! {
         axis [required]: Text = Text::NAME,
         /// The axis whose values are the workloads.
         workload [required]: Text = Text::NAME,
-        /// The value that the metric has to reach on each workload.
+        /// The value that the metric must reach on each workload.
         targets [required]: Custom = Custom { schema: targets, accepts: "values of `workload` to numbers" },
-        /// A metric or a parameter of the jobs with the cost of one step, as in `curve`. Default: one step costs 1.
+        /// The cost of one step: a metric or a parameter of the jobs, as in `curve`. Default: one step costs 1.
         cost: Text = Text::METRIC,
     }
 }
@@ -129,12 +130,13 @@ mapping! {
     struct FitKeys = "fit" {
         /// The size of a job: an axis, a parameter or a metric, such as `parameters`, `tokens` or `flops`.
         x [required]: Text = Text::METRIC,
-        /// A size that is left out of the fit. The table has its prediction with the 95 % prediction interval, and whether the measured
-        /// mean is in it.
+        /// A size that is left out of the fit. The table shows the law's prediction for this size with its 95 %
+        /// prediction interval, and whether the interval contains the measured mean.
         predict: Number,
         /// Adds a constant to the law, as in a claim's `law`. Such a law needs four sizes. Default: `false`.
         constant: Flag,
-        /// The axis whose values have a law each, such as `method`. The table says whether smaller sizes rank them as the largest does.
+        /// The axis with one law for each of its values, such as `method`. The table shows whether smaller sizes give
+        /// the same ranking as the largest size.
         axis: Text = Text::NAME,
     }
 }

@@ -75,8 +75,8 @@ mapping! {
         /// The spread of the differences: each comparison's `own`, or `pooled` over all comparisons with a `baseline`.
         /// Default: `own`.
         ///
-        /// With `pooled`, intervals and p-values hold for all comparisons at once (Dunnett's test). That tells more apart
-        /// with few seeds, but is valid only if the spread is similar for all values.
+        /// With `pooled`, intervals and p-values hold for all comparisons at once (Dunnett's test). This has more
+        /// power with few seeds, but is valid only if the spread is similar for all values.
         error: Word<bool> = Word(&[("own", false), ("pooled", true)]),
         /// The form of a comparison: a difference, or a ratio of geometric means. Default: `difference`.
         show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
@@ -86,8 +86,8 @@ mapping! {
         ///
         /// It has an effect only on a step with `seeds: { min, max, until: decided }`.
         decide: Flag,
-        /// The largest difference in either direction that is practically none. Adds the probabilities that the first
-        /// value is less, equivalent, and more.
+        /// The largest difference in either direction that counts as equivalent. Adds the probabilities that the
+        /// first value is less, equivalent, and more.
         ///
         /// For ratios it is a fraction: `0.02` means two percent.
         equivalent: Number,

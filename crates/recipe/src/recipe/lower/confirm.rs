@@ -27,7 +27,7 @@ mapping! {
     struct ConfirmKeys = "confirm" {
         /// The number of configurations, the best ones of the search. Default: 1.
         top: Custom = Custom { schema: || reference("number"), accepts: "an integer from 1" },
-        /// The number of seeds of each, none of which the search has seen.
+        /// The number of seeds of each configuration, none of which the search has used.
         seeds [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
     }
 }

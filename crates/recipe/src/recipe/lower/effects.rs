@@ -41,7 +41,7 @@ mapping! {
     struct EffectKeys = "effects" {
         /// The axes whose effects are estimated. Default: all axes that vary, except `seed`.
         ///
-        /// Of axes that are zipped, the first is taken. Every other axis must be constant.
+        /// Of zipped axes, only the first is used. Every other axis must be constant.
         factors: Texts = Texts::NAMES,
         /// The two-factor interactions to estimate: all, none, or those of the given pairs. Default: `false`.
         interactions: Custom = Custom { schema: interactions, accepts: "`true`, `false`, or `[[factor, factor], …]`" },

@@ -100,8 +100,8 @@ mapping! {
     struct ExpectKeys = "expect" {
         /// The lower bound, inclusive.
         ///
-        /// A bound without a unit is in the unit in which the metric is shown: that of a `command`'s metric is the one that
-        /// its author reports, and metrics of other tasks have base units.
+        /// A bound without a unit is in the unit in which the metric is shown: the reported unit for a metric of
+        /// `command`, and the base unit for metrics of other tasks.
         at_least: Quantity,
         /// The upper bound, inclusive.
         at_most: Quantity,
@@ -109,17 +109,17 @@ mapping! {
         more_than: Quantity,
         /// The upper bound, exclusive: an exact tie refutes the claim.
         less_than: Quantity,
-        /// The largest difference in either direction that counts as none, for a claim of equivalence. Only with
-        /// `difference` and `ratio`.
+        /// The largest difference in either direction that counts as equivalent, for a claim of equivalence. Only
+        /// with `difference` and `ratio`.
         ///
         /// For a difference, the bounds are −`within` and `within`. For a ratio they are 1/(1 + `within`) and
         /// 1 + `within`, so `0.02` means two percent.
         within: Quantity,
-        /// The largest distance from a bound that does not matter. If the interval contains the bound and lies within this
-        /// distance of it, the claim is tied.
+        /// The largest negligible distance from a bound. If the interval contains the bound and stays within this
+        /// distance of the bound, the claim is tied.
         ///
-        /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`). Otherwise it is
-        /// in the unit of the metric. Seeds with `until: decided` end with a tie, too.
+        /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`).
+        /// Otherwise, the distance is in the unit of the metric. Seeds with `until: decided` also stop at a tie.
         negligible: Quantity,
     }
 }

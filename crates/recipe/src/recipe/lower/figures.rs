@@ -57,7 +57,7 @@ mapping! {
         /// The available curves depend on the task. `train` records `loss`, `val_loss`, `lr` and `sparsity`; `command`
         /// records what its program reports.
         y: Text,
-        /// The metric that is shown at each position, for kinds of figures that have one.
+        /// The metric that is shown at each position, for kinds of figures with such a metric.
         value: Text,
         /// The peak rates of the device, for kinds of figures that show them.
         roofs: Within<RoofKeys<'static>>,
@@ -72,24 +72,27 @@ mapping! {
         color: Text = Text::NAME,
         /// The band around averaged values: the 95 % confidence interval, or none. Default: `ci95`.
         band: Word<bool> = Word(&[("ci95", true), ("none", false)]),
-        /// The scale of the x-axis, for kinds with numbers on it. Default: what fits the numbers of an axis, else `linear`.
+        /// The scale of the x-axis, for kinds with numbers on it. Default: the scale that fits the values of an axis,
+        /// else `linear`.
         xscale: Word<bool> = Word(SCALES),
         /// The scale of the y-axis, for kinds with numbers on it. Default: `linear`.
         yscale: Word<bool> = Word(SCALES),
-        /// The ends of the x-axis, in the unit of the metric; `null` where the data decide. What lies beyond is not drawn.
+        /// The limits of the x-axis, in the unit of the metric; `null` uses the range of the data. Points outside of
+        /// the limits are not drawn.
         xlim: Limits,
-        /// The ends of the y-axis, likewise.
+        /// The limits of the y-axis, in the same form as `xlim`.
         ylim: Limits,
         /// The name of the quantity on the x-axis, for readers; the unit follows it. Default: the name of the metric or axis.
         xlabel: Text,
-        /// The name of the quantity on the y-axis, likewise.
+        /// The name of the quantity on the y-axis, in the same form as `xlabel`.
         ylabel: Text,
         /// The place of the legend. Default: `right`, and `bottom` in a column of a paper.
         legend: Word<Legend> = Word(Legend::WORDS),
-        /// The colors of series. Those of every palette can be told apart by color-blind people. Default: `okabe-ito`.
+        /// The colors of series. Color-blind people can distinguish the colors of every palette. Default:
+        /// `okabe-ito`.
         palette: Word<Palette> = Word(Palette::WORDS),
-        /// `paper`: also as PDF, 84 mm wide, with letters of 8 points and without a title. Kinds that need more room are 178 mm
-        /// wide and keep their title. Default: `page`.
+        /// `paper`: also as a PDF, 84 mm wide, in 8-point type and without a title. Kinds that need more space are
+        /// 178 mm wide and keep their title. Default: `page`.
         style: Word<bool> = Word(&[("page", false), ("paper", true)]),
     }
 }

@@ -45,7 +45,7 @@ mapping! {
         score: Text,
         /// The column whose values group items that depend on each other, such as the questions about one document.
         ///
-        /// Without it, items are independent units.
+        /// Without `cluster`, items are independent units.
         cluster: Text,
     }
 }

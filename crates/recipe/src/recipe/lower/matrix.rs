@@ -26,9 +26,9 @@ mapping! {
         random: Within<RandomKeys<'static>>,
         /// Additional points, or additional values for existing points.
         ///
-        /// An entry that contains only axes of the matrix is an additional point and must contain all of them. An entry
-        /// with further keys adds these to every point that it matches. If it matches none, it is an additional point.
-        /// See [`include`](#include).
+        /// An entry that contains only axes of the matrix is an additional point and must contain all of them. An
+        /// entry with further keys adds these to every point that it matches. An entry that matches no point is an
+        /// additional point. See [`include`](#include).
         include: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
         /// Excluded points. An entry excludes every point that has all of its values.
         exclude: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },

@@ -141,15 +141,17 @@ mapping! {
         /// True if a job always measures the same value. Equal values are certain then. Default: `true` for counts and
         /// for metrics that a task declares as deterministic, else `false`.
         deterministic: Flag,
-        /// The unit of the metric. Default: the one that its name or its task says, or else the one in which it is reported.
+        /// The unit of the metric. Default: the unit that the metric's name or task implies, else the unit in which
+        /// the metric is reported.
         ///
-        /// Tables, figures and exports with this recipe show the metric in this unit, and numbers about it that have no unit
-        /// of their own are in it. A number that is reported without a unit is in this unit.
+        /// Tables, figures and exports with this recipe show the metric in this unit, and numbers about the metric
+        /// without a unit are in this unit. A number that is reported without a unit is also in this unit.
         unit: Word<Unit> = Word(Unit::WRITTEN),
-        /// Makes the metric of a curve that each job records: the number of steps to a value, the mean height, or the value at a step.
+        /// Computes the metric from a curve that each job records: the number of steps to a value, the mean height,
+        /// or the value at a step.
         ///
-        /// Tables, figures, claims and seeds that are added until something is decided use it like any other metric. It is computed from
-        /// the records: nothing runs again. A job whose curve has no such number lacks the metric (`missing`).
+        /// Tables, figures, claims and adaptive seeds use it like any other metric. It is computed from the records:
+        /// no job runs again. A job whose curve has no such number lacks the metric (`missing`).
         read: Within<ReadKeys<'static>>,
     }
 }
@@ -157,7 +159,7 @@ mapping! {
 mapping! {
     /// The keys of a metric's `read`. Exactly one of `target`, `area` and `at` is given.
     struct ReadKeys = "read" {
-        /// The curve: a series that the program reports at several steps, or one of the task's.
+        /// The curve: a series that the program reports at several steps, or a curve of the task.
         curve [required]: Text = Text::METRIC,
         /// The number of steps until the curve is at least as good as this value. The better direction is that of the curve.
         target: Number,

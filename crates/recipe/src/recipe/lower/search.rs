@@ -79,11 +79,12 @@ pub struct Racing {
 mapping! {
     /// The keys of `search`.
     struct SearchKeys = "search" {
-        /// Successive halving: every configuration is trained a little, and the best part of them goes on.
+        /// Successive halving: every configuration is trained for a short time, and the best fraction continues.
         ///
         /// See [rungs](#rungs).
         rungs: Within<RungKeys<'static>>,
-        /// A race over seeds: a configuration gets no further seeds once it is worse than the best one or a baseline.
+        /// A race over seeds: a configuration gets no further seeds once it is worse than the best configuration or a
+        /// baseline.
         ///
         /// Not together with `rungs`. See [racing](#racing).
         racing: Within<RacingKeys<'static>>,
@@ -91,7 +92,7 @@ mapping! {
         ///
         /// See [suggest](#suggest).
         suggest: Within<SuggestKeys<'static>>,
-        /// Repeats the best configurations with seeds that the search has not seen, in a step `NAME-confirmed`.
+        /// Repeats the best configurations with seeds that the search has not used, in a step `NAME-confirmed`.
         ///
         /// Claims about a search belong to that step. See [confirm](#confirm).
         confirm: Within<ConfirmKeys<'static>>,
@@ -112,16 +113,16 @@ mapping! {
             schema: || json!({ "type": "array", "minItems": 2, "uniqueItems": true, "items": reference("number") }),
             accepts: "a list of integers",
         },
-        /// The part of the configurations that goes on from each rung: of `n`, the fraction of `n` rounded down, and at
+        /// The fraction of the configurations that continue from each rung. Their number is rounded down, and is at
         /// least one.
         keep [required]: Part,
         /// The metric that decides.
         by [required]: Text = Text::METRIC,
         /// The axes whose values are averaged. Default: `seed`, if the step has seeds.
         over: Texts = Texts::NAMES,
-        /// The better direction. Default: that of the metric, and `min` for a metric without one.
+        /// The better direction. Default: the direction of the metric, or `min` for a metric without a direction.
         direction: Word<Better> = Word(DIRECTIONS),
-        /// Lets a configuration go on before all others have reached its rung.
+        /// Lets a configuration continue before all others have reached its rung.
         asynchronous: Within<AsynchronousKeys<'static>>,
     }
 }
@@ -129,8 +130,8 @@ mapping! {
 mapping! {
     /// The keys of `asynchronous`.
     struct AsynchronousKeys = "asynchronous" {
-        /// The number of virtual workers, on which the decisions depend. The number of jobs that really run at once is
-        /// that of `--jobs`, or of the machine, and changes nothing.
+        /// The number of virtual workers, on which the decisions depend. The decisions do not depend on the actual
+        /// number of jobs at once, which `--jobs` and the machine limit.
         workers [required]: Whole = Whole { range: 1..=10_000, of: "workers" },
     }
 }
@@ -140,10 +141,10 @@ mapping! {
     struct RacingKeys = "racing" {
         /// The metric that decides.
         by [required]: Text = Text::METRIC,
-        /// The better direction. Default: that of the metric, and `min` for a metric without one.
+        /// The better direction. Default: the direction of the metric, or `min` for a metric without a direction.
         direction: Word<Better> = Word(DIRECTIONS),
-        /// The configuration that the others are compared with: values of axes that only one configuration has. Default:
-        /// the best so far.
+        /// The configuration with which all others are compared: values of axes that select exactly one
+        /// configuration. Default: the best configuration so far.
         against: Custom = Custom::SELECTION,
         /// The number of seeds that every configuration has before the first look. Default: 3.
         min: Whole = Whole { range: 2..=10_000, of: "seeds" },

@@ -63,9 +63,9 @@ mapping! {
         batch [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 1" },
         /// The number of batches.
         batches [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 1" },
-        /// The metric that decides. Default: that of `rungs`, if the step has rungs.
+        /// The metric that decides. Default: the metric of `rungs`, if the step has rungs.
         by: Text = Text::METRIC,
-        /// The better direction. Default: that of the metric, and `min` for a metric without one.
+        /// The better direction. Default: the direction of the metric, or `min` for a metric without a direction.
         direction: Word<Better> = Word(DIRECTIONS),
         /// The seed of the sampler. Default: 0.
         seed: Custom = Custom { schema: || reference("value"), accepts: "a value" },
@@ -75,13 +75,13 @@ mapping! {
 mapping! {
     /// The forms of an axis of a search: one key each.
     struct SpaceForms = "space" {
-        /// The numbers between two bounds, or those of them that are `from`, `from + step`, ….
+        /// The numbers between two bounds, or only the numbers `from`, `from + step`, … between them.
         uniform: Custom = Custom { schema: || numbers("number", 2, 3), accepts: "`[from, to]` or `[from, to, step]`" },
-        /// The numbers between two bounds, with a logarithm that varies evenly.
+        /// The numbers between two bounds, uniform in the logarithm.
         log_uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
-        /// The integers between two bounds, inclusive, or those of them that are `from`, `from + step`, ….
+        /// The integers between two bounds, inclusive, or only the integers `from`, `from + step`, … between them.
         int: Custom = Custom { schema: || numbers("number", 2, 3), accepts: "`[from, to]` or `[from, to, step]`" },
-        /// The integers between two bounds, inclusive, with a logarithm that varies evenly.
+        /// The integers between two bounds, inclusive, uniform in the logarithm.
         log_int: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
         /// A list of values without an order.
         choice: Custom = CHOICE,

@@ -143,7 +143,7 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         compare: Within<super::compare::CompareKeys<'static>>,
-        /// Shows effects of factors instead of metrics, and each factor's share of the differences.
+        /// Shows effects of factors instead of metrics, and each factor's share of the variance between points.
         ///
         /// It replaces `rows` and `columns`.
         effects: Within<EffectKeys<'static>>,
@@ -152,21 +152,23 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         aggregate: Within<AggregateKeys<'static>>,
-        /// Shows a number of each job's curve by one axis: the steps to a target, the area below the curve, or the value at equal
-        /// compute.
+        /// Shows a number that is computed from each job's curve, by one axis: the steps to a target, the area below
+        /// the curve, or the value at equal compute.
         ///
         /// It replaces `rows` and `columns`.
         curve: Within<CurveKeys<'static>>,
-        /// Shows how near methods are to the fastest one, over workloads that have a target each (performance profiles).
+        /// Shows performance profiles: how close each method is to the fastest method, over workloads with one target
+        /// each.
         ///
         /// It replaces `rows` and `columns`.
         profile: Within<ProfileKeys<'static>>,
-        /// Shows a power law of metrics over sizes, its prediction at another size, and whether small sizes rank as the largest does.
+        /// Shows a power law of metrics over sizes, its prediction at another size, and whether small sizes give the
+        /// same ranking as the largest size.
         ///
         /// It replaces `rows` and `columns`.
         fit: Within<FitKeys<'static>>,
-        /// Shows the parts of random sources in the variance of a measurement, such as the seeds of the data order and of the
-        /// initialization.
+        /// Shows the contribution of each source of randomness to the variance of a measurement, such as the seeds of
+        /// the data order and of the initialization.
         ///
         /// It replaces `rows` and `columns`.
         variance: Within<VarianceKeys<'static>>,
@@ -181,11 +183,12 @@ mapping! {
             schema: || json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } }),
             accepts: "a list of maps",
         },
-        /// The backends that the paper's values are about; on others, no difference from them is shown. In a table without `paper`,
-        /// the backends on which rows are ranked: on others they may be the same program.
+        /// The backends to which the paper's values apply; on other backends, no difference from these values is
+        /// shown. In a table without `paper`, the backends on which rows are ranked: on other backends, rows may be
+        /// the same program.
         hardware: Words<Backend> = Words(BACKENDS),
-        /// The sizes from which on a difference from the paper's values is shown, or rows are ranked, as with `hardware`:
-        /// parameters, axes or metrics with their smallest number, or the only text, as in a claim.
+        /// The minimum size at which a difference from the paper's values is shown, or rows are ranked, as with
+        /// `hardware`: parameters, axes or metrics, each with its minimum number or its required text, as in a claim.
         scale: Custom = Custom { schema: least::schema, accepts: "name to a number, or to a text" },
         /// Claims with a `ratio` to show instead of a step. A row has the two sides, the value in the paper and the
         /// verdict.
@@ -196,12 +199,11 @@ mapping! {
         /// The treatment of jobs without a result in comparisons and marks. Default: `block`, which leaves them
         /// undecided.
         ///
-        /// `worst` counts a missing result as the worst measured value; with `compare`, it requires metrics with a better
-        /// direction.
-        /// `ignore` leaves it out.
+        /// `worst` counts a missing result as the worst measured value; with `compare`, it requires metrics with a
+        /// better direction. `ignore` leaves the missing result out.
         missing: Word<Missing> = Word(Missing::WORDS),
-        /// The required conditions of times and rates in comparisons and marks: measured under conditions that are
-        /// alike, or under any. Default: `alike`.
+        /// The required conditions of times and rates in comparisons and marks: measured under like conditions, or
+        /// under any conditions. Default: `alike`.
         ///
         /// See [docs/statistics.md](statistics.md).
         conditions: Word<bool> = Word(CONDITIONS),

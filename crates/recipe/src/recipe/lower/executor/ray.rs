@@ -21,7 +21,7 @@ pub struct Ray {
     pub address: Option<String>,
     /// Custom resources of every job.
     pub resources: BTreeMap<String, f64>,
-    /// Custom resources of the jobs of single steps, in addition.
+    /// Additional custom resources of the jobs of individual steps.
     pub steps: Vec<(String, BTreeMap<String, f64>)>,
     /// Timeout for the first response of the cluster in a run.
     pub answers_within: Option<Duration>,
@@ -40,18 +40,19 @@ mapping! {
     struct RayKeys = "ray" {
         /// The address of the Jobs API: `http://HOST:8265`. Default: `RAY_API_SERVER_ADDRESS`, else `RAY_ADDRESS`, else `http://127.0.0.1:8265`.
         ///
-        /// A token comes from `RAY_AUTH_TOKEN`, and further headers from `RAY_JOB_HEADERS`.
+        /// A token is read from `RAY_AUTH_TOKEN`, and further headers from `RAY_JOB_HEADERS`.
         address: Text = Text {
             schema: || json!({ "type": "string", "pattern": "^https?://[^/@?#]+/?$" }),
             accepts: "`http://HOST:PORT` or `https://HOST:PORT`",
         },
         /// Custom resources of every job, for example `{ "accelerator_type:A100": 0.001 }`.
         resources: Custom = Custom { schema: resources, accepts: "name to a number" },
-        /// Custom resources of the jobs of single steps, in addition.
+        /// Additional custom resources of the jobs of individual steps.
         steps: Custom = Custom { schema: steps, accepts: "step to `{ resources: … }`" },
-        /// The time in which the cluster has to answer for the first time in a run, which ends otherwise. Default: `10m`.
+        /// The maximum time until the first response of the cluster in a run; after that, the run ends. Default:
+        /// `10m`.
         ///
-        /// Later it is asked until it answers. Jobs of earlier runs go on in Ray.
+        /// Later requests are repeated until the cluster responds. Jobs of earlier runs continue in Ray.
         answers_within = "answers-within": TimeSpan = TimeSpan { zero: false },
     }
 }

@@ -84,9 +84,9 @@ mapping! {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string", "pattern": "^-" } }),
             accepts: "an option, or a list of options",
         },
-        /// Options for the jobs of single steps.
+        /// Options for the jobs of individual steps.
         ///
-        /// They override the options for all jobs. `options` are added to those for all jobs.
+        /// These options override the options for all jobs, except `options`, which are added.
         steps: Custom = Custom { schema: steps, accepts: "step to a map of the keys above" },
     }
 }
