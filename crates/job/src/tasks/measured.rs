@@ -111,8 +111,8 @@ metrics! {
     impl NetworkMetrics {
         /// Number of parameters of the network; tied parameters count once.
         PARAMETERS: Count = "parameters";
-        /// Number of parameters that compute a token: all of them without `experts`; else those outside of experts, and of
-        /// as many experts as a token chooses.
+        /// Number of parameters that compute a token: all parameters without `experts`; else the parameters outside
+        /// of experts and of `experts_per_token` experts.
         ACTIVE: Count = "parameters.active";
     }
 }

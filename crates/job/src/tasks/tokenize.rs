@@ -14,7 +14,7 @@ params! {
         tokenizer: Option<Path> = None;
         /// Number of tokens of a trained tokenizer; by default 4096. Texts with few different words give fewer.
         vocab_size: Option<usize> = None, in 257..=65_536;
-        /// Smallest number of occurrences of a pair that training merges; by default 2.
+        /// Minimum number of occurrences of a pair that training merges; by default 2.
         min_frequency: Option<usize> = None, in 1..=1_000_000_000;
     }
 }

@@ -20,7 +20,7 @@ choice! {
         Equals = "equals",
         /// `name=value`, with the quotes that Hydra needs.
         Hydra = "hydra",
-        /// `--name=value`, and a list as its items with commas: `--name=1,2`.
+        /// `--name=value`, and a list as comma-separated items: `--name=1,2`.
         Commas = "commas",
         /// `--name=value`, once for each item of a list: `--name=1 --name=2`.
         Repeat = "repeat",

@@ -6,7 +6,7 @@ use crate::{Conflict, Value, Values, params::choice};
 choice! {
     /// Kind of start of several processes.
     pub enum Launch {
-        /// Every process sees all GPUs of the job, and its own is number `LOCAL_RANK` of them, as `torchrun` does it.
+        /// Every process sees all GPUs of the job and uses the GPU with the index `LOCAL_RANK`, as with `torchrun`.
         Torchrun = "torchrun",
         /// Every process sees its own GPU only.
         Processes = "processes",

@@ -216,8 +216,9 @@ params! {
         save: bool = false;
         /// Keep the masks as the artifact `masks`: a safetensors file with 1 for each pruned weight.
         save_masks: bool = false;
-        /// Keep a timeline of the first 200 visits as the artifact `trace`, in the trace-event JSON format that Perfetto
-        /// reads. A visit is that of a tensor, or of those probed together; with `mode: simultaneous`, it is a pass.
+        /// Keep a timeline of the first 200 visits as the artifact `trace`, in the trace-event JSON format that
+        /// Perfetto reads. A visit concerns one tensor, or the tensors that are probed together; with `mode:
+        /// simultaneous`, a visit is a pass.
         trace: bool = false;
         /// Artifact `masks` of another job, for the metric `agreement`.
         against: Option<Path> = None;

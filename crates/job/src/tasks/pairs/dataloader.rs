@@ -14,7 +14,7 @@ choice! {
         Sync = "sync",
         /// In worker threads that start anew for every epoch.
         Workers = "workers",
-        /// In worker threads that persist between epochs and prepare the first batches of the next one.
+        /// In worker threads that persist between epochs and prepare the first batches of the next epoch.
         Persistent = "persistent",
     }
 }

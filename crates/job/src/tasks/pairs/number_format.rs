@@ -50,7 +50,8 @@ metrics! {
         /// Relative rounding error of normally distributed numbers in the format of products, as a root mean square; with
         /// `fp8`, that of e4m3.
         ROUNDING: Fraction = "error.rounding", Deterministic;
-        /// The same of the format of gradients; with `fp8`, that of e5m2.
+        /// Relative rounding error of normally distributed numbers in the format of gradients; with `fp8`, that of
+        /// e5m2.
         ROUNDING_GRADIENTS: Fraction = "error.rounding.gradients", Deterministic;
     }
 }
