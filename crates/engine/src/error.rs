@@ -238,9 +238,7 @@ pub enum Error {
         known: String,
     },
     /// A name is not a valid name of a host.
-    #[error(
-        "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
-    )]
+    #[error("`{name}` is not a host: {reason}; write a host name that `ssh` accepts, such as `box1` or `me@box1`")]
     Host {
         /// The name.
         name: String,

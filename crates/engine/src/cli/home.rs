@@ -108,7 +108,7 @@ fn next(recipes: &[PathBuf], latest: Option<&Snapshot>) -> Vec<(String, &'static
         ],
         (None, None) => vec![
             ("sweep demo".to_owned(), "runs a small study, and shows what comes of it"),
-            ("sweep new".to_owned(), "writes a recipe to begin with"),
+            ("sweep new".to_owned(), "writes an example recipe"),
             ("sweep new train.py".to_owned(), "writes a recipe with the parameters of a script"),
             ("sweep examples".to_owned(), "lists the recipes that come with the program"),
         ],

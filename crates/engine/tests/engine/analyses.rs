@@ -227,18 +227,18 @@ fn mistakes_in_analyses_have_their_place() {
     };
     for (table, message) in [
         ("curve: { axis: method }", "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`"),
-        ("curve: { axis: method, at: 3, area: 3 }", "`curve` must name one number of the curve"),
+        ("curve: { axis: method, at: 3, area: 3 }", "`curve` must have exactly one of `target`, `area` and `at`"),
         ("curve: { axis: method, at: -3 }", "`at` must be greater than 0"),
         ("curve: { at: 3 }", "`curve` has no `axis`"),
         ("curve: { axis: seed, at: 3 }", "`seed` cannot be the axis of `curve`"),
-        ("curve: { axis: method, at: 3 }, rows: [width]", "a table with `curve` has no place for `rows` or `columns`"),
-        ("curve: { axis: method, at: 3 }, variance: {}", "a table with `curve` has no place for `variance`"),
+        ("curve: { axis: method, at: 3 }, rows: [width]", "a table with `curve` cannot have `rows` or `columns`"),
+        ("curve: { axis: method, at: 3 }, variance: {}", "a table with `curve` cannot have `variance`"),
         ("profile: { axis: method, targets: { a: 1 } }", "`profile` has no `workload`"),
         ("profile: { axis: method, workload: width }", "`profile` has no `targets`"),
         ("profile: { axis: method, workload: width, targets: { 3: low } }", "the target of `3` must be a number"),
         ("fit: { predict: 3 }", "`fit` has no `x`"),
         ("fit: { x: width, axis: depth }", "has no axis `depth`"),
-        ("variance: { axes: [depth] }, effects: {}", "a table with `variance` has no place for `effects`"),
+        ("variance: { axes: [depth] }, effects: {}", "a table with `variance` cannot have `effects`"),
     ] {
         assert!(planned(table).contains(message), "{table}: {}", planned(table));
     }
@@ -320,14 +320,18 @@ metrics:
 ";
     for (recipe, message) in [
         (with("  early: { read: { at: 3 } }\n"), "`read` has no `curve`"),
-        (with("  early: { read: { curve: loss } }\n"), "`read` must name one number of the curve"),
-        (with("  early: { read: { curve: loss, at: 3, area: 4 } }\n"), "`read` must name one number of the curve"),
+        (with("  early: { read: { curve: loss } }\n"), "`read` must have exactly one of `target`, `area` and `at`"),
+        (
+            with("  early: { read: { curve: loss, at: 3, area: 4 } }\n"),
+            "`read` must have exactly one of `target`, \
+            `area` and `at`",
+        ),
         (with("  early: { read: { curve: loss, at: -3 } }\n"), "`at` must be greater than 0"),
-        (with("  early: { read: { curve: height, target: 3 } }\n"), "neither direction of `height` is better"),
-        (with("  loss: { read: { curve: loss, at: 3 } }\n"), "`loss` is measured by the jobs themselves"),
+        (with("  early: { read: { curve: height, target: 3 } }\n"), "`height` has no better direction"),
+        (with("  loss: { read: { curve: loss, at: 3 } }\n"), "the jobs already measure `loss`"),
         (
             with("  a: { read: { curve: loss, at: 3 } }\n  b: { read: { curve: a, at: 3 } }\n"),
-            "`a` is itself read off a curve",
+            "`a` is itself computed from a curve",
         ),
         (
             with("  loss: { better: min }\n  soon: { read: { curve: loss, target: 1 }, unit: ms }\n"),

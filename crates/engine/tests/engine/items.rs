@@ -105,7 +105,7 @@ fn files_with_items_are_checked() {
     let because = reason("print i \",d\"", "print (i + m) \",d\"");
     assert!(because.contains("the jobs have other items: 2 items in only one of two"), "{because}");
     let because = reason("print i \",d\"", "print (i % 5) \",d\"");
-    assert!(because.contains("row 6: item `0` is there twice"), "{because}");
+    assert!(because.contains("row 6: item `0` is listed twice"), "{because}");
     let because = reason("i < 24", "i < 0");
     assert!(because.contains("`items.csv`: it has no items"), "{because}");
     let because = reason("seeds: 3\n", "seeds: 3\n    replicates: {}\n");
@@ -120,9 +120,9 @@ fn items_are_outputs_of_programs() {
         assert_eq!(ended.code, Some(3), "{}", ended.stdout);
         assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
     };
-    refused("      outputs: [items.csv]\n", "", "`items.csv` is none of the outputs of step `eval`");
-    refused("file: items.csv", "file: items.xlsx", "`items.xlsx` has no ending of a file with items");
-    refused("file: items.csv", "file: ../items.csv", "`../items.csv` is none of the outputs");
+    refused("      outputs: [items.csv]\n", "", "`items.csv` is not an output of step `eval`");
+    refused("file: items.csv", "file: items.xlsx", "`items.xlsx` does not have the extension of a file with items");
+    refused("file: items.csv", "file: ../items.csv", "`../items.csv` is not an output");
 }
 
 /// Three of ten seeds of one method fail; the other never does.

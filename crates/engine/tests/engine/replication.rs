@@ -205,8 +205,8 @@ fn claims_can_be_about_a_typical_seed_and_about_independent_samples() {
     assert!(mean["value"].as_f64() > Some(30.0) && half(mean) > 50.0, "{mean}");
     for (claim, basis) in [
         (median, "; median of 8 pairs"),
-        (iqm, "; mean of the middle half of 8 pairs"),
-        (apart, "; mean of the middle half of 8 against 8, not paired"),
+        (iqm, "; interquartile mean of 8 pairs"),
+        (apart, "; interquartile mean of 8 against 8, not paired"),
     ] {
         assert!(because(claim).contains(basis) && !because(claim).contains("Dixon"), "{claim}");
         assert!(claim["value"].as_f64().unwrap().abs() < 3.0, "{claim}");

@@ -148,7 +148,7 @@ pub(super) fn positive(numbers: &[Spanned<Value>], name: &str, context: &mut Con
     for number in numbers {
         if number.value.as_f64()? <= 0.0 {
             let message = format!("`{name}` needs numbers above 0, found {}", number.value);
-            context.problem(number.span, message, "not above 0", "a logarithm has no place for it");
+            context.problem(number.span, message, "not above 0", "only positive numbers have a logarithm");
             return None;
         }
     }

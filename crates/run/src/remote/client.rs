@@ -102,7 +102,10 @@ impl Remote {
         let address_error = |reason: &str| RemoteError::Address(redacted(address), reason.to_owned());
         let (scheme, location) = address.split_once("://").ok_or_else(|| address_error("it has no scheme"))?;
         if location.contains('@') && scheme != "file" {
-            return Err(address_error("credentials come from the environment, not from the address"));
+            return Err(address_error(
+                "it contains credentials, which are read from the environment, not from the \
+                address",
+            ));
         }
         if location.contains(['?', '#']) {
             return Err(address_error("it ends with the path"));

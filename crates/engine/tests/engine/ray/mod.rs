@@ -86,8 +86,8 @@ fn an_address_that_is_none_is_said() {
     let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
     for (address, why) in [
         ("auto", "does not begin with `http://`"),
-        ("http://user:secret@127.0.0.1:1", "credentials come from the environment"),
-        ("http://127.0.0.1:1/?x=1", "it ends with the port"),
+        ("http://user:secret@127.0.0.1:1", "it contains credentials, which are read from the environment"),
+        ("http://127.0.0.1:1/?x=1", "it must end with the port"),
     ] {
         let mut command = sandbox.command(&RUN);
         let ended = crate::sandbox::Running::from(command.env("RAY_ADDRESS", address).spawn().unwrap()).wait();

@@ -45,7 +45,7 @@ impl Lower<'_> {
         let keys = AggregateKeys::read(self, node, "`aggregate`")?;
         if self.is_missing(node, "axis", &keys.axis) {
             let help = "write `{ axis: NAME }` with the axis whose values are the rows";
-            self.problem(node.span, "`aggregate` has no `axis`", "what are the rows?", help);
+            self.problem(node.span, "`aggregate` has no `axis`", "`axis` is missing", help);
         }
         let baseline = self.baseline(&keys.baseline, params);
         let axis = keys.axis.spanned()?;

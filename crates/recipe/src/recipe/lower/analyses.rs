@@ -208,7 +208,7 @@ impl Lower<'_> {
         let [target, area, at] = given;
         let help = "write a number of steps above 0";
         let steps =
-            [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "no number of steps", help));
+            [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "not a number of steps", help));
         let reads = [
             (target, target.value.map(CurveRead::Target)),
             (area, steps[0].map(CurveRead::Area)),
@@ -218,7 +218,13 @@ impl Lower<'_> {
             reads.iter().filter(|(given, _)| given.is_there()).map(|(_, read)| *read).collect();
         let [read] = given_reads.as_slice() else {
             let help = "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`";
-            self.problem(node.span, format!("`{key}` must name one number of the curve"), "which number?", help);
+            self.problem(
+                node.span,
+                format!("`{key}` must have exactly one of `target`, `area` and `at`"),
+                "ambiguous \
+                or missing",
+                help,
+            );
             return None;
         };
         *read
@@ -229,11 +235,11 @@ impl Lower<'_> {
         let axis = self.row_axis(node, "profile", keys.axis, step);
         if self.is_missing(node, "workload", &keys.workload) {
             let help = "write `workload: NAME` with the axis whose values are the workloads";
-            self.problem(node.span, "`profile` has no `workload`", "over which workloads?", help);
+            self.problem(node.span, "`profile` has no `workload`", "`workload` is missing", help);
         }
         let help = "write `targets: { WORKLOAD: VALUE }` with a number for each workload";
         let Some(given) = keys.targets.node() else {
-            self.problem(node.span, "`profile` has no `targets`", "which values are to be reached?", help);
+            self.problem(node.span, "`profile` has no `targets`", "`targets` is missing", help);
             return None;
         };
         let mut targets = Vec::new();
@@ -255,7 +261,7 @@ impl Lower<'_> {
         let workload = keys.workload.spanned()?;
         self.check_axis(&workload, step, &step.axes());
         if targets.is_empty() {
-            self.problem(given.span, "`targets` has no workload", "nothing to reach", help);
+            self.problem(given.span, "`targets` has no workload", "no targets", help);
             return None;
         }
         Some(Profile { axis: axis?, workload, targets, cost: keys.cost.spanned() })
@@ -265,7 +271,7 @@ impl Lower<'_> {
         let keys = FitKeys::read(self, node, "`fit`")?;
         if self.is_missing(node, "x", &keys.x) {
             let help = "write `{ x: NAME }` with the axis, parameter or metric that is the size";
-            self.problem(node.span, "`fit` has no `x`", "over which sizes?", help);
+            self.problem(node.span, "`fit` has no `x`", "`x` is missing", help);
         }
         let predict = self.positive(&keys.predict, "predict", "no size", "write the size that is left out of the fit");
         let axis = keys.axis.spanned();
@@ -290,7 +296,7 @@ impl Lower<'_> {
     fn row_axis(&mut self, node: &Node, key: &str, given: Given<'_, String>, step: &Step) -> Option<Spanned<String>> {
         if self.is_missing(node, "axis", &given) {
             let help = "write `axis: NAME` with the axis whose values are the rows";
-            self.problem(node.span, format!("`{key}` has no `axis`"), "what are the rows?", help);
+            self.problem(node.span, format!("`{key}` has no `axis`"), "`axis` is missing", help);
         }
         let axis = given.spanned()?;
         self.check_axis(&axis, step, &step.axes());

@@ -203,11 +203,11 @@ impl Lower<'_> {
             statements.iter().filter_map(|(word, given)| Some((*word, given.entry?))).collect();
         given.sort_by_key(|(_, entry)| entry.key.span.start);
         let [(kind, statement)] = given.as_slice() else {
-            let message = format!("claim `{}` must say exactly one thing", name.value);
+            let message = format!("claim `{}` must make exactly one statement", name.value);
             let help = format!("give it one of {}", statements.map(|(word, _)| format!("`{word}`")).join(", "));
             let span = given.get(1).map_or(name.span, |(_, entry)| entry.key.span);
             if !given.is_empty() || !statements.iter().any(|(word, _)| self.is_meant(&entry.value, word)) {
-                self.problem(span, message, "what does it claim?", help);
+                self.problem(span, message, "not exactly one statement", help);
             }
             return None;
         };
@@ -229,7 +229,7 @@ impl Lower<'_> {
             let about = About { kind: law.as_ref().map_or(kind, Law::kind), metric: traits };
             let Some(expect) = keys.expect.node().map(|node| self.expectation(node, about)) else {
                 let help = format!("add `expect`: {USAGE}");
-                let message = format!("claim `{}` expects nothing", name.value);
+                let message = format!("claim `{}` has no `expect`", name.value);
                 if self.is_missing(&entry.value, "expect", &keys.expect) {
                     self.problem(name.span, message, "`expect` is missing", help);
                 }
@@ -334,7 +334,7 @@ impl Lower<'_> {
 
     fn claimed_step(&mut self, node: &Node, step: Option<&Node>, context: &Context<'_>) -> Option<usize> {
         let Some(step) = step else {
-            self.problem(node.span, "which step is this about?", "`step` is missing", "add `step: NAME`");
+            self.problem(node.span, "this claim names no step", "`step` is missing", "add `step: NAME`");
             return None;
         };
         let name = self.text(step, "`step`")?;
@@ -362,8 +362,8 @@ impl Lower<'_> {
         let metric = self.metric(node, keys.metric, "order");
         let step = self.claimed_step(node, keys.step.node(), context);
         let Some(ascending) = keys.ascending.node() else {
-            let help = "add `ascending:` with the axis's values, that with the smallest metric first";
-            self.problem(node.span, "`order` does not say which order", "`ascending` is missing", help);
+            let help = "add `ascending:` with the axis's values, in ascending order of the metric";
+            self.problem(node.span, "`order` has no `ascending`", "`ascending` is missing", help);
             return None;
         };
         if !keys.axis.is_there() {

@@ -127,7 +127,7 @@ impl Shape for AtMost {
                 value.as_f64().map(Roof::Number)
             }
             _ => {
-                let help = "name a metric, or write operations or bytes a second, such as `1.5e12`";
+                let help = "name a metric, or write operations or bytes per second, such as `1.5e12`";
                 let message = format!("`{key}` must be a metric or a positive number, found {}", node.describe());
                 lower.problem(node.span, message, "no roof", help);
                 None
@@ -294,7 +294,7 @@ impl Lower<'_> {
         for (key, span, _) in keys.into_iter().filter(|(_, _, has)| !has) {
             let word = declaration.map_or("", |kind| kind.word);
             if let Some(span) = span {
-                let message = format!("`{key}` is not for figures of kind `{word}`");
+                let message = format!("`{key}` is not allowed in figures of kind `{word}`");
                 self.problem(span, message, "not here", "remove it, or write another `kind`");
             }
         }
@@ -309,7 +309,7 @@ impl Lower<'_> {
                 if !axes.contains(&name.value.as_str()) {
                     let help = suggest(&name.value, "axes", axes.iter().copied());
                     let help = help.map(|help| format!("; {help}")).unwrap_or_default();
-                    let help = format!("a curve goes over the iterations, `x: iteration`, a metric over an axis{help}");
+                    let help = format!("write `x: iteration` for a curve, or an axis for a metric{help}");
                     let message = format!("step `{}` has no axis `{}`", step.name.value, name.value);
                     self.problem(name.span, message, "neither the iterations nor an axis", help);
                 }
@@ -333,7 +333,7 @@ impl Lower<'_> {
     fn roofs(&mut self, node: &Node, step: &Step) -> Roofs {
         let Some(keys) = RoofKeys::read(self, node, "`roofs`") else { return Roofs::default() };
         if !keys.compute.is_there() && !keys.bandwidth.is_there() {
-            self.problem(node.span, "`roofs` has none", "empty", "give `compute`, `bandwidth` or both");
+            self.problem(node.span, "`roofs` is empty", "empty", "give `compute`, `bandwidth` or both");
         }
         let mut roof = |given: Given<'_, Roof>| {
             let Spanned { value, span } = given.spanned()?;

@@ -96,7 +96,7 @@ impl Lower<'_> {
         };
         if notify.command.is_none() && notify.webhook.is_none() && notify.mail.is_none() && !notify.desktop {
             let help = "add `command`, `webhook`, `desktop: true` or `mail`";
-            self.problem(node.span, "`notify` sends messages nowhere", "no destination", help);
+            self.problem(node.span, "`notify` has no destination", "no destination", help);
         }
         Some(notify)
     }

@@ -142,7 +142,7 @@ impl Shape for Counted {
         let count = number.and_then(ResourceCount::of).filter(in_range);
         if count.is_none() {
             let message =
-                format!("`{key}` must be an integer from {least} to {most}, or a part of one {one} in thousandths");
+                format!("`{key}` must be an integer from {least} to {most}, or a fraction of one {one} in thousandths");
             let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a {one}");
             lower.problem(node.span, message, format!("not a number of {several}"), help);
         }
@@ -157,7 +157,7 @@ impl Shape for Counted {
     }
 
     fn accepts(&self) -> String {
-        format!("an integer from {} to {}, or a part of one {}: `0.25`", self.least, self.most, self.names.0)
+        format!("an integer from {} to {}, or a fraction of one {}: `0.25`", self.least, self.most, self.names.0)
     }
 }
 
@@ -174,13 +174,8 @@ impl Shape for MemoryOfGpu {
             return Some(GpuMemory::Measured);
         }
         if parse_bytes(text).is_ok_and(|bytes| bytes == 0) {
-            let message = format!("`{key}` must be more than nothing");
-            lower.problem(
-                node.span,
-                message,
-                "no memory at all",
-                format!("leave it out, or write `{key}: {MEASURED}`"),
-            );
+            let message = format!("`{key}` must be more than 0 bytes");
+            lower.problem(node.span, message, "zero memory", format!("leave it out, or write `{key}: {MEASURED}`"));
             return None;
         }
         Size.read(lower, node, key).map(GpuMemory::Bytes)

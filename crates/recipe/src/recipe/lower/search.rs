@@ -277,7 +277,7 @@ impl Lower<'_> {
             self.problem(span, "`confirm` needs a search whose best configurations it confirms", "of what?", help);
         } else if !decides && matches!(&node.kind, NodeKind::Map(_)) {
             let help = "write `rungs: { of: iters, at: [100, 300, 900], keep: 1/3, by: loss }`";
-            self.problem(node.span, "`search` decides nothing", "empty", help);
+            self.problem(node.span, "`search` has no method", "empty", help);
         }
         Some(Search { rungs, racing, suggest, confirm, span: node.span })
     }
@@ -380,16 +380,20 @@ impl Lower<'_> {
                 _ => false,
             };
             if !step.matrix.dimensions.iter().any(is_counted) {
-                let help =
-                    "add `seeds:` with the number of seeds of a configuration that stays, for example `seeds: 10`";
-                self.problem(racing.span, "a race is over the seeds 0, 1, …", "no `seeds`", help);
+                let help = "add `seeds:` with the maximum number of seeds of a configuration, for example `seeds: 10`";
+                self.problem(racing.span, "`racing` needs an axis with the seeds 0, 1, …", "no `seeds`", help);
             }
             let axes = step.axes();
             for (axis, _) in racing.against.iter().flat_map(|against| &against.0) {
                 self.check_axis(axis, step, &axes);
                 if axis.value == "seed" {
                     let help = "name the values of the other axes";
-                    self.problem(axis.span, "a configuration has all its seeds", "not a configuration", help);
+                    self.problem(
+                        axis.span,
+                        "a configuration includes all its seeds, so it has no single `seed`",
+                        "not a configuration",
+                        help,
+                    );
                 }
             }
         }

@@ -83,11 +83,12 @@ impl Lower<'_> {
     pub(super) fn adopt(&mut self, node: &Node, task: &TaskInfo, is_exclusive: bool) -> Option<AdoptPolicy> {
         let keys = AdoptKeys::read_or_empty(self, node, "`adopt`");
         if self.is_missing(node, "after", &keys.after) {
-            let help = "write `adopt: { after: 40 }`: after 40 equal steps the earlier result holds";
-            self.problem(node.span, "`adopt` has no `after`", "after how many equal steps?", help);
+            let help = "write `adopt: { after: 40 }`: after 40 equal steps, the earlier result is adopted";
+            self.problem(node.span, "`adopt` has no `after`", "`after` is missing", help);
         }
         if is_exclusive {
-            let message = "the step is exclusive, so that its times count, but `adopt` keeps those of earlier code";
+            let message = "the step is exclusive because its times are measured, but `adopt` keeps times of earlier \
+                code";
             self.problem(node.span, message, "times of earlier code", "remove `adopt`, or `exclusive: true`");
         }
         if task.name != Command::NAME {

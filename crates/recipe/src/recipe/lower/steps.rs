@@ -246,9 +246,9 @@ impl Lower<'_> {
         resources.exclusive = keys.exclusive.value.unwrap_or(false);
         if let Some(node) = keys.resources.node().filter(|_| resources.exclusive && resources.shares_gpu()) {
             let message =
-                format!("`{}` is exclusive, so that its times count, but its jobs would share a GPU", name.value);
-            let help = "write `gpus: 1`; `exclusive: true` and a part of a GPU exclude each other";
-            self.problem(node.span, message, "it has whole GPUs only", help);
+                format!("`{}` is exclusive because its times are measured, but its jobs would share a GPU", name.value);
+            let help = "write `gpus: 1`; `exclusive: true` and a fraction of a GPU exclude each other";
+            self.problem(node.span, message, "an exclusive step uses whole GPUs", help);
         }
         let mut policy = Policy {
             retries: keys.retries.value.unwrap_or(0),
@@ -274,7 +274,7 @@ impl Lower<'_> {
         let variants = self.take_variants(&mut with);
         if self.is_missing(&entry.value, "uses", &keys.uses) {
             let help = "add `uses:` with a task, such as `command` for a program; `sweep tasks` lists all tasks";
-            self.problem(name.span, format!("step `{}` uses no task", name.value), "what should it run?", help);
+            self.problem(name.span, format!("step `{}` uses no task", name.value), "`uses` is missing", help);
         }
         let uses = keys.uses.spanned()?;
         let Some(task) = Task::info(&uses.value) else {

@@ -277,12 +277,12 @@ impl Lower<'_> {
             let Some(index) = claims.iter().position(|known| known.name.value == claim.value) else {
                 let names = claims.iter().map(|claim| claim.name.value.as_str());
                 let help = suggest(&claim.value, "claims", names).unwrap_or_default();
-                let message = format!("table `{}` is about unknown claim `{}`", name.value, claim.value);
+                let message = format!("table `{}` refers to unknown claim `{}`", name.value, claim.value);
                 self.problem(claim.span, message, "no claim has this name", help);
                 continue;
             };
             let Some(comparison) = claims[index].statement.ratio() else {
-                let message = format!("claim `{}` is no `ratio`", claim.value);
+                let message = format!("claim `{}` is not a `ratio`", claim.value);
                 self.problem(claim.span, message, "has no two sides to divide", "leave it out of the table");
                 continue;
             };
@@ -331,7 +331,7 @@ impl Lower<'_> {
         let compare = keys.compare.node().and_then(|node| self.compare(node, step, &of, params));
         if let (Some(axis), true) = (rows.iter().chain(&columns).next(), compare.is_some()) {
             let help = "remove `rows` and `columns`, or `compare`";
-            self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
+            self.problem(axis.span, "the rows of a table with `compare` are its pairs", "not allowed here", help);
         }
         let effects = keys.effects.node().and_then(|node| self.effects(node, step, of.clone()));
         let aggregate = keys.aggregate.node().and_then(|node| self.aggregate(node, step, of.clone(), params));
@@ -348,8 +348,8 @@ impl Lower<'_> {
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
         {
             if let (Some(node), false, true) = (given.node(), is_empty, compare.is_some()) {
-                let message = format!("a table that compares has no place for `{key}`");
-                self.problem(node.span, message, "shown beside values only", "remove it, or give it to another table");
+                let message = format!("a table with `compare` cannot have `{key}`");
+                self.problem(node.span, message, "only shown next to values", "remove it, or give it to another table");
             }
         }
         let marked = best.clone();
@@ -384,7 +384,7 @@ impl Lower<'_> {
         for list in lists {
             for (index, name) in list.iter().enumerate() {
                 if list[..index].iter().any(|earlier| earlier.value == name.value) {
-                    self.problem(name.span, format!("`{}` is there twice", name.value), "again", "remove one of them");
+                    self.problem(name.span, format!("`{}` is listed twice", name.value), "again", "remove one of them");
                 }
             }
         }
@@ -417,7 +417,7 @@ impl Lower<'_> {
     pub(super) fn no_place<'k>(&mut self, what: &str, why: &str, keys: impl Iterator<Item = (&'k str, Option<Span>)>) {
         for (key, span) in keys {
             let Some(span) = span else { continue };
-            let message = format!("{what} has no place for `{key}`");
+            let message = format!("{what} cannot have `{key}`");
             self.problem(span, message, why, "remove it, or give it to another table");
         }
     }
@@ -438,7 +438,7 @@ impl Lower<'_> {
         if !cells.iter().any(|cell| same_metric(&cell.value, &metric.value)) {
             let names = cells.iter().map(|cell| cell.value.as_str());
             let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
-            let message = format!("{what} speaks of `{}`, which is not shown", metric.value);
+            let message = format!("{what} refers to `{}`, which is not shown", metric.value);
             self.problem(metric.span, message, "not shown", help);
         }
     }
@@ -454,7 +454,7 @@ impl Lower<'_> {
     ) -> Option<(Spanned<usize>, &'s Step)> {
         let name = &entry.key;
         if self.is_missing(&entry.value, "from", &from) {
-            let message = format!("{what} `{}` does not say which step it is about", name.value);
+            let message = format!("{what} `{}` names no step", name.value);
             self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
         }
         let from = from.spanned()?;
@@ -462,7 +462,7 @@ impl Lower<'_> {
             // A mistake in the step itself has already been reported.
             if !written.contains(&from.value) {
                 let help = suggest(&from.value, "steps", written.iter().map(String::as_str)).unwrap_or_default();
-                let message = format!("{what} `{}` is about unknown step `{}`", name.value, from.value);
+                let message = format!("{what} `{}` refers to unknown step `{}`", name.value, from.value);
                 self.problem(from.span, message, "no step has this name", help);
             }
             return None;

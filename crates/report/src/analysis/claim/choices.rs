@@ -86,7 +86,7 @@ fn has_choices(claim: &Claim) -> bool {
 fn others(claim: &Claim) -> impl Iterator<Item = (&'static str, Rules)> {
     let centers = [
         ("the median", Statistic::Quantile(0.5)),
-        ("the mean of the middle half", Statistic::Iqm),
+        ("the interquartile mean", Statistic::Iqm),
         ("the mean without outliers", Statistic::WithoutOutliers),
     ];
     let centers = centers.map(|(choice, statistic)| (choice, Rules { statistic, ..claim.rules }));

@@ -36,7 +36,7 @@ pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Sco
         let (id, cluster, score) =
             item(row, items).map_err(|reason| error_at(format!("row {}: {reason}", index + 1)))?;
         if scores.insert(id.clone(), (cluster, score)).is_some() {
-            return Err(error_at(format!("row {}: item `{}` is there twice", index + 1, clean(&id))));
+            return Err(error_at(format!("row {}: item `{}` is listed twice", index + 1, clean(&id))));
         }
     }
     if scores.is_empty() { Err(error_at("it has no items".to_owned())) } else { Ok(scores) }
@@ -174,7 +174,7 @@ mod tests {
         assert!(error.contains("row 1: it has no value in column `page`"), "{error}");
         for (content, reason) in [
             (&b"[1]\n"[..], "line 1 is no JSON object"),
-            (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is there twice"),
+            (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is listed twice"),
             (b"{\"id\": 1, \"correct\": [1]}\n", "row 1: the score is no finite number"),
             (b"\xff\n", "invalid utf-8"),
             (b"", "it has no items"),

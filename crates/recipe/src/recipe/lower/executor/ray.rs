@@ -99,10 +99,10 @@ pub fn check_address(address: &str) -> Result<(), &'static str> {
     let host = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     let host = host.ok_or("it does not begin with `http://` or `https://`")?.trim_end_matches('/');
     if host.contains('@') {
-        return Err("credentials come from the environment");
+        return Err("it contains credentials, which are read from the environment");
     }
     let plain = |char: char| char.is_ascii_alphanumeric() || ".-_:[]".contains(char);
-    if host.is_empty() || !host.chars().all(plain) { Err("it ends with the port") } else { Ok(()) }
+    if host.is_empty() || !host.chars().all(plain) { Err("it must end with the port") } else { Ok(()) }
 }
 
 fn amounts(lower: &mut Lower<'_>, node: Option<&Node>) -> BTreeMap<String, f64> {

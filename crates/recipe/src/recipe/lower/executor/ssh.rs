@@ -81,7 +81,7 @@ impl SshHost {
     pub fn named(name: &str) -> Result<Self, &'static str> {
         let reason = match name.chars().next() {
             None => "it is empty",
-            Some('-') => "`ssh` would take it for an option",
+            Some('-') => "`ssh` would parse it as an option",
             _ if name.chars().any(|char| char.is_whitespace() || char.is_control()) => "it contains spaces",
             _ => return Ok(Self { host: name.to_owned(), ..Self::default() }),
         };
@@ -152,8 +152,8 @@ impl Settings for Ssh {
             if names.insert(host.host.clone()) {
                 hosts.push(host);
             } else {
-                let help = "one entry for each host; its jobs share the resources";
-                lower.problem(span, format!("the host `{}` is there twice", host.host), "also here", help);
+                let help = "write one entry for each host; its jobs share the resources";
+                lower.problem(span, format!("the host `{}` is listed twice", host.host), "also here", help);
             }
         }
         let default = Self::default();
@@ -201,8 +201,8 @@ fn named(lower: &mut Lower<'_>, name: &Spanned<String>) -> Option<SshHost> {
     match SshHost::named(&name.value) {
         Ok(host) => Some(host),
         Err(reason) => {
-            let help = "write the name that follows `ssh` on a command line, for example `box1` or `me@box1`";
-            lower.problem(name.span, format!("`{}` is no host: {reason}", name.value), "not a host", help);
+            let help = "write a host name that `ssh` accepts, for example `box1` or `me@box1`";
+            lower.problem(name.span, format!("`{}` is not a host: {reason}", name.value), "not a host", help);
             None
         }
     }
