@@ -77,8 +77,8 @@ fn a_broken_graphics_driver_is_one_sentence() {
     }
     assert_eq!(
         crashed,
-        "wgpu  none: the graphics driver crashed the process that probed it (signal: 6 (SIGABRT)); mend or remove the driver, \
-         or choose `--backend cpu`"
+        "wgpu  none: the graphics driver crashed the process that probed it (signal: 6 (SIGABRT)); repair or remove \
+         the driver, or choose `--backend cpu`"
     );
     let hangs = library(
         folder.path(),

@@ -110,7 +110,7 @@ impl Probe {
                             },
                         )
                     })?;
-                Ok(Device { chosen: Some(format!("asked for with `--backend {backend}`")), ..device })
+                Ok(Device { chosen: Some(format!("requested with `--backend {backend}`")), ..device })
             }
         }
     }
@@ -174,7 +174,7 @@ mod tests {
             )
         );
         let by_name = only_software.choose(BackendChoice::Only(Backend::Wgpu)).unwrap();
-        assert_eq!(by_name.chosen.as_deref(), Some("asked for with `--backend wgpu`"));
+        assert_eq!(by_name.chosen.as_deref(), Some("requested with `--backend wgpu`"));
         assert_eq!(only_software.choose(BackendChoice::Only(Backend::Cuda)).unwrap_err(), none);
 
         let hardware =

@@ -162,7 +162,10 @@ pub enum RecordError {
         reason: String,
     },
     /// The record comes from a later version.
-    #[error("the record {path} has format {found}, this program knows up to {RECORD_FORMAT}: use a newer one")]
+    #[error(
+        "the record {path} has format {found}, but this program supports formats up to {RECORD_FORMAT}: use a \
+        newer version"
+    )]
     TooNew {
         /// The file.
         path: PathBuf,

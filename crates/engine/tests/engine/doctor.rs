@@ -27,7 +27,7 @@ fn this_machine_is_checked() {
     // Nothing of the check is left.
     assert!(crate::sandbox::list(&sandbox.path("results")).is_empty());
     let text = sandbox.sweep(&["doctor", "local"]);
-    assert!(text.stdout.contains("ok     locks: the disk locks files\n"), "{}", text.stdout);
+    assert!(text.stdout.contains("ok     locks: the file system supports file locks\n"), "{}", text.stdout);
     sandbox.write("file", "");
     let ended = sandbox.sweep(&["--results", "file", "doctor", "--format", "json"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);

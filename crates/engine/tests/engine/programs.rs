@@ -453,7 +453,7 @@ fn mistakes_have_their_place() {
         ("argv: [echo]\nenv: { A: '${{ flags }}' }", "`${{ flags }}` cannot be used here"),
         ("argv: [echo]\nparams: { A: '${{ flags }}' }", "`${{ flags }}` cannot be used here"),
         ("argv: [echo]\nflags: equals", "`flags` has no effect"),
-        ("argv: ['${{ flags }}']\nparams: { a: 1 }", "stands where the program's name belongs"),
+        ("argv: ['${{ flags }}']\nparams: { a: 1 }", "is in the place of the program's name"),
         ("argv: [echo, '${{ flags }}']\nparams: { 'a b': 1 }", "`a b` cannot be the name of a flag"),
         ("argv: [echo, '${{ flags }}']\nflags: hydra\nbooleans: no-flag", "`booleans: no-flag` has no effect"),
         ("argv: [echo]\nmetrics: { loss: best }", "`loss`: `best` is not one of `last`, `first`, `min`, `max`, `mean`"),

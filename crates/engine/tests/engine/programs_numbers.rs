@@ -335,7 +335,7 @@ fn a_pipeline_fails_if_a_part_of_it_fails() {
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
     assert!(sandbox.failure("a")["message"].as_str().unwrap().contains("SIGPIPE"));
     for (with, words) in [
-        ("{ run: 'a | b', shell: fish }", "`shell` does not know `fish`"),
+        ("{ run: 'a | b', shell: fish }", "`shell` has the unknown value `fish`"),
         ("{ run: 'a | b', shell: 'bash -c' }", "`[bash, -c]`"),
         ("{ run: 'a | b', shell: [] }", "`shell` is empty"),
         ("{ argv: [a], shell: bash }", "`shell` is the shell of `run`"),

@@ -285,7 +285,7 @@ fn mistakes_in_reads_are_found_when_planning() {
         (r"{ stdout: 'loss (\d+)' }", "no group has the name of a metric"),
         ("{ csv: ../log.csv }", "not inside the job's folder"),
         ("{ csv: /tmp/log.csv }", "not inside the job's folder"),
-        ("{ wandb: x }", "`reads` does not know `wandb`"),
+        ("{ wandb: x }", "`reads` has no kind `wandb`"),
         ("{ csv: 3 }", "expected text"),
     ] {
         let sandbox = sandbox(reads, "");

@@ -363,11 +363,15 @@ impl Command {
             conflicts.push(Conflict {
                 params: vec!["tracks", "code"],
                 message: "`tracks: declared` and `code` are mutually exclusive".into(),
-                advice: "remove `tracks`: the files that the program reads tell its variants apart".into(),
+                advice: "remove `tracks`: the files that the program reads distinguish its variants".into(),
             });
         }
         if self.project.is_some() && self.depfile.is_some() {
-            conflicts.push(both("depfile", "remove `depfile`: what a program reads in its project is observed"));
+            conflicts.push(both(
+                "depfile",
+                "remove `depfile`: the files that a program reads in its project are \
+                observed",
+            ));
         }
     }
 

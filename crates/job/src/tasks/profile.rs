@@ -100,7 +100,7 @@ impl TaskSpec for Profile {
         if let Some(length) = profile.profiling.length.filter(|length| profile.model.init.is_none() && *length > most) {
             conflicts.push(Conflict {
                 params: vec!["length", "block_size"],
-                message: format!("`length: {length}` exceeds the {most} tokens that the network takes"),
+                message: format!("`length: {length}` exceeds the network's context of {most} tokens"),
                 advice: "decrease `length`, or increase `block_size`".to_owned(),
             });
         }

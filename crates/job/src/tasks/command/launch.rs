@@ -90,7 +90,7 @@ impl Command {
             (Some(Launch::Fork), None) if self.project.is_none() => (
                 vec!["launch"],
                 "`launch: fork` runs a script in its project",
-                "add `project: .`, and remove `inputs`: what the script reads is observed",
+                "add `project: .`, and remove `inputs`: the files that the script reads are observed",
             ),
             (Some(Launch::Fork), None) => return,
             (Some(_), None) => (

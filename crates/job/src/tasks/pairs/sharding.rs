@@ -88,7 +88,12 @@ impl Declared for Sharding {
             if !self.batch_size.is_multiple_of(self.shards) {
                 let (rows, ranks) = (self.batch_size, self.shards);
                 let message = format!("`batch_size: {rows}` is not a multiple of `shards: {ranks}`");
-                conflicts.push(conflict(vec!["batch_size", "shards"], message, "give every rank equally many rows"));
+                conflicts.push(conflict(
+                    vec!["batch_size", "shards"],
+                    message,
+                    "give every rank the same number of \
+                    rows",
+                ));
             }
         }
         conflicts
