@@ -65,7 +65,7 @@ fn exponents_and_predictions_are_judged_with_the_intervals_of_a_regression() {
 
     for (claim, reason) in [
         ("unmeasured", "no job has a `width` of 1024"),
-        ("few", "a law needs means at three sizes at least; there are 2 sizes of `width`"),
+        ("few", "a law needs means at three or more sizes; there are 2 sizes of `width`"),
         ("sizeless", "6 jobs without a `depth` above zero"),
     ] {
         let verdict = of(claim);

@@ -131,7 +131,7 @@ fn values_that_differ_by_rounding_and_chosen_seeds_are_no_samples() {
     assert!(text.contains("; 3 pairs"), "equal seeds are pairs: {text}");
     assert!(text.contains("chosen seeds: they were measured with 6 seeds, of which the recipe names 3"), "{text}");
     assert!(
-        text.contains("the claim selects seeds: over all that were measured it is ") && text.contains("; 6 pairs"),
+        text.contains("the claim selects seeds: over all measured seeds it is ") && text.contains("; 6 pairs"),
         "{text}"
     );
 }

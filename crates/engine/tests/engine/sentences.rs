@@ -85,7 +85,8 @@ fn a_claim_is_not_tied_against_the_paper() {
     let verdict = &claims(&sandbox)[0];
     assert_eq!((verdict["state"].as_str(), &verdict["paper_within"]), (Some("undecided"), &Value::Bool(false)));
     let because = verdict["because"].as_str().unwrap();
-    let reason = "the paper's 1.5 is above the interval, so that the claim is not tied although the interval is so near the bound";
+    let reason = "the paper's 1.5 is above the interval, so the claim is not tied although the interval is near the \
+        bound";
     assert!(because.contains(reason), "{because}");
 }
 
@@ -190,7 +191,7 @@ fn a_verdict_has_those_of_other_choices() {
         "; by other choices: supported with the interquartile mean, supported with the mean without outliers";
     assert!(because.contains(differing), "{because}");
     let page = sandbox.read("results/reports/study/index.html");
-    assert!(page.contains("other choices that decide alike: 2 of 4 – "), "{page}");
+    assert!(page.contains("other choices with the same verdict: 2 of 4 – "), "{page}");
 }
 
 /// Losses that fall to a minimum and rise again: the last values differ, the smallest do not.

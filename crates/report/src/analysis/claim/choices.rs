@@ -71,7 +71,7 @@ impl Verdict {
     pub fn agreement(&self) -> Option<String> {
         let alike = self.choices.iter().filter(|choice| choice.state == self.state).count();
         let choices = self.choices.len();
-        (choices > 0).then(|| format!("other choices that decide alike: {alike} of {choices}"))
+        (choices > 0).then(|| format!("other choices with the same verdict: {alike} of {choices}"))
     }
 }
 

@@ -219,7 +219,7 @@ impl Doubt {
             Self::Unbounded => {
                 "the sizes do not bound it: several constants fit them; more sizes, further apart, would"
             }
-            Self::One => "one measurement says nothing about chance; give the step more seeds",
+            Self::One => "a variance cannot be estimated from one measurement; give the step more seeds",
             Self::Equal => {
                 "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
                  metric's `resolution`, or `deterministic: true`, under `metrics`"

@@ -22,7 +22,7 @@ pub(super) fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> St
         Silence::NoStatistic => {
             "a median or an interquartile mean needs independent units, and a median needs pairs".to_owned()
         }
-        Silence::Unpaired => "the points do not go together one by one".to_owned(),
+        Silence::Unpaired => "the points cannot be paired one to one".to_owned(),
         Silence::Absent => absent(metric, sides),
     }
 }

@@ -66,13 +66,13 @@ fn item(row: &Row, items: &Items) -> Result<(String, String, f64), String> {
         _ => None,
     };
     let score = score.filter(|score| score.is_finite());
-    score.map(|score| (id, cluster, score)).ok_or_else(|| format!("the score is no finite number: {value}"))
+    score.map(|score| (id, cluster, score)).ok_or_else(|| format!("the score is not a finite number: {value}"))
 }
 
 fn json_rows(text: &str) -> Result<Vec<Row>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| format!("line {} is no JSON object: {error}", index + 1))
+        serde_json::from_str(line).map_err(|error| format!("line {} is not a JSON object: {error}", index + 1))
     };
     lines.map(row).collect()
 }
