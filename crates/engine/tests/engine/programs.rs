@@ -223,8 +223,8 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
     assert!(metric(&record, "wide").is_some());
     let notes = notes(&sandbox);
     for expected in [
-        "no JSON object",
-        "`step` is -1, which is no integer from 0: line skipped",
+        "not a JSON object",
+        "`step` is -1, which is not an integer from 0: line skipped",
         "`bad` is -inf at step 2",
         "`flag` is a boolean",
         "`list` is a list",
@@ -232,7 +232,7 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
         "`text` is a text",
         "a line of the report is longer than 1 MiB: skipped",
         "\\u{1b}[31mred",
-        "is no name of a series",
+        "is not a name of a series",
         "`wide` has the unknown unit `furlong`",
         "200 at most",
     ] {

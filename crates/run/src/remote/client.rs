@@ -108,7 +108,7 @@ impl Remote {
             ));
         }
         if location.contains(['?', '#']) {
-            return Err(address_error("it ends with the path"));
+            return Err(address_error("it must end with the path"));
         }
         let (bucket, folder) = location.split_once('/').unwrap_or((location, ""));
         let connector = connect::Connector { silence: SILENCE };
@@ -402,7 +402,7 @@ fn plain(error: &object_store::Error) -> String {
     }
     let prefix = match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            "it refuses the credentials in the environment, or there are none: "
+            "it rejects the credentials in the environment, or there are none: "
         }
         _ => "",
     };
@@ -461,7 +461,7 @@ mod tests {
             ("ftp://host/x", "not one of s3"),
             ("s3:///x", "no bucket"),
             ("s3://key:secret@bucket", "from the environment"),
-            ("az://c/x?sig=1", "ends with the path"),
+            ("az://c/x?sig=1", "must end with the path"),
             ("file:///no/such/folder", "the folder does not exist"),
         ] {
             let error = Remote::open(address, &options()).unwrap_err().to_string();

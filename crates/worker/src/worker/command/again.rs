@@ -144,7 +144,7 @@ impl Stored<'_> {
         let is_output = kind == STDOUT;
         if !is_output && !self.locate(place).exists() {
             return Err(format!(
-                "`{place}` was not kept, so that nothing can be read from it; what other sources report stays"
+                "`{place}` was not kept, so that nothing can be read from it; the values of other sources are kept"
             ));
         }
         let mut kind_command = command.clone();
@@ -187,7 +187,7 @@ impl Stored<'_> {
         let mut notes = series.notes();
         let reported = series.reported(&name);
         if reported == ReportedSource::of(&name) {
-            notes.push(format!("`{place}` finds nothing in what is stored"));
+            notes.push(format!("`{place}` finds nothing in the stored files"));
         }
         let mut curves = BTreeMap::new();
         series.curves(&mut curves);
@@ -301,7 +301,7 @@ fn take(
     for (name, mode) in &collect {
         let is_reported = sources.iter().any(|source| source.reported.has(name));
         if !is_reported && !outcome.metrics.contains_key(name) {
-            notes.push(format!("`metrics` names `{name}`, which nothing that is stored reports"));
+            notes.push(format!("`metrics` names `{name}`, which no stored file reports"));
         }
         let first_source = sources.iter().find(|source| source.reported.has(name));
         let series = first_source.and_then(|source| source.reported.series.get(name));

@@ -56,7 +56,7 @@ fn named(cells: &[String], step: u64, sink: &mut Series) {
         None => sink.once(&format!("text of {name}"), || {
             let (name, value) = (shortened(name, QUOTED), shortened(value, QUOTED));
             format!(
-                "`{}` is `{}` in the CSV file, which is no number: no value",
+                "`{}` is `{}` in the CSV file, which is not a number: no value",
                 name.escape_debug(),
                 value.escape_debug()
             )
@@ -150,7 +150,7 @@ impl Table {
                     self.step = None;
                     sink.once("step", || {
                         format!(
-                            "the step `{}` in the CSV file is no integer from 0: rows are counted in its place",
+                            "the step `{}` in the CSV file is not an integer from 0: rows are counted instead",
                             cell.trim()
                         )
                     });
@@ -159,7 +159,10 @@ impl Table {
                 None => {
                     let text = || {
                         let cell = shortened(cell, QUOTED);
-                        format!("the step `{}` in the CSV file is no integer from 0: row skipped", cell.escape_debug())
+                        format!(
+                            "the step `{}` in the CSV file is not an integer from 0: row skipped",
+                            cell.escape_debug()
+                        )
                     };
                     return sink.once("step", text);
                 }
@@ -186,7 +189,7 @@ impl Table {
                     sink.once(&format!("text of {name}"), || {
                         let cell = shortened(cell, QUOTED);
                         format!(
-                            "`{name}` is `{}` in row {row} of the CSV file, which is no number: no value",
+                            "`{name}` is `{}` in row {row} of the CSV file, which is not a number: no value",
                             cell.escape_debug()
                         )
                     });
