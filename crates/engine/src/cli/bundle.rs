@@ -163,7 +163,7 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     say_left_out(&contents.left_out, args.input_limit);
     say_outside(&contents.outside);
     if open_count > 0 {
-        say(format_args!("note: {} without a result; the tables say why", count(open_count, "job")));
+        say(format_args!("note: {} without a result; the tables show the reasons", count(open_count, "job")));
     }
     Ok(Exit::Done)
 }
@@ -173,7 +173,7 @@ fn sign(archive: &Path, contents: &Contents, key: Option<&Path>) -> Result<Optio
     let file = bundle::statement_file(archive);
     let Some(key) = key else {
         if file.exists() {
-            say(format_args!("note: {} is about an earlier bundle; `--sign` writes it anew", file.display()));
+            say(format_args!("note: {} is about an earlier bundle; `--sign` writes a new statement", file.display()));
         }
         return Ok(None);
     };
@@ -236,7 +236,8 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     if contents.sweep != env!("CARGO_PKG_VERSION") {
         let (bundle_version, own_version) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
         say(format_args!(
-            "note: it was made by sweep {bundle_version}, this is {own_version}; keys and tables may differ for that"
+            "note: it was made by sweep {bundle_version}, this is {own_version}; keys and tables may differ for this \
+             reason"
         ));
     }
     let is_good = verification.defects.is_empty();
@@ -303,7 +304,7 @@ fn text(bundle: &Opened, verification: &Verified, statements: &[Attested], rerun
     }
     let Verified { jobs, records, tables, figures, verdicts, defects } = verification;
     lines.push(format!(
-        "{} by the recipe, {} by what they are made of",
+        "{} checked against the recipe, {} against their contents",
         count(*jobs, "key"),
         count(*records, "record")
     ));
@@ -398,11 +399,18 @@ fn confirm(plan: &Plan, rebuild: Option<&Rebuild>, yes: bool) -> Result<(), Erro
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::NotConfirmed("there is no terminal to ask on; `--yes` runs them"));
+        return Err(Error::NotConfirmed("there is no terminal for the confirmation; `--yes` runs them"));
     }
     // `say` would end the line after the prompt.
     let _ = write!(io::stderr(), "run them? [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Error::io("cannot read the answer"))?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed("as you wish")) }
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Error::NotConfirmed(
+            "the confirmation was \
+        declined",
+        ))
+    }
 }

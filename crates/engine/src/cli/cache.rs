@@ -430,7 +430,7 @@ fn import(store: &Store, file: &Path, format: FormatArgs) -> Result<Exit, Error>
         say(format_args!("refused {}: {}", key.short(), clean(reason)));
     }
     let (added, refused) = (count(imported.added, "record"), imported.refused.len());
-    say(format_args!("{added} added, {} known already, {refused} refused", imported.known));
+    say(format_args!("{added} added, {} already known, {refused} refused", imported.known));
     if format.is_json() {
         let refused = Refused::all(&imported.refused);
         let imported = json!({ "added": imported.added, "known": imported.known, "refused": refused });

@@ -149,15 +149,17 @@ fn budget(choice: &Choice) -> String {
     let (budget_text, needed_time) = (duration(choice.budget_seconds), duration(choice.seconds_needed));
     let time = duration(choice.seconds);
     let statement = if choice.is_enough {
-        format!("{budget_text} of jobs one after the other are enough for 80 %, which takes about {time}")
+        format!("{budget_text} of total job time are enough for 80 %, which takes about {time}")
     } else if choice.is_affordable {
         let power = percent(choice.power);
         format!(
-            "{budget_text} of jobs one after the other are not enough for 80 %, which takes about {needed_time}; the best lowest power is {power}, in about {time}"
+            "{budget_text} of total job time are not enough for 80 %, which takes about {needed_time}; the best \
+             lowest power is {power}, in about {time}"
         )
     } else {
         format!(
-            "{budget_text} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed_time}"
+            "{budget_text} of total job time are not enough for the minimum number of seeds for a decision, which \
+             takes about {time}; 80 % takes about {needed_time}"
         )
     };
     let has_several = choice.steps.iter().any(|step| step.recipe != choice.steps[0].recipe);

@@ -168,7 +168,7 @@ pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
             for error in &cancellation.errors {
                 say(format_args!("warning: {}", clean(error)));
             }
-            say(format_args!("{} told to end", count(cancellation.jobs, "job")));
+            say(format_args!("the end of {} was requested", count(cancellation.jobs, "job")));
             if format.is_json() {
                 answer(&json!({ "jobs": cancellation.jobs, "errors": cancellation.errors }), Vec::new())?;
             }

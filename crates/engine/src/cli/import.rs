@@ -262,7 +262,7 @@ fn source(args: &ImportArgs) -> Result<(Kind, &Path), Error> {
             let known = Kind::of_word(&word).ok_or_else(|| {
                 let words = Kind::ALL.map(|(word, ..)| word);
                 let help = crate::recipe::suggest(&word, "kinds of stores", words).unwrap_or_default();
-                Error::NotFound { message: format!("`{}` is no kind of store", clean(&word)), help }
+                Error::NotFound { message: format!("`{}` is not a kind of store", clean(&word)), help }
             })?;
             Ok((known, path))
         }

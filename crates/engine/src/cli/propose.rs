@@ -182,7 +182,10 @@ fn text(answer: &Answer) -> String {
         }
         if conclusion.altered > 0 {
             let calls = count(conclusion.altered, "call");
-            lines.push(format!("  {calls} differed from the question while it was open; what was granted held"));
+            lines.push(format!(
+                "  {calls} differed from the question while it was open; the granted level and seeds \
+                were kept"
+            ));
         }
         lines.push(format!("  jobs took {}", duration(conclusion.seconds)));
         lines.extend(conclusion.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));

@@ -55,7 +55,7 @@ struct Rows<'a> {
 
 pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
     if args.format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
-        return Err(Error::Unknown("a Parquet file is nothing for a terminal; add `--output FILE`".to_owned()));
+        return Err(Error::Unknown("a Parquet file cannot be printed to a terminal; add `--output FILE`".to_owned()));
     }
     let plan = if args.paths.is_empty() {
         None

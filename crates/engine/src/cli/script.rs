@@ -97,7 +97,7 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
         && !study.has_records
     {
         for (argument, word) in recipes::misspelled(script, found) {
-            say(format_args!("`{}` behind `--`: the script has `{}`", clean(&argument), clean(&word)));
+            say(format_args!("`{}` after `--`: the script has `{}`", clean(&argument), clean(&word)));
         }
     }
     if let Some(keep) = &study.keep {

@@ -195,7 +195,7 @@ pub(super) fn read_journal(path: &Path) -> Result<Runs, ImportError> {
         }
     }
     if unread > 0 {
-        runs.notices.push(format!("{unread} lines of the journal are torn or no JSON, and are left out"));
+        runs.notices.push(format!("{unread} lines of the journal are truncated or not JSON, and are left out"));
     }
     for Trial { study, number, state, started, ended, run } in journal.trials {
         let Some(Some(study)) = journal.studies.get(study) else {

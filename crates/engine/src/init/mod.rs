@@ -159,7 +159,7 @@ pub enum InitError {
         help: String,
     },
     /// An axis of a run has no values.
-    #[error("`--axis {0}` has no values; write them behind the name: `--axis {name}=0.1,0.2`", name = .0.trim_end_matches('='))]
+    #[error("`--axis {0}` has no values; write them after the name: `--axis {name}=0.1,0.2`", name = .0.trim_end_matches('='))]
     NoValues(String),
     /// The script cannot be read.
     #[error("cannot read the script {}: {source}", .path.display())]
@@ -207,7 +207,7 @@ pub enum InitError {
     #[error("{} exists and is not overwritten; name another folder", .0.display())]
     FolderExists(PathBuf),
     /// The name of a project is not a valid name of a package.
-    #[error("`{0}` is no name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
+    #[error("`{0}` is not a valid name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
     PackageName(String),
     /// The folder that should have the sources of `sweep` has none.
     #[error("{} has no sources of sweep: name the folder of a clone, or the URL of a Git repository", .0.display())]
@@ -223,7 +223,7 @@ pub enum InitError {
         help: String,
     },
     /// An axis is also an argument that all jobs get.
-    #[error("`{name}` is given twice: as an axis, and by `{argument}` behind `--`; leave out one of them")]
+    #[error("`{name}` is given twice: as an axis, and by `{argument}` after `--`; leave out one of them")]
     Twice {
         /// The axis.
         name: String,

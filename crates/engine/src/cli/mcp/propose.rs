@@ -111,10 +111,11 @@ struct Output {
 }
 
 pub(super) fn tool() -> Tool {
-    const ABOUT: &str = "Asks the referee if a change to a recipe improves a metric. What was asked before is answered from the ledger; \
-        a new question is judged on sealed seeds, at a level that keeps the rate of false discoveries over all proposals of the \
-        project. Another seed or name is no other question, and each question lowers the level of later ones: call it with \
-        `estimate` first. It runs jobs within the user's budget, as `run` does.";
+    const ABOUT: &str = "Tests whether a change to a recipe improves a metric. A repeated question is answered from \
+        the ledger; a new question is judged on sealed seeds, at a level that keeps the rate of false discoveries \
+        over all proposals of the project. Another seed or name does not make a new question, and each question \
+        lowers the level of later ones: call it with `estimate` first. It runs jobs within the user's budget, as \
+        `run` does.";
     Tool::new(("propose", "Propose a change"), ABOUT, Effect::Runs, propose)
 }
 
@@ -174,11 +175,11 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         None if account.stopped_by.is_some() => {
             let fault = Fault::new(FaultKind::Budget, "the budget was used up before the verdict");
             Err(fault
-                .help("ask the user for a larger budget; the same call then goes on, with the same level and seeds"))
+                .help("ask the user for a larger budget; the same call then continues, with the same level and seeds"))
         }
         None => {
             let run_fault = Fault::new(FaultKind::Failed, "the proposal has no verdict, because its run failed");
-            let run_fault = run_fault.help("the same call goes on, with the same level and seeds");
+            let run_fault = run_fault.help("the same call continues, with the same level and seeds");
             Err(Fault { program_output: Some(clean(&account.says).into_owned()), ..run_fault })
         }
     }

@@ -34,9 +34,9 @@ struct Input {
 }
 
 pub(super) fn tool() -> Tool {
-    const ABOUT: &str = "Runs the jobs of recipes that are not cached, within the user's budget of jobs, time and GPU hours. The run \
-        is a process of its own: it goes on when the client disconnects, and stops at the budget. Only recipes that the user \
-        allows can be run.";
+    const ABOUT: &str = "Runs the jobs of recipes that are not cached, within the user's budget of jobs, time and GPU \
+        hours. The run is a separate process: it continues when the client disconnects, and stops at the budget. Only \
+        recipes that the user allows can be run.";
     Tool::new(("run", "Run a study"), ABOUT, Effect::Runs, run)
 }
 
