@@ -27,7 +27,8 @@ const JOBS: Cursor = Cursor { from: 0, limit: 20 };
 struct Input {
     #[serde(flatten)]
     study: StudyInput,
-    /// Time to wait for the end of the run, in seconds. Default: 10. The run goes on afterwards; `status` waits for it.
+    /// Time to wait for the end of the run, in seconds. Default: 10. The run continues afterwards; `status` waits for
+    /// it.
     #[serde(default)]
     #[schemars(range(min = 0, max = 60))]
     wait_seconds: Option<f64>,
