@@ -168,7 +168,7 @@ fn of_python(script: &Script, file: &Path, timeout: Duration) -> Result<Found, E
     let found = run_parameters.or_part(file_parameters);
     if !has_run && found.has_any() {
         say(format_args!(
-            "note: these are the parameters that the file shows; its run showed none: {}",
+            "note: these parameters were found in the source of the script; its trial run found none: {}",
             clean(&found.why)
         ));
     }

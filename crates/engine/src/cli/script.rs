@@ -195,7 +195,7 @@ impl Study {
         let name = std::mem::take(&mut self.name);
         self.name = format!("{name}-{}", studies::short(self.text()?.as_bytes()));
         say(format_args!(
-            "another run of the study `{}` is at work: this one is `{}`",
+            "another run of the study `{}` is in progress: this study is named `{}`",
             clean(&name),
             clean(&self.name)
         ));

@@ -180,14 +180,14 @@ fn of_environment(text: &str) -> Found {
             .map_or(Json::Null, |default| scalar(quoted(default.as_str()).as_deref().unwrap_or(default.as_str())));
         variables.push(Parameter { required: variable.get(3).is_some(), default, ..parameter(name, Style::Value) });
     }
-    if variables.is_empty() { Found::none("its text shows none") } else { found(Source::Environment, variables) }
+    if variables.is_empty() { Found::none("its source shows none") } else { found(Source::Environment, variables) }
 }
 
 /// Returns arguments by their places, from 1. An unknown place gets a generated name.
 pub(super) fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
     let last_place = places.keys().next_back().copied().unwrap_or_default();
     if last_place == 0 || last_place > 50 {
-        return Found::none("its text shows none");
+        return Found::none("its source shows none");
     }
     let of_place =
         |place| places.remove(&place).unwrap_or_else(|| parameter(&format!("argument-{place}"), Style::Position));

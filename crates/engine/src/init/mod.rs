@@ -232,8 +232,8 @@ pub enum InitError {
     },
     /// A parameter cannot be an axis together with the others.
     #[error(
-        "`{name}` of {} takes its values in another form than the other axes, or in none that an axis has{note}; write the command \
-         with `{{{name}}}`: `sweep run --axis {name}=… -- python3 {} … {{{name}}}`", .script.display(), .script.display()
+        "`{name}` of {} takes its values in a form that differs from that of the other axes, or that no axis \
+         has{note}; write the command with `{{{name}}}`: `sweep run --axis {name}=… -- python3 {} … {{{name}}}`", .script.display(), .script.display()
     )]
     NoAxis {
         /// The script.

@@ -77,7 +77,7 @@ fn two_studies_of_one_script_at_once_have_their_own_points() {
             assert!(rows.contains(&format!("{lr} {lr}0.0")), "{rows:?}\n{}", ended.stderr);
         }
     }
-    assert!(ended.iter().any(|ended| ended.stderr.contains("another run of the study `train` is at work")));
+    assert!(ended.iter().any(|ended| ended.stderr.contains("another run of the study `train` is in progress")));
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn note(
     let x = &settings.x.value;
     let of = about(metric, method);
     if let Some(reason) = &numbers.unlike {
-        return format!("{of}: no law: {reason}; `conditions: any` fits one nevertheless");
+        return format!("{of}: no law: {reason}; `conditions: any` fits a law nevertheless");
     }
     let Some(law) = law else {
         let least = least_sizes(settings.constant);
