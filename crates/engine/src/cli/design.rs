@@ -26,13 +26,14 @@ pub(super) struct DesignArgs {
     /// repeated.
     ///
     /// The difference is in the metric's unit (`loss=0.01`, `time.step=5ms`), or a percentage (`time.step=2%`). The
-    /// standard deviation is that of the cached records.
+    /// standard deviation is estimated from the cached records.
     #[arg(long, value_name = "METRIC=DIFFERENCE")]
     detect: Vec<String>,
     /// Choose the cheapest seeds of each step with 80 % power for every `--detect`, within this total duration of all jobs,
     /// such as `8h`.
     ///
-    /// Durations are those of earlier jobs. If the time does not suffice, the seeds with the highest power are shown.
+    /// Durations are estimated from earlier jobs. If the time does not suffice, the seeds with the highest power are
+    /// shown.
     #[arg(long, value_name = "TIME", requires = "detect")]
     budget: Option<String>,
 }

@@ -85,14 +85,14 @@ impl HostAnswer {
 
 #[derive(Debug, Subcommand)]
 enum HostsCommand {
-    /// Add a host to the runs of this results folder, those in progress included; or change its settings.
+    /// Add a host to the runs of this results folder, including runs in progress, or change its settings.
     Add(AddArgs),
     /// Remove a host from the runs of this results folder: it gets no new jobs, and jobs that run there finish there.
     Rm {
         /// The host.
         host: String,
     },
-    /// List the hosts that were added and removed, and those of the run in progress.
+    /// List added and removed hosts, and the hosts of the run in progress.
     List,
     /// End the jobs that runs of this results folder have left on hosts and on this machine.
     Cancel,

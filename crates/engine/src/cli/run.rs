@@ -63,8 +63,8 @@ pub(super) struct RunArgs {
     /// True if the metrics of its jobs are found in what they print.
     #[arg(skip)]
     pub(super) is_study: bool,
-    /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times; whole rounds, also where
-    /// jobs took no turns.
+    /// Rerun exclusive jobs and jobs that take turns, in whole rounds, if other processes disturbed their times or if
+    /// they took no turns.
     #[arg(long)]
     remeasure: bool,
     #[command(flatten)]

@@ -117,7 +117,8 @@ params! {
         attention: Option<AttentionWord> = None;
         /// Width of MLA's latent vectors; by default 128 at `d_model` 768, scaled with `d_model`.
         latent_dim: Option<usize> = None, in 1..=65_536;
-        /// Hidden width of the MLP; by default that of the ablation step, which is 4 × `d_model` in a plain GPT-2.
+        /// Hidden width of the MLP; by default the value of the ablation step, which is 4 × `d_model` in a plain
+        /// GPT-2.
         mlp_hidden: Option<usize> = None, in 1..=1_000_000;
         /// Reciprocal attention: adds the score of the reverse pair within a causal band.
         ra: Option<bool> = None;
@@ -233,7 +234,7 @@ params! {
     /// The schedule of the mechanisms' strength (ratio-ablation, sections 4.1 and 9.3). It does not apply to MLA,
     /// RA-CT, self-restart and pruning of keys and values.
     pub struct Coupling {
-        /// Start of the increase of the mechanisms' strength from 0; by default that of the ablation step.
+        /// Start of the increase of the mechanisms' strength from 0; by default the value of the ablation step.
         coupling_start: Option<CouplingStart> = None;
         /// Iterations before the start with `coupling_start: delay`.
         coupling_delay: usize = 75, in 0..=100_000_000, unit "iterations";

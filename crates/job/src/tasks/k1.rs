@@ -63,7 +63,7 @@ metrics! {
         READS_PER_STEP: One = "reads.per_step", Deterministic;
         /// Mean number of device-to-host readings per step for the selection of nodes.
         READS_SELECTION: One = "reads.selection", Deterministic;
-        /// Fraction of the selected nodes that the other `norm` would select, too. Requires `agreement`.
+        /// Fraction of the selected nodes that the other `norm` would also select. Requires `agreement`.
         AGREEMENT: Fraction = "selection.agreement", Deterministic;
         /// Number of steps that were skipped because their gradients were not finite. Requires `precision: mixed_f16`
         /// and `loss_scaling: dynamic`.
@@ -73,8 +73,8 @@ metrics! {
         /// Fraction of the gradients' elements that are exactly 0 in the last step. Requires a `precision` other than
         /// `f32`.
         ZERO_GRADIENTS: Fraction = "gradients.zero", Deterministic;
-        /// Mean fraction of the parameters that get a gradient in a step: those of the selected nodes, and those that
-        /// belong to no node. Skipped steps do not count.
+        /// Mean fraction of the parameters that get a gradient in a step: the parameters of the selected nodes, and
+        /// the parameters that belong to no node. Skipped steps do not count.
         UPDATED: Fraction = "parameters.updated", Deterministic;
         /// Number of nodes of the network.
         NODES: Count = "nodes";

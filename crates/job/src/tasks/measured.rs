@@ -102,7 +102,7 @@ metrics! {
         OPERATIONS: Count = "fusion.operations";
         /// Fused kernels that the first step launched.
         KERNELS: Count = "fusion.kernels";
-        /// Operations of the first step that the fusion backend ran one by one.
+        /// Operations of the first step that the fusion backend ran individually.
         UNFUSED: Count = "fusion.unfused";
     }
 }

@@ -27,9 +27,9 @@ choice! {
         /// by their second moment, the moments are damped when the gradient norm spikes, and they are reset
         /// periodically.
         AdamWSpam = "adamwspam",
-        /// Adafactor (Shazeer and Stern 2018), as `torch.optim.Adafactor` has it: second moments of matrices by row and by
-        /// column, changes that are clipped by their root mean square, and steps in proportion to that of the weights, so
-        /// that `lr` is relative. Without a first moment.
+        /// Adafactor (Shazeer and Stern 2018), as in `torch.optim.Adafactor`: second moments of matrices by row and
+        /// by column, changes that are clipped by their root mean square, and steps proportional to the root mean
+        /// square of the weights, so that `lr` is relative. Without a first moment.
         Adafactor = "adafactor",
         /// Lion: the sign of a mean of gradients (Chen et al. 2023), with `beta_1` and `beta_2`, for which its authors
         /// recommend 0.9 and 0.99, at a learning rate 3 to 10 times lower than AdamW's.
@@ -43,9 +43,9 @@ choice! {
         ScheduleFree = "schedulefree",
         /// Stochastic gradient descent with momentum and decoupled weight decay.
         Sgd = "sgd",
-        /// SOAP (Vyas et al. 2024), as its authors' program has it: Adam in the eigenbases of Shampoo's preconditioners, for the
-        /// matrices of linear layers; AdamW for embeddings, the output layer, biases, gains and all other parameters. Queries,
-        /// keys and values are one matrix. Its authors use 0.95 for `beta_1` and `beta_2`.
+        /// SOAP (Vyas et al. 2024), as in its authors' program: Adam in the eigenbases of Shampoo's preconditioners,
+        /// for the matrices of linear layers; AdamW for embeddings, the output layer, biases, gains and all other
+        /// parameters. Queries, keys and values are one matrix. Its authors use 0.95 for `beta_1` and `beta_2`.
         Soap = "soap",
     }
 }

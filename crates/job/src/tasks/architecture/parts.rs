@@ -29,7 +29,7 @@ choice! {
 }
 
 choice! {
-    /// A scaling of RoPE's frequencies for contexts that are longer than those of the training.
+    /// A scaling of RoPE's frequencies for contexts that are longer than the training context.
     pub enum RopeScalingKind {
         /// No scaling.
         None = "none",

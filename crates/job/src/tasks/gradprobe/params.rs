@@ -25,7 +25,7 @@ choice! {
         /// One tensor at a time, from first to last, with candidates selected once. Weights that are pruned stay pruned
         /// while later tensors are probed.
         Streaming = "streaming",
-        /// Like `streaming`, but in `order`, and with candidates selected anew before each tensor.
+        /// Like `streaming`, but in `order`, and with candidates selected again before each tensor.
         LayerWise = "layer_wise",
         /// Rounds of `round_mode` with sparsity increasing by `step`, until the quality has changed by more than
         /// `limit`.

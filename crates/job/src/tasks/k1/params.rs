@@ -95,7 +95,7 @@ choice! {
     pub enum NormScope {
         /// Its own tensors.
         Own = "own",
-        /// Its own tensors and those of its descendants. Factors on a node's gradients apply to its descendants, too.
+        /// Its own tensors and those of its descendants. Factors on a node's gradients also apply to its descendants.
         Subtree = "subtree",
     }
 }
@@ -261,7 +261,7 @@ params! {
         /// Method to select nodes. `reads_sort` and `reads_heap` read one number per tensor and sort or use a heap;
         /// `one_read` reads one vector; `device` selects on the device and reads nothing.
         selection: SelectionWay = SelectionWay::Device;
-        /// Measure in every step the fraction of the selected nodes that the other `norm` would select, too.
+        /// Measure in every step the fraction of the selected nodes that the other `norm` would also select.
         agreement: bool = false;
     }
 }
