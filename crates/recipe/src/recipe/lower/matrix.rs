@@ -420,8 +420,7 @@ impl Lower<'_> {
         if let NodeKind::List(items) = &node.kind {
             let (number, list) = (items.len().max(1), self.flow_list(node).unwrap_or("[0, 1, 2]"));
             let help = format!(
-                "write `seeds: {number}` for this number of seeds, counted from 0, or `matrix: {{ seed: {list} }}` \
-                 for specific seeds"
+                "write `seeds: {number}` for {number} seeds, counted from 0, or `matrix: {{ seed: {list} }}` for specific seeds"
             );
             self.problem(node.span, "`seeds` is a number of seeds, found a list", "not a number", help);
             return None;
