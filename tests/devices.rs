@@ -117,7 +117,7 @@ fn a_missing_or_broken_cuda_driver_is_one_sentence() {
 fn auto_takes_no_imitation_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let devices = text(&sweep(folder.path(), &["devices"], &[]).stdout);
-    let hardware = |line: &&str| (line.starts_with("cuda") || line.starts_with("wgpu")) && line.contains("taken by");
+    let hardware = |line: &&str| (line.starts_with("cuda") || line.starts_with("wgpu")) && line.contains("selected by");
     if let Some(line) = devices.lines().find(hardware) {
         eprintln!("not tested: this machine has a GPU: {line}");
         return;

@@ -223,7 +223,7 @@ fn a_budget_chooses_the_seeds() {
 
     let ended = sandbox.sweep(&[&["plan", "recipe.yaml"], &TWELVE[..], &detect, &["--budget", "40h"]].concat());
     let text = ended.stdout.split("\n\n").last().unwrap().to_owned();
-    assert!(text.starts_with("40 h 0 min of jobs one after the other are enough for 80 %,"), "{text}");
+    assert!(text.starts_with("40 h 0 min of total job time are enough for 80 %,"), "{text}");
     for row in [
         "   step  planned  seeds  jobs to run",
         "\n   a          12    136          396 ",

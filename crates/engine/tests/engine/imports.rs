@@ -357,7 +357,7 @@ fn a_torn_log_has_the_records_before_the_tear() {
     damaged[whole.len() / 2] ^= 1;
     fs_err::write(&log, damaged).unwrap();
     let ended = imported(&sandbox, &["wandb", "-o", "damaged.yaml"]);
-    assert!(ended.stderr.contains("the end of 1 log is torn"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the end of 1 log is truncated"), "{}", ended.stderr);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn files_with_items_are_checked() {
     let because = reason("(i*i*7 + i*3*m + s*5*m + s*i) % 11 < 4 + 2*m", "\"yes\"");
     assert!(because.contains("`items.csv`: row 1: the score is not a finite number: \"yes\""), "{because}");
     let because = reason("print i \",d\"", "print (i + m) \",d\"");
-    assert!(because.contains("the jobs have other items: 2 items in only one of two"), "{because}");
+    assert!(because.contains("the jobs have different items: 2 items in only one of the two"), "{because}");
     let because = reason("print i \",d\"", "print (i % 5) \",d\"");
     assert!(because.contains("row 6: item `0` is listed twice"), "{because}");
     let because = reason("i < 24", "i < 0");

@@ -455,7 +455,7 @@ fn draws_that_repeat_run_once_and_are_counted() {
     );
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--list"]);
     assert_eq!(plan.stdout.lines().filter(|line| line.trim_start().starts_with("a/")).count(), 3, "{}", plan.stdout);
-    assert!(plan.stderr.contains("of which 3 differ"), "{}", plan.stderr);
+    assert!(plan.stderr.contains("of which 3 are distinct"), "{}", plan.stderr);
 }
 
 #[test]

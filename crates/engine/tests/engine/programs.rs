@@ -234,7 +234,7 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
         "\\u{1b}[31mred",
         "is not a name of a series",
         "`wide` has the unknown unit `furlong`",
-        "200 at most",
+        "at most 200",
     ] {
         assert_eq!(notes.iter().filter(|note| note.contains(expected)).count(), 1, "{expected}: {notes:?}");
     }
@@ -290,7 +290,7 @@ time.sleep(0.4)
     let (at, values) = curve(&record, "loss");
     assert_eq!((at, values), (vec![400], vec![7.0]), "the file counts as it is at the end");
     assert_eq!(curve(&record, "other").0.len(), 1);
-    assert!(notes(&sandbox)[0].contains("was written anew, and 998 of the values"), "{:?}", notes(&sandbox));
+    assert!(notes(&sandbox)[0].contains("was rewritten, and 998 of its earlier values"), "{:?}", notes(&sandbox));
 }
 
 #[test]

@@ -157,9 +157,9 @@ fn a_patch_that_does_not_fit_is_refused_with_its_place() {
         ("\"missing.patch\"", "missing.patch` cannot be used"),
         ("true", "is not a variant of code"),
         (r#"{"revision": "HEAD"}"#, "no key `revision`"),
-        (r#"{"files": ["a"]}"#, "is a map"),
+        (r#"{"files": ["a"]}"#, "must be a map"),
         (r#"{"files": {"../x": "model.py"}}"#, "is not in the project"),
-        (r#"{"patches": {"no-rope.patch": 1}}"#, "is `true` or `false`"),
+        (r#"{"patches": {"no-rope.patch": 1}}"#, "must be `true` or `false`"),
         ("\"HEAD\"", "is not in a Git repository"),
     ] {
         let message = place.refused(value);

@@ -339,7 +339,7 @@ mod tests {
             (r#"[{"lr":0.1,"act":2}]"#, "`act: 2`, which is outside"),
             (r#"[{"lr":1.5,"act":1}]"#, "`lr: 1.5`, which is outside"),
             (r#"[{"lr":0.1,"act":1,"wd":0}]"#, "unknown axis `wd`"),
-            (r#"[{"lr":0.1,"act":1},{"lr":0.2,"act":1},{"lr":0.3,"act":1}]"#, "3 points, at most 2"),
+            (r#"[{"lr":0.1,"act":1},{"lr":0.2,"act":1},{"lr":0.3,"act":1}]"#, "3 points, but at most 2"),
             ("7", "invalid type"),
         ] {
             let error = answer(points).unwrap_err().to_string();

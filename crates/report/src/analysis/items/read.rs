@@ -173,7 +173,7 @@ mod tests {
         let error = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
         assert!(error.contains("row 1: it has no value in column `page`"), "{error}");
         for (content, reason) in [
-            (&b"[1]\n"[..], "line 1 is no JSON object"),
+            (&b"[1]\n"[..], "line 1 is not a JSON object"),
             (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is listed twice"),
             (b"{\"id\": 1, \"correct\": [1]}\n", "row 1: the score is no finite number"),
             (b"\xff\n", "invalid utf-8"),
