@@ -59,7 +59,7 @@ fn a_broken_graphics_driver_is_one_sentence() {
         line(folder.path(), "wgpu", &[("VK_DRIVER_FILES", path), ("VK_ICD_FILENAMES", path)])
     };
     let advice = "install a Vulkan driver, or choose `--backend cpu`";
-    let nothing = format!("wgpu  none: no graphics adapter answers; {advice}");
+    let nothing = format!("wgpu  none: no graphics adapter responds; {advice}");
     assert_eq!(found("{ this is no JSON"), nothing);
     let with = |library: &Path| json!({"file_format_version": "1.0.0", "ICD": {"library_path": library, "api_version": "1.3.0"}});
     assert_eq!(found(&with(Path::new("/nowhere/driver.so")).to_string()), nothing);
@@ -77,8 +77,8 @@ fn a_broken_graphics_driver_is_one_sentence() {
     }
     assert_eq!(
         crashed,
-        "wgpu  none: the graphics driver crashed the process that probed it (signal: 6 (SIGABRT)); mend or remove the driver, \
-         or choose `--backend cpu`"
+        "wgpu  none: the graphics driver crashed the process that probed it (signal: 6 (SIGABRT)); repair or remove \
+         the driver, or choose `--backend cpu`"
     );
     let hangs = library(
         folder.path(),
@@ -86,7 +86,7 @@ fn a_broken_graphics_driver_is_one_sentence() {
         "#include <unistd.h>\n__attribute__((constructor)) void f(void) { for (;;) sleep(1000); }",
     );
     let hung = found(&with(&hangs).to_string());
-    assert!(hung.starts_with("wgpu  none: the graphics driver does not answer"), "{hung}");
+    assert!(hung.starts_with("wgpu  none: the graphics driver does not respond"), "{hung}");
 }
 
 #[cfg(feature = "cuda")]
@@ -101,7 +101,7 @@ fn a_missing_or_broken_cuda_driver_is_one_sentence() {
         library(folder.path(), "libcuda.so.1", &source.replace("CODE", code));
         let found = line(folder.path(), "cuda", &[("LD_LIBRARY_PATH", folder.path().as_os_str())]);
         let wanted = format!(
-            "cuda  none: the NVIDIA driver is there, but {sentence}; install the driver, or choose `--backend cpu`"
+            "cuda  none: the NVIDIA driver is installed, but {sentence}; install the driver, or choose `--backend cpu`"
         );
         assert_eq!(found, wanted);
     }
@@ -109,7 +109,7 @@ fn a_missing_or_broken_cuda_driver_is_one_sentence() {
     let found = line(folder.path(), "cuda", &[("LD_LIBRARY_PATH", folder.path().as_os_str())]);
     assert!(found.contains("it is too old: it has no `cuInit`"), "{found}");
     let found = line(folder.path(), "cuda", &[]);
-    assert!(found.starts_with("cuda  none: no NVIDIA driver answers") || !found.contains("none"), "{found}");
+    assert!(found.starts_with("cuda  none: no NVIDIA driver responds") || !found.contains("none"), "{found}");
 }
 
 /// The one device, and the reason, of the records of a run with `auto`.
@@ -117,7 +117,7 @@ fn a_missing_or_broken_cuda_driver_is_one_sentence() {
 fn auto_takes_no_imitation_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let devices = text(&sweep(folder.path(), &["devices"], &[]).stdout);
-    let hardware = |line: &&str| (line.starts_with("cuda") || line.starts_with("wgpu")) && line.contains("taken by");
+    let hardware = |line: &&str| (line.starts_with("cuda") || line.starts_with("wgpu")) && line.contains("selected by");
     if let Some(line) = devices.lines().find(hardware) {
         eprintln!("not tested: this machine has a GPU: {line}");
         return;

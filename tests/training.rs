@@ -181,9 +181,9 @@ fn a_job_computes_on_vulkan() {
     }
     let output = sweep(folder.path(), &["run", "recipe.yaml", "--backend", "wgpu"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let imitated = devices.lines().find(|line| line.starts_with("wgpu ")).is_some_and(|line| line.contains("imitated"));
+    let emulated = devices.lines().find(|line| line.starts_with("wgpu ")).is_some_and(|line| line.contains("emulated"));
     let warned = stderr(&output).lines().any(|line| line.starts_with("warning: `--backend wgpu` computes on "));
-    assert_eq!(warned, imitated, "{}", stderr(&output));
+    assert_eq!(warned, emulated, "{}", stderr(&output));
     let record = records(folder.path()).remove(0);
     assert_eq!((metric(&record, "error.threshold"), &record["identity"]["backend"]), (0.0, &Value::from("wgpu")));
 }

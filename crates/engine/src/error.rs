@@ -98,7 +98,7 @@ pub enum Error {
         reason: String,
     },
     /// The recipes describe other jobs than when the plan was saved.
-    #[error("the plan {} is stale: {total}: {changes}; look at the recipes again with `sweep plan`", .path.display())]
+    #[error("the plan {} is stale: {total}: {changes}; plan the recipes again with `sweep plan`", .path.display())]
     StalePlan {
         /// The file.
         path: PathBuf,
@@ -171,7 +171,7 @@ pub enum Error {
     )]
     NoFiles(String),
     /// A script was given beside another script or a recipe.
-    #[error("{} is a script: run each script by a command of its own, and recipes by another", .0.display())]
+    #[error("{} is a script: run each script with a separate command, and recipes with another", .0.display())]
     OneScript(std::path::PathBuf),
     /// A program in a language whose parameters are not read.
     #[error(
@@ -230,7 +230,7 @@ pub enum Error {
     )]
     BackendElsewhere,
     /// No executor and no sweep file has this name.
-    #[error("`{name}` is no executor and no sweep file; the executors are {known}")]
+    #[error("`{name}` is neither an executor nor a sweep file; the executors are {known}")]
     UnknownExecutor {
         /// The name.
         name: String,
@@ -238,9 +238,7 @@ pub enum Error {
         known: String,
     },
     /// A name is not a valid name of a host.
-    #[error(
-        "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
-    )]
+    #[error("`{name}` is not a host: {reason}; write a host name that `ssh` accepts, such as `box1` or `me@box1`")]
     Host {
         /// The name.
         name: String,

@@ -134,7 +134,7 @@ pub enum SelectError {
         weights: usize,
     },
     /// There are fewer scores than are to be pruned.
-    #[error("of {weights} weights {k} cannot be pruned")]
+    #[error("cannot prune {k} of {weights} weights")]
     Rank {
         /// Number of weights to prune.
         k: usize,

@@ -260,7 +260,7 @@ fn what_cannot_be_counted_is_refused() {
         assert_eq!(bracket.unwrap_err().to_string(), error);
         error
     };
-    assert_eq!(refused(&[of(1), of(1)], 3), "of 2 weights 3 cannot be pruned");
+    assert_eq!(refused(&[of(1), of(1)], 3), "cannot prune 3 of 2 weights");
     assert_eq!(
         refused(&[of(1), of(MAX_LAYER_WEIGHTS + 1)], 1),
         "layer 1 has 2147483649 weights; on a GPU at most 2147483648 can be compared"

@@ -110,7 +110,7 @@ impl Probe {
                             },
                         )
                     })?;
-                Ok(Device { chosen: Some(format!("asked for with `--backend {backend}`")), ..device })
+                Ok(Device { chosen: Some(format!("requested with `--backend {backend}`")), ..device })
             }
         }
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn auto_takes_the_best_that_is_no_imitation_and_says_why() {
         let none =
-            Rejected { backend: Backend::Cuda, reason: "no NVIDIA driver answers".into(), advice: String::new() };
+            Rejected { backend: Backend::Cuda, reason: "no NVIDIA driver responds".into(), advice: String::new() };
         let only_software = Probe {
             devices: vec![device(Backend::Wgpu, true), device(Backend::Cpu, false)],
             rejected: vec![none.clone()],
@@ -169,12 +169,12 @@ mod tests {
         assert_eq!(
             chosen.chosen.as_deref(),
             Some(
-                "`--backend auto` takes the CPU where there is no GPU; no NVIDIA driver answers; \
-                 wgpu only in software (llvmpipe)"
+                "`--backend auto` takes the CPU where there is no GPU; no NVIDIA driver responds; wgpu only in \
+                 software (llvmpipe)"
             )
         );
         let by_name = only_software.choose(BackendChoice::Only(Backend::Wgpu)).unwrap();
-        assert_eq!(by_name.chosen.as_deref(), Some("asked for with `--backend wgpu`"));
+        assert_eq!(by_name.chosen.as_deref(), Some("requested with `--backend wgpu`"));
         assert_eq!(only_software.choose(BackendChoice::Only(Backend::Cuda)).unwrap_err(), none);
 
         let hardware =

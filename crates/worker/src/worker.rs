@@ -92,7 +92,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         let message = format!("engine and worker speak protocols {} and {PROTOCOL}", job.protocol);
         return Err(broken(format!("{message}: the program was replaced during the sweep")));
     }
-    let unknown = || broken(format!("the engine sent a `{}` that this worker does not understand", job.task));
+    let unknown = || broken(format!("the engine sent a `{}`, which this worker does not support", job.task));
     let info = Task::info(&job.task).ok_or_else(unknown)?;
     if let Some(outcome) = info.run(job, channel) {
         return outcome;

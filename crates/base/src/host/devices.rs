@@ -51,13 +51,13 @@ pub fn probe() -> Result<Probe, DeviceError> {
             // Without the program itself there is nothing to run a job with either.
             Err(Silence::Broken(error)) => return Err(DeviceError::Probe(refused(error))),
             Err(Silence::Patience) => {
-                format!("the {} does not answer within {} s", driver(backend), TIMEOUT.as_secs())
+                format!("the {} does not respond within {} s", driver(backend), TIMEOUT.as_secs())
             }
             Err(Silence::Ended(status)) => {
                 format!("the {} crashed the process that probed it ({status})", driver(backend))
             }
         };
-        let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
+        let advice = "repair or remove the driver, or choose `--backend cpu`".to_owned();
         result.rejected.push(Rejected { backend, reason, advice });
     }
     Ok(result)

@@ -88,19 +88,19 @@ fn of_quota(quota: &Quota, help: &str) -> Finding {
 /// Checks that a second handle of a locked file cannot lock it: some network file systems grant both locks.
 fn locks(file: &tempfile::NamedTempFile) -> Finding {
     let help =
-        "share the store among machines (`sweep cache share`): then its locks are leases, which need no locks of files";
+        "share the store among machines (`sweep cache share`): its locks then become leases, which need no file locks";
     let second_handle = match File::open(file.path()) {
         Ok(second_handle) => second_handle,
         Err(error) => return Finding::failed("locks", format!("the file cannot be opened again: {error}"), help),
     };
     if let Err(error) = file.as_file().try_lock() {
-        return Finding::doubtful("locks", format!("the disk does not lock files: {error}"), help);
+        return Finding::doubtful("locks", format!("the file system does not support file locks: {error}"), help);
     }
     match second_handle.try_lock() {
-        Err(TryLockError::WouldBlock) => Finding::good("locks", "the disk locks files"),
+        Err(TryLockError::WouldBlock) => Finding::good("locks", "the file system supports file locks"),
         Ok(()) => Finding::doubtful("locks", "two processes can lock a file at the same time", help),
         Err(TryLockError::Error(error)) => {
-            Finding::doubtful("locks", format!("the disk does not lock files: {error}"), help)
+            Finding::doubtful("locks", format!("the file system does not support file locks: {error}"), help)
         }
     }
 }
@@ -111,9 +111,9 @@ fn skew(file: &tempfile::NamedTempFile) -> Option<Finding> {
     let now = SystemTime::now();
     let skew = now.duration_since(mtime).or_else(|_| mtime.duration_since(now)).unwrap_or_default();
     Some(if skew > SKEW {
-        let message = format!("the clock of the disk is off by {} s", skew.as_secs());
+        let message = format!("the clock of the file system differs by {} s", skew.as_secs());
         Finding::doubtful("disk clock", message, "synchronize the clocks (NTP)")
     } else {
-        Finding::good("disk clock", "it agrees with the clock of this machine")
+        Finding::good("disk clock", "the clock of the file system agrees with that of this machine")
     })
 }

@@ -226,7 +226,7 @@ impl Conditions {
         });
         let exclusive_use = match (exclusive.asked, exclusive.held) {
             (_, true) => "held",
-            (true, false) => "asked for, but not held",
+            (true, false) => "requested, but not held",
             (false, false) => "no",
         };
         let python = self.interpreter.as_ref().and_then(|interpreter| interpreter.python.clone());

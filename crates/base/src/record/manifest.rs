@@ -162,7 +162,7 @@ impl Observation {
         let Self { manifest, set, environment } = &observation;
         let base = identity.base_key().map_err(|error| error.to_string())?;
         if set.format != SET_FORMAT {
-            return Err(format!("it has version {}, which is not known", set.format));
+            return Err(format!("it has the unknown version {}", set.format));
         }
         let is_of_it = manifest.record == *key && manifest.base == base && manifest.code == identity.code;
         let is_named = read.as_ref().is_none_or(|read| *read == manifest.set);
@@ -171,7 +171,7 @@ impl Observation {
         if is_of_it && is_named && is_its && manifest.set == set.id() {
             Ok(observation)
         } else {
-            Err("it is of another record".to_owned())
+            Err("it belongs to another record".to_owned())
         }
     }
 }

@@ -162,7 +162,10 @@ pub enum RecordError {
         reason: String,
     },
     /// The record comes from a later version.
-    #[error("the record {path} has format {found}, this program knows up to {RECORD_FORMAT}: use a newer one")]
+    #[error(
+        "the record {path} has format {found}, but this program supports formats up to {RECORD_FORMAT}: use a \
+        newer version"
+    )]
     TooNew {
         /// The file.
         path: PathBuf,
@@ -313,7 +316,7 @@ mod tests {
             for name in names {
                 record.outcome.set_open(name, 1.0, Unit::One);
             }
-            record.outcome.facts.insert("absent.utilisation.memory".into(), "the driver does not say it".into());
+            record.outcome.facts.insert("absent.utilisation.memory".into(), "the driver does not report it".into());
             let text = record.to_text().unwrap();
             let outcome = Record::parse(&text, Path::new("x"), record.key).unwrap().outcome;
             let metrics: Vec<String> = outcome.metrics.keys().filter(|name| *name != "value").cloned().collect();

@@ -18,8 +18,9 @@ use crate::{
 pub(super) const IMPORTANCE: Declaration = Declaration {
     word: "importance",
     doc: "The importance of axes for a metric: each axis's share of the variance between configurations, alone (dark) \
-          and with its interactions (light), by functional analysis of variance. The shares are exact if every \
-          combination was measured; otherwise a random forest estimates them, and the figure says how well it predicts.",
+        and with its interactions (light), by functional analysis of variance. The shares are exact if every \
+        combination was measured; otherwise a random forest estimates them, and the figure shows how well the forest \
+        predicts.",
     value: Some(Role::Metric),
     shows: Shows::Configurations,
     ..Declaration::NOTHING

@@ -19,20 +19,20 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct AblateArgs {
-    /// Files, and folders with files, that have marked regions: `# ablate: NAME` before one, `# end` after it, and between them
-    /// `# else` before lines that replace it, as comments.
+    /// Files with marked regions, or folders of such files. A region begins after `# ablate: NAME` and ends at `# end`; after
+    /// `# else`, it has the lines that replace it, as comments.
     #[arg(required_unless_present = "commits")]
     paths: Vec<PathBuf>,
-    /// The commits of a range, such as `main..feature`, one patch each.
+    /// A range of commits, such as `main..feature`; each commit becomes a patch.
     #[arg(long, value_name = "RANGE", conflicts_with = "paths")]
     commits: Option<String>,
-    /// Turn the commits around: each patch removes one from the project as it is.
+    /// Reverse the patches: each removes its commit from the present state of the project.
     #[arg(long, requires = "commits")]
     revert: bool,
     /// The folder for the patches.
     #[arg(long, value_name = "DIR", default_value = "ablations")]
     out: PathBuf,
-    /// Replace patches of the same names.
+    /// Replace existing patches with the same names.
     #[arg(long)]
     replace: bool,
     #[command(flatten)]

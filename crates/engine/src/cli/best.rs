@@ -32,11 +32,11 @@ pub(super) struct BestArgs {
     /// The step. Default: the step with a `search`, or the only step with axes.
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
-    /// The metric. Default: that of the step's `search`, or the only metric with a better direction that the report
-    /// shows of the step.
+    /// The metric. Default: the metric of the step's `search`, or the only metric with a better direction that the report
+    /// shows for the step.
     #[arg(long, value_name = "METRIC")]
     by: Option<String>,
-    /// The better direction of the metric. Default: that of the metric or of the step's `search`.
+    /// The better direction of the metric. Default: the direction that the metric or the step's `search` declares.
     #[arg(long, value_enum)]
     direction: Option<Direction>,
     /// Number of configurations to show.
@@ -135,7 +135,7 @@ fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
             Err(Error::NotFound { message: format!("no step with axes is called `{name}`"), help })
         }
         ([], None) => Err(Error::Unknown("no step has axes, so there is nothing to rank".to_owned())),
-        (_, Some(name)) => Err(Error::Unknown(format!("several recipes have a step `{name}`; name one of them alone"))),
+        (_, Some(name)) => Err(Error::Unknown(format!("several recipes have a step `{name}`; name only one recipe"))),
         (_, None) => {
             let names: Vec<&str> = names().collect();
             Err(Error::Unknown(format!("several steps have axes; choose one with `--step`: {}", names.join(", "))))
@@ -169,7 +169,7 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
         Some(Direction::Max) => Better::More,
         None => recipe.better(step, &metric).ok_or_else(|| {
             Error::Unknown(format!(
-                "neither direction of `{metric}` is known to be better; add `--direction min` or `--direction max`"
+                "the better direction of `{metric}` is unknown; add `--direction min` or `--direction max`"
             ))
         })?,
     };

@@ -19,7 +19,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct BisectArgs {
-    /// The recipe. The program of the step that measures runs with each revision; nothing in the project is touched.
+    /// The recipe. Each revision runs the program of the step that measures; the files of the project are not changed.
     recipe: PathBuf,
     /// A revision before the change.
     #[arg(long, value_name = "REVISION")]

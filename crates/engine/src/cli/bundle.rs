@@ -59,11 +59,11 @@ struct CreateArgs {
     /// The archive to write. Default: `NAME.sweep.tar`, with the name of the recipe.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Most MiB of files that jobs read, all together; larger ones are left out and named. 0 leaves all of them out.
+    /// Maximum total size, in MiB, of the files that jobs read; files beyond this size are left out and listed. 0 leaves all out.
     #[arg(long, value_name = "MIB", default_value_t = MAX_INPUT >> 20)]
     input_limit: u64,
-    /// Sign a statement about the archive (in-toto, SLSA provenance) with the secret key in this file, created by `sweep cache keygen`; it is
-    /// written beside the archive, to `NAME.sweep.tar.intoto.jsonl`.
+    /// Sign a statement about the archive (in-toto, SLSA provenance) with the secret key in this file, created by `sweep cache keygen`. The
+    /// statement is written next to the archive, to `NAME.sweep.tar.intoto.jsonl`.
     #[arg(long, value_name = "FILE")]
     sign: Option<PathBuf>,
     #[command(flatten)]
@@ -78,17 +78,17 @@ pub(super) struct VerifyArgs {
     /// Require a statement about the archive that a key in this file has signed; the file has one public key per line.
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// Run this many randomly selected jobs again, with their dependencies, and compare their metrics. Default: 0, and 3 with `--rebuild`.
+    /// Run N randomly selected jobs again, with their dependencies, and compare their metrics. Default: 0, or 3 with `--rebuild`.
     #[arg(long, value_name = "N")]
     rerun: Option<usize>,
-    /// Make the Python environments of these jobs anew, with the versions that their records name, and run the jobs in them. `uv` or `pip`
-    /// installs the packages from the registries that are configured here.
+    /// Create new Python environments for these jobs, with the recorded versions of packages, and run the jobs in them. `uv` or `pip`
+    /// installs the packages from the registries that are configured on this machine.
     #[arg(long)]
     rebuild: bool,
-    /// Folder with the input files that the bundle does not have, by their paths from the recipe or by their names.
+    /// Folder with the input files that the bundle lacks, found by their paths relative to the recipe or by their names.
     #[arg(long, value_name = "DIR", requires = "again")]
     inputs: Option<PathBuf>,
-    /// Run the bundle's commands without asking for confirmation; they are shown nevertheless.
+    /// Run the bundle's commands without asking for confirmation; the commands are still shown.
     #[arg(long, requires = "again")]
     yes: bool,
     /// Seed of the random selection.
@@ -163,7 +163,7 @@ fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     say_left_out(&contents.left_out, args.input_limit);
     say_outside(&contents.outside);
     if open_count > 0 {
-        say(format_args!("note: {} without a result; the tables say why", count(open_count, "job")));
+        say(format_args!("note: {} without a result; the tables show the reasons", count(open_count, "job")));
     }
     Ok(Exit::Done)
 }
@@ -173,7 +173,7 @@ fn sign(archive: &Path, contents: &Contents, key: Option<&Path>) -> Result<Optio
     let file = bundle::statement_file(archive);
     let Some(key) = key else {
         if file.exists() {
-            say(format_args!("note: {} is about an earlier bundle; `--sign` writes it anew", file.display()));
+            say(format_args!("note: {} is about an earlier bundle; `--sign` writes a new statement", file.display()));
         }
         return Ok(None);
     };
@@ -236,7 +236,8 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     if contents.sweep != env!("CARGO_PKG_VERSION") {
         let (bundle_version, own_version) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
         say(format_args!(
-            "note: it was made by sweep {bundle_version}, this is {own_version}; keys and tables may differ for that"
+            "note: it was made by sweep {bundle_version}, this is {own_version}; keys and tables may differ for this \
+             reason"
         ));
     }
     let is_good = verification.defects.is_empty();
@@ -303,7 +304,7 @@ fn text(bundle: &Opened, verification: &Verified, statements: &[Attested], rerun
     }
     let Verified { jobs, records, tables, figures, verdicts, defects } = verification;
     lines.push(format!(
-        "{} by the recipe, {} by what they are made of",
+        "{} checked against the recipe, {} against their contents",
         count(*jobs, "key"),
         count(*records, "record")
     ));
@@ -398,11 +399,18 @@ fn confirm(plan: &Plan, rebuild: Option<&Rebuild>, yes: bool) -> Result<(), Erro
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::NotConfirmed("there is no terminal to ask on; `--yes` runs them"));
+        return Err(Error::NotConfirmed("there is no terminal for the confirmation; `--yes` runs them"));
     }
     // `say` would end the line after the prompt.
     let _ = write!(io::stderr(), "run them? [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Error::io("cannot read the answer"))?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed("as you wish")) }
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Error::NotConfirmed(
+            "the confirmation was \
+        declined",
+        ))
+    }
 }

@@ -122,7 +122,7 @@ enum CacheCommand {
         #[command(flatten)]
         values: Values,
     },
-    /// Download records from a remote; each is checked against its key and digests.
+    /// Download records from a remote; each record is checked against its key and digests.
     Pull {
         #[command(flatten)]
         remote: RemoteArgs,
@@ -137,9 +137,9 @@ enum CacheCommand {
         /// The file of the secret key.
         file: PathBuf,
     },
-    /// Let several machines use this store on a shared file system: its locks then hold on all of them.
+    /// Let several machines use this store on a shared file system: its locks then hold on all machines.
     Share,
-    /// Add the records of an archive that the store lacks; each is checked against its key and digests.
+    /// Add the records of an archive that the store lacks; each record is checked against its key and digests.
     Import {
         /// The archive.
         file: PathBuf,
@@ -430,7 +430,7 @@ fn import(store: &Store, file: &Path, format: FormatArgs) -> Result<Exit, Error>
         say(format_args!("refused {}: {}", key.short(), clean(reason)));
     }
     let (added, refused) = (count(imported.added, "record"), imported.refused.len());
-    say(format_args!("{added} added, {} known already, {refused} refused", imported.known));
+    say(format_args!("{added} added, {} already known, {refused} refused", imported.known));
     if format.is_json() {
         let refused = Refused::all(&imported.refused);
         let imported = json!({ "added": imported.added, "known": imported.known, "refused": refused });

@@ -151,7 +151,7 @@ impl Reruns {
         let packages = parts.iter().filter(is_package).count();
         let others = parts.len() - packages;
         let mut lines = vec![format!(
-            "not as in the records: {}, and {} of the system (programs, libraries, containers), which are not made anew",
+            "not as in the records: {}, and {} of the system (programs, libraries, containers), which are not rebuilt",
             count(packages, "package"),
             count(others, "part")
         )];

@@ -112,7 +112,7 @@ fn next(recipe: &Path, results: &Path, plan: &Plan) -> String {
     let recipe = recipe.display();
     steps.push((
         format!("sweep run {recipe} {}", shipped::demo().change),
-        "change a value: only what depends on it runs",
+        "change a value: only the jobs that depend on it run",
     ));
     steps.push((
         format!("sweep explain {recipe} {} {}", shipped::demo().job, shipped::demo().change),

@@ -22,17 +22,18 @@ const MAX_WIDTH: usize = 36;
 
 #[derive(Debug, Args)]
 pub(super) struct DesignArgs {
-    /// Show the power and the seeds that every claim and comparison about a metric needs for this difference; can be
+    /// Show the power of every claim and comparison about a metric at this difference, and the seeds that they need; can be
     /// repeated.
     ///
     /// The difference is in the metric's unit (`loss=0.01`, `time.step=5ms`), or a percentage (`time.step=2%`). The
-    /// standard deviation is that of the cached records.
+    /// standard deviation is estimated from the cached records.
     #[arg(long, value_name = "METRIC=DIFFERENCE")]
     detect: Vec<String>,
-    /// Choose the cheapest seeds of each step with 80 % power for every `--detect`, within this time of jobs one after the
-    /// other.
+    /// Choose the cheapest seeds of each step with 80 % power for every `--detect`, within this total duration of all jobs,
+    /// such as `8h`.
     ///
-    /// Durations are those of earlier jobs. If the time does not suffice, the seeds with the highest power are shown.
+    /// Durations are estimated from earlier jobs. If the time does not suffice, the seeds with the highest power are
+    /// shown.
     #[arg(long, value_name = "TIME", requires = "detect")]
     budget: Option<String>,
 }
@@ -149,15 +150,17 @@ fn budget(choice: &Choice) -> String {
     let (budget_text, needed_time) = (duration(choice.budget_seconds), duration(choice.seconds_needed));
     let time = duration(choice.seconds);
     let statement = if choice.is_enough {
-        format!("{budget_text} of jobs one after the other are enough for 80 %, which takes about {time}")
+        format!("{budget_text} of total job time are enough for 80 %, which takes about {time}")
     } else if choice.is_affordable {
         let power = percent(choice.power);
         format!(
-            "{budget_text} of jobs one after the other are not enough for 80 %, which takes about {needed_time}; the best lowest power is {power}, in about {time}"
+            "{budget_text} of total job time are not enough for 80 %, which takes about {needed_time}; the best \
+             lowest power is {power}, in about {time}"
         )
     } else {
         format!(
-            "{budget_text} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed_time}"
+            "{budget_text} of total job time are not enough for the minimum number of seeds for a decision, which \
+             takes about {time}; 80 % takes about {needed_time}"
         )
     };
     let has_several = choice.steps.iter().any(|step| step.recipe != choice.steps[0].recipe);

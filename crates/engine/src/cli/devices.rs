@@ -57,13 +57,13 @@ fn found(probe: &Probe) -> Vec<FoundDevice<'_>> {
     let is_backend = |backend| choice.as_ref().is_some_and(|choice| choice.backend == backend);
     let describe = |device: &Device| {
         if is_chosen(device) {
-            "taken by `--backend auto`".to_owned()
+            "selected by `--backend auto`".to_owned()
         } else if device.software {
-            format!("imitated by software, slower than the CPU backend: only with `--backend {}`", device.backend)
+            format!("emulated in software, slower than the CPU backend: only with `--backend {}`", device.backend)
         } else if device.backend == Backend::Cuda && is_backend(device.backend) {
             "for jobs at the same time".to_owned()
         } else if is_backend(device.backend) {
-            "not used: all jobs compute on the best one".to_owned()
+            "not used: all jobs compute on the best device".to_owned()
         } else {
             format!("only with `--backend {}`", device.backend)
         }
@@ -86,7 +86,7 @@ fn text(devices: &[FoundDevice<'_>], rejections: &[Rejected]) -> String {
         lines.push(format!("{:<5} none: {}; {}", rejection.backend.name(), rejection.reason, rejection.advice));
     }
     if lines.is_empty() {
-        lines.push("this build has no lab, so it computes on nothing: build with the feature `cpu`".to_owned());
+        lines.push("this build has no lab, so it has no backend: build with the feature `cpu`".to_owned());
     }
     lines.join("\n") + "\n"
 }

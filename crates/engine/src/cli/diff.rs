@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct DiffArgs {
     /// A recipe or a sweep file, a run's name, a folder of results, or the beginning of a record's key.
     first: String,
-    /// The other side, likewise.
+    /// The other side, in the same forms.
     second: String,
     #[command(flatten)]
     changes: ChangeArgs,

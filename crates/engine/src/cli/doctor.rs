@@ -21,10 +21,10 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// The executor to check: `local`, the word of a batch system, or a sweep file, whose executor is checked with its settings.
+    /// The executor to check: `local`, the name of a batch system, or a sweep file, whose executor is checked with its settings.
     #[arg(value_name = "EXECUTOR", default_value = "local")]
     executor: PathBuf,
-    /// GPUs that the trial job asks for.
+    /// Number of GPUs that the trial job requests.
     #[arg(long, value_name = "N", default_value_t = 0)]
     gpus: usize,
     /// Time limit of the trial job, in seconds.

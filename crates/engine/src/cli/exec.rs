@@ -26,7 +26,7 @@ pub(super) struct ExecJobArgs {
     /// The job's key.
     #[arg(long)]
     key: Key,
-    /// The job was sent to this machine, and outlives the one who has started it.
+    /// The job was sent to this machine, and continues if the process that started it ends.
     #[arg(long)]
     hosted: bool,
 }

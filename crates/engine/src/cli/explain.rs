@@ -204,7 +204,7 @@ fn without_record(
     let explanation = Explainer::new(plan, &entries).with_manifests(store.manifests()).explain(id);
     let verb_phrase = match (release_reason, output.state) {
         (Some(reason), _) => format!("will run, because {}", clean(reason)),
-        (None, "in reserve") => "is in reserve: it runs if results decide so".to_owned(),
+        (None, "in reserve") => "is in reserve: it runs if results require it".to_owned(),
         (None, _) => "will run".to_owned(),
     };
     let label = clean(&output.job).into_owned();

@@ -39,7 +39,7 @@ pub(super) struct ExportArgs {
 enum Target {
     /// Event files with curves and metrics, one folder per job.
     Tensorboard,
-    /// The layout of its file store: one experiment per step, one run per job.
+    /// A file store of `MLflow`: one experiment per step, one run per job.
     Mlflow,
     /// A data set with Croissant metadata: tables of records and curves as CSV, and the files that `--files` names.
     Croissant,

@@ -100,15 +100,23 @@ fn next(recipes: &[PathBuf], latest: Option<&Snapshot>) -> Vec<(String, &'static
             } else {
                 (format!("sweep run {recipe}"), "continues it")
             };
-            vec![first_command, status(), (format!("sweep plan {recipe}"), "shows what is cached and what would run")]
+            vec![
+                first_command,
+                status(),
+                (
+                    format!("sweep plan {recipe}"),
+                    "shows the cached jobs and the jobs that \
+                would run",
+                ),
+            ]
         }
         (None, Some(recipe)) => vec![
             (format!("sweep plan {}", recipe.display()), "shows its jobs, without running them"),
             (format!("sweep run {}", recipe.display()), "runs those that are not cached"),
         ],
         (None, None) => vec![
-            ("sweep demo".to_owned(), "runs a small study, and shows what comes of it"),
-            ("sweep new".to_owned(), "writes a recipe to begin with"),
+            ("sweep demo".to_owned(), "runs a small study, and prints its results"),
+            ("sweep new".to_owned(), "writes an example recipe"),
             ("sweep new train.py".to_owned(), "writes a recipe with the parameters of a script"),
             ("sweep examples".to_owned(), "lists the recipes that come with the program"),
         ],

@@ -85,20 +85,20 @@ impl HostAnswer {
 
 #[derive(Debug, Subcommand)]
 enum HostsCommand {
-    /// Add a host to the runs of this results folder, those in progress included; or change its settings.
+    /// Add a host to the runs of this results folder, including runs in progress, or change its settings.
     Add(AddArgs),
-    /// Remove a host from the runs of this results folder: it gets no new jobs, and those that run there end there.
+    /// Remove a host from the runs of this results folder: it gets no new jobs, and jobs that run there finish there.
     Rm {
         /// The host.
         host: String,
     },
-    /// List the hosts that were added and removed, and those of the run in progress.
+    /// List added and removed hosts, and the hosts of the run in progress.
     List,
     /// End the jobs that runs of this results folder have left on hosts and on this machine.
     Cancel,
-    /// Remove from a host what no run needs any more: programs of other versions, files, and records that were fetched.
+    /// Remove files that no run needs from a host: programs of other versions, inputs, and records that were fetched.
     Clean(CleanArgs),
-    /// Answer one connection on standard input and output, as another sweep has it started through `ssh`.
+    /// Serve one connection on standard input and output; another sweep starts this command through `ssh`.
     #[command(hide = true)]
     Serve {
         /// The folder for programs, files and results.
@@ -109,33 +109,33 @@ enum HostsCommand {
 
 #[derive(Debug, Args)]
 struct AddArgs {
-    /// The name that follows `ssh` on a command line.
+    /// The host, by the name that `ssh` accepts.
     host: String,
-    /// Cores that jobs use there. Default: all.
+    /// Number of cores that jobs use on the host. Default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     cpus: Option<u16>,
-    /// GPUs that jobs use there. Default: all.
+    /// Number of GPUs that jobs use on the host. Default: all.
     #[arg(long, value_name = "N")]
     gpus: Option<u16>,
-    /// Main memory that jobs use there, such as `64GiB`. Default: all.
+    /// Main memory that jobs use on the host, such as `64GiB`. Default: all.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
-    /// The folder on the host for everything that is kept there. Default: `~/.sweep`.
+    /// The folder on the host for programs, files and records. Default: `~/.sweep`.
     #[arg(long, value_name = "DIR")]
     workdir: Option<String>,
-    /// A further argument of `ssh`; can be repeated.
+    /// An additional argument for `ssh`; can be repeated.
     #[arg(long = "option", value_name = "ARGUMENT", allow_hyphen_values = true)]
     options: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 struct CleanArgs {
-    /// The name that follows `ssh` on a command line.
+    /// The host, by the name that `ssh` accepts.
     host: String,
-    /// The folder on the host. Default: that of `sweep hosts add`, else `~/.sweep`.
+    /// The folder on the host. Default: the folder given to `sweep hosts add`, else `~/.sweep`.
     #[arg(long, value_name = "DIR")]
     workdir: Option<String>,
-    /// A further argument of `ssh`; can be repeated. Default: those of `sweep hosts add`.
+    /// An additional argument for `ssh`; can be repeated. Default: the arguments given to `sweep hosts add`.
     #[arg(long = "option", value_name = "ARGUMENT", allow_hyphen_values = true)]
     options: Vec<String>,
 }
@@ -168,7 +168,7 @@ pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
             for error in &cancellation.errors {
                 say(format_args!("warning: {}", clean(error)));
             }
-            say(format_args!("{} told to end", count(cancellation.jobs, "job")));
+            say(format_args!("the end of {} was requested", count(cancellation.jobs, "job")));
             if format.is_json() {
                 answer(&json!({ "jobs": cancellation.jobs, "errors": cancellation.errors }), Vec::new())?;
             }

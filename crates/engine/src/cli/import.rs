@@ -28,19 +28,19 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// The kind of the store, which is found without it (wandb, mlflow, trackio, tensorboard, csv, optuna, hydra, neptune or folders), and the folder or file.
+    /// The store's folder or file, after its kind (wandb, mlflow, trackio, tensorboard, csv, optuna, hydra, neptune or folders). Default: the kind is detected.
     #[arg(value_name = "[KIND] PATH", num_args = 1..=2, required = true)]
     store: Vec<PathBuf>,
-    /// The recipe to write; a file beside it, `NAME.runs.yaml`, has the runs. Default: the name of the store.
+    /// The recipe to write; the runs are written next to it, to `NAME.runs.yaml`. Default: the name of the store.
     #[arg(long, short, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The parameters that are axes. Default: all that vary, without texts that differ in every run.
+    /// The parameters that become axes. Default: all parameters that vary, except texts that differ in every run.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     axes: Vec<String>,
-    /// The parameter with the seed. Default: the one with the most usual name.
+    /// The parameter with the seed. Default: the parameter with the most common name for a seed.
     #[arg(long, value_name = "NAME")]
     seed: Option<String>,
-    /// The metrics of the table, the most important one first; for CSV the columns with metrics. Default: those with usual names first.
+    /// The metrics of the table, the most important one first; for CSV, the columns with metrics. Default: metrics with common names first.
     #[arg(long = "metric", value_name = "NAME,…", value_delimiter = ',')]
     metrics: Vec<String>,
     #[command(flatten)]
@@ -262,7 +262,7 @@ fn source(args: &ImportArgs) -> Result<(Kind, &Path), Error> {
             let known = Kind::of_word(&word).ok_or_else(|| {
                 let words = Kind::ALL.map(|(word, ..)| word);
                 let help = crate::recipe::suggest(&word, "kinds of stores", words).unwrap_or_default();
-                Error::NotFound { message: format!("`{}` is no kind of store", clean(&word)), help }
+                Error::NotFound { message: format!("`{}` is not a kind of store", clean(&word)), help }
             })?;
             Ok((known, path))
         }

@@ -32,12 +32,12 @@ pub(super) struct NewArgs {
     /// Kind of example to make.
     #[arg(long, value_enum, default_value = "program", conflicts_with_all = ["script", "arguments", "python", "timeout"])]
     template: Template,
-    /// Write instructions for coding agents instead of a recipe: an agent skill, which says when to use which command.
+    /// Write instructions for coding agents instead of a recipe: an agent skill, which describes when to use each command.
     /// `--output .claude/skills/sweep/SKILL.md` and similar paths put it where an agent looks for it.
     #[arg(long, conflicts_with_all = ["script", "template", "arguments", "python", "timeout"])]
     agent: bool,
     /// Write a Cargo project with networks of your own to this folder: a program that is `sweep` with further tasks. Its two tasks
-    /// and its study are there to be replaced.
+    /// and its study are examples to replace.
     #[arg(
         long, value_name = "FOLDER", requires = "engine",
         conflicts_with_all = ["script", "template", "agent", "arguments", "output", "python", "timeout"]
@@ -53,7 +53,7 @@ pub(super) struct NewArgs {
     /// `.agents/skills/sweep/SKILL.md`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The Python that has the script's packages. Default: `python` on the PATH, else `python3`.
+    /// The Python interpreter that has the script's packages. Default: `python` on the PATH, else `python3`.
     #[arg(long, value_name = "PATH")]
     python: Option<String>,
     /// An axis of the recipe and its values; can be repeated. Default: a few parameters, with their defaults.
@@ -62,8 +62,8 @@ pub(super) struct NewArgs {
     /// Repeat each job with the seeds 0, 1, …, N - 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "script")]
     seeds: Option<u32>,
-    /// Longest time that a Python script may take until it reads its parameters, in seconds. It runs only if its file does not
-    /// show them.
+    /// Maximum time, in seconds, until a Python script reads its parameters. The script runs only if its source does not show
+    /// them.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = limit)]
     timeout: Duration,
 }
@@ -76,7 +76,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 /// An example to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Template {
-    /// A program, with an example that runs as it is.
+    /// A program, with an example that runs unchanged.
     Program,
     /// The built-in network.
     Lab,
@@ -168,7 +168,7 @@ fn of_python(script: &Script, file: &Path, timeout: Duration) -> Result<Found, E
     let found = run_parameters.or_part(file_parameters);
     if !has_run && found.has_any() {
         say(format_args!(
-            "note: these are the parameters that the file shows; its run showed none: {}",
+            "note: these parameters were found in the source of the script; its trial run found none: {}",
             clean(&found.why)
         ));
     }

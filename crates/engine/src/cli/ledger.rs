@@ -39,7 +39,7 @@ enum LedgerCommand {
 
 #[derive(Debug, Args)]
 struct VerifyArgs {
-    /// A digest that an earlier verification has printed; it must be that of an entry.
+    /// A digest that an earlier verification printed; the ledger must have an entry with this digest.
     #[arg(long, value_name = "DIGEST")]
     head: Option<String>,
 }
@@ -74,7 +74,7 @@ fn rows(ledger: &Ledger, accepted: bool) -> Vec<(&Entry, &Question, Option<&Conc
 fn list(store: &Store, ledger: &Ledger, accepted: bool) -> Result<String, Error> {
     let rows = rows(ledger, accepted);
     if rows.is_empty() {
-        let message = if accepted { "no change is accepted yet\n" } else { "no question was asked yet\n" };
+        let message = if accepted { "no change is accepted yet\n" } else { "there are no proposals yet\n" };
         return Ok(message.to_owned());
     }
     let mut table: Table = if accepted {
@@ -87,8 +87,11 @@ fn list(store: &Store, ledger: &Ledger, accepted: bool) -> Result<String, Error>
         let calls = altered(store, entry.number, *conclusion)?;
         if calls > 0 {
             let (number, calls) = (entry.number, count(calls, "call"));
-            let _ =
-                writeln!(notes, "question {number}: {calls} differed from it while it was open; what was granted held");
+            let _ = writeln!(
+                notes,
+                "question {number}: {calls} differed from it while it was open; the granted level and \
+                    seeds were kept"
+            );
         }
         let change = format!("{} ({})", clean(&question.delta.display().to_string()), question.metric);
         let shown_effect = conclusion.map(|conclusion| conclusion.confirmed.as_ref().unwrap_or(&conclusion.search));

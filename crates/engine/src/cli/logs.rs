@@ -96,7 +96,9 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
 /// Prints the log as JSON, after the job's end if it is followed.
 fn print_answer(results: &Path, args: &LogsArgs, folder: &RunFolder, key: Key) -> Result<Exit, Error> {
     if args.raw {
-        return Err(Error::Unknown("JSON has no place for the bytes of `--raw`: leave one of the two out".to_owned()));
+        return Err(Error::Unknown(
+            "JSON cannot contain the bytes of `--raw`: remove one of the two options".to_owned(),
+        ));
     }
     while args.follow && is_running(folder, key) {
         thread::sleep(POLL_INTERVAL);

@@ -85,38 +85,38 @@ pub struct Cli {
     /// The folder for records, journals and reports.
     #[arg(long, global = true, value_name = "DIR", default_value = RESULTS, env = RESULTS_VARIABLE)]
     results: PathBuf,
-    /// Log the stages of the command to standard error, and each job of a run; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
+    /// Log the stages of the command to standard error, and each job of a run; `-vv` logs more. `SWEEP_LOG` sets the levels of individual stages.
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// Most starts of jobs by this process, as told by `sweep exec-bounded`.
+    /// Maximum number of jobs that this process starts; set by `sweep exec-bounded`.
     #[arg(long, global = true, hide = true)]
     max_starts: Option<usize>,
-    /// Without a command: the recipes of this folder, the latest run, and what to do next.
+    /// Without a command: the recipes of this folder, the latest run, and the next commands.
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write a recipe to begin with, or one for a script, with the parameters that the script declares.
+    /// Write an example recipe, or a recipe for a script with the parameters that the script declares.
     #[command(alias = "init")]
     New(init::NewArgs),
-    /// Run a small study in a folder of its own, and show what comes of it.
+    /// Copy a small study to a folder, run it and print its results.
     Demo(demo::DemoArgs),
     /// List the recipes that come with the program, or copy them with their data to a folder.
     Examples(demo::ExamplesArgs),
     /// Run the jobs of a recipe, a script or a command line that are not cached, then print the tables.
     Run(run::RunArgs),
-    /// Measure the finished jobs of a recipe, without training anything: run the steps that need them, or a command line on the files
-    /// that they keep.
+    /// Measure the finished jobs of a recipe without training: run the steps that depend on them, or a command line on their
+    /// artifacts.
     Measure(run::RunArgs),
-    /// Show the jobs that would run, the reasons, and the cached jobs.
+    /// Show the jobs that would run, with the reasons, and the cached jobs.
     Plan(plan::PlanArgs),
-    /// Explain why a job will run: the difference to the nearest record, and its place in the recipe.
+    /// Explain why a job will run: the difference from the nearest record, and its place in the recipe.
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the existing records, without running anything.
     Report(report::ReportArgs),
-    /// Print a recipe's answers to the checklist of a conference, from the recipe and the records.
+    /// Print answers to the NeurIPS checklist and the ACM badges, derived from a recipe and its records.
     Checklist(checklist::ChecklistArgs),
     /// Rank the configurations of a step by the mean of a metric over seeds, the best first.
     Best(best::BestArgs),
@@ -128,22 +128,22 @@ enum Command {
     Export(export::ExportArgs),
     /// Import runs of other programs, and write a study of them.
     Import(import::ImportArgs),
-    /// Judge a change to a recipe with seeds that nobody has seen, at a level that all proposals share.
+    /// Test a change to a recipe on sealed seeds, at a level that limits false discoveries over all proposals.
     Propose(propose::ProposeArgs),
     /// Find the revision of the project's code that changed a metric.
     Bisect(bisect::BisectArgs),
-    /// Write a patch for each marked region of the code, or for each commit, to be ablated.
+    /// Write patches for an ablation of code: one for each marked region, or for each commit of a range.
     Ablate(ablate::AblateArgs),
-    /// Show every question that was asked with `sweep propose`, its level and its verdict; or verify them.
+    /// Show every proposal made with `sweep propose`, with its level and verdict; or verify the ledger.
     Ledger(ledger::LedgerArgs),
     /// Write a study to one archive that others can verify, or verify such an archive.
     Bundle(bundle::BundleArgs),
     /// The older form of `sweep bundle verify`.
     #[command(hide = true)]
     Verify(bundle::VerifyArgs),
-    /// Show the progress or the outcome of a run, and what each waiting job waits for.
+    /// Show the progress or the outcome of a run, and the reason why each waiting job waits.
     Status(status::StatusArgs),
-    /// Show a run on the whole terminal: its jobs, their curves and logs; sort, filter and stop jobs by keys.
+    /// Show a run full-screen in the terminal: jobs, curves and logs; sort, filter and stop jobs with the keyboard.
     Watch(watch::WatchArgs),
     /// Stop single jobs of a live run; the run continues with the others.
     Stop(stop::StopArgs),
@@ -152,7 +152,7 @@ enum Command {
     /// Serve web pages with live runs, comparisons and reports.
     #[cfg(feature = "ui")]
     Ui(ui::UiArgs),
-    /// Serve tools for agents by the Model Context Protocol: recipes, plans, runs within limits, reports.
+    /// Serve tools for agents over the Model Context Protocol: recipes, plans, runs within limits, reports.
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpArgs),
     /// Print the output of a job's process.
@@ -173,43 +173,43 @@ enum Command {
     },
     /// List the compute devices of this machine, and the one that `--backend auto` selects.
     Devices(devices::DevicesArgs),
-    /// Check the requirements of an executor, and say what to do where one is not met.
+    /// Check the requirements of an executor, and print a remedy for each that is not met.
     Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Run one job, as told by the engine on standard input.
+    /// Run the jobs that the engine sends on standard input.
     #[command(hide = true)]
     Worker {
-        /// The engine's process.
+        /// The engine's process id.
         #[arg(long)]
         engine: u32,
-        /// Only say what a backend has to compute on.
+        /// Only report the devices of a backend.
         #[arg(long)]
         probe: Option<BackendArg>,
-        /// Be another process of a job, as its environment says.
+        /// Run as a further process (rank) of a job, which the environment variables describe.
         #[arg(long, conflicts_with = "probe")]
         rank: bool,
-        /// Only hold the outputs of a process.
+        /// Only keep the output pipes of a process open.
         #[arg(long, conflicts_with_all = ["probe", "rank"])]
         hold: bool,
     },
-    /// Run one job of a run, in an allocation of Slurm's.
+    /// Run one job of a run in an allocation of a batch system.
     #[command(hide = true)]
     ExecJob(exec::ExecJobArgs),
-    /// Run what is still to be done of a run, in an allocation of Slurm's.
+    /// Run the remaining jobs of a run in an allocation of a batch system.
     #[command(hide = true)]
     ExecPilot(exec::ExecPilotArgs),
-    /// Run a saved plan within limits, as told by `sweep mcp`.
+    /// Run a saved plan within the limits that `sweep mcp` sets.
     #[cfg(feature = "mcp")]
     #[command(hide = true)]
     ExecBounded(mcp::ExecBoundedArgs),
-    /// Run one job that comes and goes through the remote.
+    /// Run one job that is downloaded from a remote; its record is uploaded to it.
     #[command(hide = true)]
     ExecRemote(exec::ExecRemoteArgs),
-    /// Write down what a trial job of `sweep doctor` finds on its machine.
+    /// Write the findings of a trial job of `sweep doctor` on its machine to a file.
     #[command(hide = true)]
     ExecTrial(exec::ExecTrialArgs),
 }
@@ -252,7 +252,7 @@ struct ChangeArgs {
     #[arg(long, value_name = "EXECUTOR", value_parser = PossibleValuesParser::new(Executor::words()))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<String>,
-    /// Run jobs on these hosts, too, which are reached by SSH; separated by commas. Implies `--executor ssh`.
+    /// Also run jobs on these hosts, over SSH; separated by commas. Implies `--executor ssh`.
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<String>,

@@ -118,7 +118,7 @@ fn remedy(path: &Path, changes: &ChangeArgs, results: &Path) -> String {
         std::env::current_dir().map_or_else(|_| "this folder".to_owned(), |place| format!("`{}`", place.display()));
     let statement = match folder {
         Some(folder) => format!("there is no folder `{}` in {place}", folder.display()),
-        None => format!("it was looked for in {place}"),
+        None => format!("the searched folder is {place}"),
     };
     if names.is_empty() {
         return format!(

@@ -20,15 +20,15 @@ use crate::{
 pub(super) struct NoteArgs {
     /// The job with a result: its step and point, or a prefix of its key.
     job: String,
-    /// The note to add. Without a note and without tags, the command prints those that the record has.
+    /// The note to add. Without a note and tags, the command prints the notes and tags of the record.
     text: Option<String>,
-    /// Add a tag: a word without blanks and commas; can be repeated.
+    /// Add a tag: a word without spaces and commas; can be repeated.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// Remove a tag; can be repeated.
     #[arg(long, value_name = "TAG")]
     untag: Vec<String>,
-    /// Remove the note of this number, from 1.
+    /// Remove the note with this number, counted from 1.
     #[arg(long, value_name = "NUMBER")]
     remove: Option<usize>,
     #[command(flatten)]

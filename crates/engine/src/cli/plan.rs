@@ -52,7 +52,7 @@ pub(super) struct PlanArgs {
     /// Maximum number of jobs at once, as for `sweep run`.
     #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Show the reason for each job that will run: the difference to the nearest record, and its place.
+    /// Show the reason for each job that will run: the difference from the nearest record, and its place in the recipe.
     #[arg(long, conflicts_with = "list")]
     why: bool,
     #[command(flatten)]

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct ProposeArgs {
     /// The recipe with the baseline.
     recipe: PathBuf,
-    /// The change: a recipe with `extends: RECIPE` and what is different.
+    /// The change: a recipe with `extends: RECIPE` and the differences.
     #[arg(required_unless_present_any = ["patch", "rev", "worktree"])]
     delta: Option<PathBuf>,
     /// The change: a patch of the project's code. The step that measures runs with it and without it.
@@ -29,19 +29,19 @@ pub(super) struct ProposeArgs {
     /// The change: a revision of the project's repository, such as a branch.
     #[arg(long, value_name = "REVISION", conflicts_with_all = ["delta", "worktree"])]
     rev: Option<String>,
-    /// The change: another worktree of the project's repository, as it is.
+    /// The change: another worktree of the project's repository, in its present state.
     #[arg(long, value_name = "FOLDER", conflicts_with = "delta")]
     worktree: Option<PathBuf>,
     /// The step whose code is changed. Default: the step that measures.
     #[arg(long, value_name = "STEP", conflicts_with = "delta")]
     code_step: Option<String>,
-    /// The metric that it should improve.
+    /// The metric that the change should improve.
     #[arg(long, value_name = "METRIC")]
     metric: String,
     /// The better direction of the metric.
     #[arg(long, value_enum)]
     better: Direction,
-    /// The least improvement that matters, in the unit of the metric.
+    /// The smallest improvement that matters, in the unit of the metric.
     #[arg(long, value_name = "DIFFERENCE", allow_negative_numbers = true)]
     least: f64,
     /// The step that measures. Default: the only step with seeds.
@@ -53,14 +53,14 @@ pub(super) struct ProposeArgs {
     /// Maximum number of sealed seeds.
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(4..=1000))]
     most: u16,
-    /// A file or folder that only the evaluation may read; can be repeated. A change is refused if one of its steps reads there
-    /// what the same step of the baseline does not read, or if it changes a step that reads there.
+    /// A file or folder that only the evaluation may read; can be repeated. A change is refused if one of its steps reads a
+    /// file there that the same step of the baseline does not read, or if it alters a step that reads such a file.
     #[arg(long, value_name = "PATH")]
     sealed: Vec<PathBuf>,
-    /// The content of the answer: everything, or only if the change is accepted.
+    /// The content of the answer: everything, or only whether the change is accepted.
     #[arg(long, value_enum, default_value = "full", conflicts_with = "dry_run")]
     answer: Content,
-    /// Run nothing: say what is known, what it would cost, and its power.
+    /// Run nothing: print the known results, the expected cost and the power.
     #[arg(long)]
     dry_run: bool,
     /// End with exit code 6 if the change is not accepted.
@@ -78,7 +78,7 @@ pub(super) struct ProposeArgs {
 enum Content {
     /// Effects with intervals, p-value, level and bundle.
     Full,
-    /// Accepted or not, and nothing else.
+    /// Only whether the change is accepted.
     Bit,
 }
 
@@ -182,7 +182,10 @@ fn text(answer: &Answer) -> String {
         }
         if conclusion.altered > 0 {
             let calls = count(conclusion.altered, "call");
-            lines.push(format!("  {calls} differed from the question while it was open; what was granted held"));
+            lines.push(format!(
+                "  {calls} differed from the question while it was open; the granted level and seeds \
+                were kept"
+            ));
         }
         lines.push(format!("  jobs took {}", duration(conclusion.seconds)));
         lines.extend(conclusion.bundle.as_ref().map(|bundle| format!("  bundle: {}", bundle.file.display())));

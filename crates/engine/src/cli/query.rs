@@ -36,7 +36,7 @@ pub(super) struct QueryArgs {
     /// Maximum number of records.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Lists the points of curves instead of metrics: of all, or of these series.
+    /// List the points of curves instead of metrics: of all curves, or of the given ones.
     #[arg(long, value_name = "A,B,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
     curves: Option<Vec<String>>,
     /// Output format of the records.
@@ -55,7 +55,7 @@ struct Rows<'a> {
 
 pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
     if args.format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
-        return Err(Error::Unknown("a Parquet file is nothing for a terminal; add `--output FILE`".to_owned()));
+        return Err(Error::Unknown("a Parquet file cannot be printed to a terminal; add `--output FILE`".to_owned()));
     }
     let plan = if args.paths.is_empty() {
         None

@@ -77,7 +77,7 @@ impl Rebuild {
             let names = jobs.iter().take(MAX_NAMED).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
             let more = if jobs.len() > MAX_NAMED { ", …" } else { "" };
             say(format_args!(
-                "note: nothing is made for {} ({names}{more}), which {} of this machine: they are {reason}",
+                "note: no environment is made for {} ({names}{more}), which {} of this machine: they are {reason}",
                 count(jobs.len(), "job"),
                 if jobs.len() == 1 { "uses the programs" } else { "use the programs" }
             ));

@@ -32,7 +32,7 @@ pub(super) struct RemoteArgs {
     /// Trusted signers of downloaded records: `any`, `own` (only `--remote-key`), or a file with one public key per line.
     #[arg(long, value_name = "any|own|FILE", env = "SWEEP_REMOTE_TRUST", default_value = "any", value_parser = trusting)]
     remote_trust: Trusting,
-    /// Maximum duration of the transfer of one record, such as `90s` or `2h`; beyond it, the job runs locally.
+    /// Maximum duration of the transfer of one record, such as `90s` or `2h`; after that, the job runs locally.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limit)]
     remote_timeout: Duration,
 }
@@ -63,7 +63,7 @@ impl RemoteArgs {
 
     /// The remote; an error without one.
     pub(super) fn required(&self) -> Result<Arc<Remote>, Error> {
-        let missing = || Error::Unknown("say which remote: `--remote URL`, or the variable SWEEP_REMOTE".into());
+        let missing = || Error::Unknown("name the remote: `--remote URL`, or the variable SWEEP_REMOTE".into());
         self.open()?.ok_or_else(missing)
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn push_all(
         remote.push(store, *key)?;
     }
     let known = known - keys.len();
-    say(format_args!("{} pushed, {known} there already", count(keys.len(), "record")));
+    say(format_args!("{} pushed, {known} already there", count(keys.len(), "record")));
     let unsigned = keys.iter().filter(|key| remote.signs(store, **key) == Some(false)).count();
     if unsigned > 0 {
         say(format_args!("note: {} not signed, because made elsewhere", count(unsigned, "record")));
@@ -129,7 +129,7 @@ pub(super) fn pull_all(
         return Err(Error::Remote(RemoteError::Broken(remote.name().to_owned(), reason)));
     }
     let (added, missing, refused) = (count(pulled.added, "record"), pulled.missing, pulled.refused.len());
-    say(format_args!("{added} pulled, {known} known already, {missing} not there, {refused} refused"));
+    say(format_args!("{added} pulled, {known} already known, {missing} not there, {refused} refused"));
     if format.is_json() {
         let refused = Refused::all(&pulled.refused);
         let pulled = json!({ "added": pulled.added, "known": known, "missing": pulled.missing, "refused": refused });

@@ -21,8 +21,8 @@ pub(super) struct RerunArgs {
     /// Recipes whose jobs run again.
     #[arg(value_name = "RECIPE", requires = "rerun")]
     pub(super) recipes: Vec<PathBuf>,
-    /// Run this many randomly selected jobs of the recipes again, in a temporary folder, and compare their metrics with those
-    /// of their records. Every job runs from its first step, without the state of another one.
+    /// Run N randomly selected jobs of the recipes again, in a temporary folder, and compare their metrics with the recorded
+    /// ones. Every job runs from its first step, without the state of another job.
     #[arg(long, value_name = "N", requires = "recipes")]
     pub(super) rerun: Option<usize>,
     /// Seed of the random selection.

@@ -28,33 +28,33 @@ pub(super) struct RunArgs {
     /// Recipes, or sweep files, which run recipes with other values; or a script, whose parameters `--axis` varies.
     #[arg(value_name = "RECIPE", required_unless_present_any = ["plan", "command"])]
     pub(super) paths: Vec<PathBuf>,
-    /// A command line, with `{AXIS}` where the values of `--axis` belong and `{seed}` for the seed; after a script, arguments that
-    /// every job gets.
+    /// A command line, in which `{AXIS}` stands for a value of `--axis` and `{seed}` for the seed; after a script, arguments for
+    /// every job.
     #[arg(value_name = "COMMAND", last = true, conflicts_with = "plan")]
     pub(super) command: Vec<String>,
     /// Repeat each job of a script or a command line with the seeds 0, 1, …, N - 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "plan")]
     pub(super) seeds: Option<u32>,
-    /// The Python that has a script's packages. Default: `python` on the PATH, else `python3`.
+    /// The Python interpreter that has a script's packages. Default: `python` on the PATH, else `python3`.
     #[arg(long, value_name = "PATH", conflicts_with = "plan")]
     pub(super) python: Option<String>,
-    /// Run a saved plan, the output of `sweep plan --format json`. It is rejected if the recipes have changed since.
+    /// Run a saved plan, the output of `sweep plan --format json`. The plan is rejected if its recipes have changed since.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "set", "axes", "backend", "only"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     pub(super) changes: ChangeArgs,
     #[command(flatten)]
     pub(super) only: OnlyArgs,
-    /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.
+    /// Maximum number of jobs at once. Default: limited only by cores, GPUs and memory.
     #[arg(long, short, value_name = "N", env = "SWEEP_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) jobs: Option<u16>,
-    /// Stop at the first failure, instead of running the jobs that do not need the failed job.
+    /// Stop at the first failure, instead of running the jobs that do not depend on the failed job.
     #[arg(long, overrides_with = "keep_going")]
     fail_fast: bool,
     /// End with exit code 6 if a claim is refuted.
     #[arg(long)]
     strict: bool,
-    /// After a failure, run the jobs that do not need the failed job (the default).
+    /// After a failure, run the jobs that do not depend on the failed job (the default).
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
     /// See [`super::measure::ready`].
@@ -63,22 +63,22 @@ pub(super) struct RunArgs {
     /// True if the metrics of its jobs are found in what they print.
     #[arg(skip)]
     pub(super) is_study: bool,
-    /// Run exclusive jobs, and jobs that take turns, again if other processes disturbed their times; whole rounds, also where
-    /// jobs took no turns.
+    /// Rerun exclusive jobs and jobs that take turns, in whole rounds, if other processes disturbed their times or if
+    /// they took no turns.
     #[arg(long)]
     remeasure: bool,
     #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
     pub(super) format: FormatArgs,
-    /// With a batch system: exit as soon as the jobs are submitted. Run the same command again to wait for them.
+    /// With a batch system: exit after the jobs are submitted. Run the same command again to wait for them.
     #[arg(long)]
     detach: bool,
-    /// With a batch system: submit N pilot jobs, each of which runs as many jobs as fit into its allocation, instead of one batch job
-    /// per job; for jobs of a few seconds.
+    /// With a batch system: submit N pilot jobs, each of which runs many jobs in its allocation, instead of one batch job per job;
+    /// for jobs of a few seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pilot: Option<u16>,
-    /// With a batch system: shortest interval between polls of the queue, in seconds.
+    /// With a batch system: minimum interval between polls of the queue, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = poll)]
     poll: Duration,
 }

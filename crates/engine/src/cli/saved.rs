@@ -102,7 +102,10 @@ impl SavedPlan {
         let text = fs_err::read(path).map_err(|error| not_a_plan(error.to_string()))?;
         let plan: Self = serde_json::from_slice(&text).map_err(|error| not_a_plan(error.to_string()))?;
         if plan.format > FORMAT {
-            return Err(not_a_plan(format!("it has format {}, this program knows up to {FORMAT}", plan.format)));
+            return Err(not_a_plan(format!(
+                "it has format {}, but this program supports formats up to {FORMAT}",
+                plan.format
+            )));
         }
         Ok(plan)
     }

@@ -99,7 +99,7 @@ pub(super) fn run_study(results: &Path, mut args: RunArgs, mut study: Study) -> 
         && !study.has_records
     {
         for (argument, word) in recipes::misspelled(script, found) {
-            say(format_args!("`{}` behind `--`: the script has `{}`", clean(&argument), clean(&word)));
+            say(format_args!("`{}` after `--`: the script has `{}`", clean(&argument), clean(&word)));
         }
     }
     if let Some(keep) = &study.keep {
@@ -207,7 +207,7 @@ impl Study {
         let name = std::mem::take(&mut self.name);
         self.name = format!("{name}-{}", studies::short(self.text()?.as_bytes()));
         say(format_args!(
-            "another run of the study `{}` is at work: this one is `{}`",
+            "another run of the study `{}` is in progress: this study is named `{}`",
             clean(&name),
             clean(&self.name)
         ));

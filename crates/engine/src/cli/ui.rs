@@ -20,11 +20,11 @@ pub(super) struct UiArgs {
     /// The port; 0 selects a free one.
     #[arg(long, value_name = "PORT", default_value_t = 7878)]
     port: u16,
-    /// The address to listen on. Everyone who can reach it can read the pages.
+    /// The address to listen on. Everyone who can reach this address can read the pages.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
-    /// Let the pages stop jobs and run them again although other machines can reach them. On a loopback address they may anyway. Each
-    /// action needs the token that is printed.
+    /// Let the pages stop jobs and run them again even if other machines can reach the pages; on a loopback address, this is always
+    /// allowed. Each action requires the printed token.
     #[arg(long)]
     act: bool,
 }

@@ -58,8 +58,8 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["compare"], "`sweep diff` compares two runs, recipes or results folders"),
     (&["log", "tail"], "`sweep logs JOB` prints the output of a job"),
     (&["dashboard", "serve", "web", "server", "view", "open"], "`sweep ui` serves the pages of runs and reports"),
-    (&["create", "template", "scaffold", "generate"], "`sweep new` writes a recipe to begin with"),
-    (&["why"], "`sweep explain RECIPE JOB` says why a job will run"),
+    (&["create", "template", "scaffold", "generate"], "`sweep new` writes an example recipe"),
+    (&["why"], "`sweep explain RECIPE JOB` shows why a job will run"),
     (&["ps", "top", "progress", "watch"], "`sweep status` shows the latest run"),
     (&["models", "metrics", "params"], "`sweep tasks` lists the tasks, with a name its parameters and metrics"),
 ];

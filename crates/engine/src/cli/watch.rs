@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct WatchArgs {
-    /// A run, by its folder's name. Default: the live run, or else the latest one.
+    /// A run, by its folder's name. Default: the live run, else the latest run.
     run: Option<String>,
 }
 

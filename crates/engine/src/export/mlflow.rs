@@ -54,7 +54,8 @@ pub fn export(records: &[Record], folder: &Path) -> io::Result<Exported> {
     let mut sentences = notices(&changed_names, "MLflow");
     if shortened_count > 0 {
         sentences.push(format!(
-            "{} longer than {MAX_VALUE_LENGTH} characters, which MLflow does not take; `whole.json` among the artifacts of the run has all of it",
+            "{} longer than {MAX_VALUE_LENGTH} characters, which MLflow does not accept; `whole.json` among the \
+             artifacts of the run has all of it",
             if shortened_count == 1 {
                 "1 value is".to_owned()
             } else {

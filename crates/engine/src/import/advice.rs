@@ -126,9 +126,7 @@ fn comparison(groups: &Groups<'_>, study: &Study) -> Option<String> {
     let metric = study.metrics.first()?;
     let Some(better) = study.better(metric) else {
         let name = clean(metric);
-        return Some(format!(
-            "neither direction of `{name}` is known to be better, so no two configurations are compared"
-        ));
+        return Some(format!("the better direction of `{name}` is unknown, so no two configurations are compared"));
     };
     let mut all = measured(groups, metric, study.seed().is_some());
     let sign = if better == Better::More { -1.0 } else { 1.0 };
@@ -178,10 +176,13 @@ fn need(best: &Measured<'_>, second: &Measured<'_>, differences: &[f64], seed: &
     let have = count(now, noun);
     match needed {
         None => {
-            format!("They have {have}. More than {MAX_SEEDS} are needed to tell a difference of this size from chance")
+            format!(
+                "They have {have}. More than {MAX_SEEDS} are needed to distinguish a difference of this size from \
+                chance"
+            )
         }
         Some(needed) if needed <= now => {
-            format!("They have {have}, and {needed} would do for a difference of this size ({aim})")
+            format!("They have {have}, and {needed} would suffice for a difference of this size ({aim})")
         }
         Some(needed) => format!(
             "They have {have}; for a difference of this size {needed} are needed, {} further on each side ({aim})",

@@ -110,7 +110,7 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
         runs.skipped.insert("the row has another number of cells than the header".to_owned(), table.uneven);
     }
     if table.unquoted > 0 {
-        let reason = "a quotation mark in the line, or in one before it, has no second one";
+        let reason = "a quotation mark in this line, or in an earlier line, is not closed";
         runs.skipped.insert(reason.to_owned(), table.unquoted);
     }
     let mut places: HashMap<Vec<&str>, usize> = HashMap::new();
@@ -190,7 +190,7 @@ fn chart(table: &Table) -> Option<Runs> {
     }
     if !has_steps {
         let name = clean(&table.columns[0]);
-        runs.notices.push(format!("`{name}` has other values than steps: the rows are counted in its place"));
+        runs.notices.push(format!("`{name}` has values that are not steps: the rows are counted instead"));
     }
     runs.notices.push(
         "an exported chart has a sample of the points, and no parameters but those in names of runs such as `lr=0.1`: the logs \
@@ -276,7 +276,7 @@ fn metrics(path: &Path, table: &Table, wanted: &[String]) -> Result<Vec<usize>, 
     };
     if found.is_empty() {
         let reason =
-            format!("no column of numbers has a usual name of a metric; name them with `--metric`: {}", listed());
+            format!("no column of numbers has a common name of a metric; name them with `--metric`: {}", listed());
         return Err(ImportError::format(path, reason));
     }
     Ok(found)

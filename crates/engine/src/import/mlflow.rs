@@ -36,7 +36,7 @@ fn store(path: &Path) -> Option<Vec<PathBuf>> {
 /// Reads a file store.
 pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
     let experiments = store(path).ok_or_else(|| {
-        ImportError::format(path, "it is no file store of MLflow: it has no folders of experiments with `meta.yaml`")
+        ImportError::format(path, "it is not a file store of MLflow: it has no folders of experiments with `meta.yaml`")
     })?;
     let mut runs = Runs::default();
     for experiment in experiments {

@@ -66,7 +66,7 @@ pub enum ImportError {
     #[error(transparent)]
     Sqlite(#[from] SqliteError),
     /// The path has no store of a known kind.
-    #[error("{} is no store that is known; name its kind, as in `sweep import mlflow {}`: {}", .0.display(), .0.display(), Kind::words())]
+    #[error("{} is not a known kind of store; name its kind, as in `sweep import mlflow {}`: {}", .0.display(), .0.display(), Kind::words())]
     Unknown(PathBuf),
     /// The folder has stores of several kinds.
     #[error("{} has stores of several kinds ({words}): name one, as in `sweep import mlflow {}`", .path.display(), .path.display())]

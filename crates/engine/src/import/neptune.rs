@@ -259,7 +259,7 @@ impl Attributes {
         {
             return Err(ImportError::format(
                 file,
-                format!("it is no file of `neptune-exporter`: it has no column `{name}`"),
+                format!("it is not a file of `neptune-exporter`: it has no column `{name}`"),
             ));
         }
         let fields: Vec<Arc<Type>> =

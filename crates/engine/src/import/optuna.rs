@@ -195,7 +195,7 @@ pub(super) fn read_journal(path: &Path) -> Result<Runs, ImportError> {
         }
     }
     if unread > 0 {
-        runs.notices.push(format!("{unread} lines of the journal are torn or no JSON, and are left out"));
+        runs.notices.push(format!("{unread} lines of the journal are truncated or not JSON, and are left out"));
     }
     for Trial { study, number, state, started, ended, run } in journal.trials {
         let Some(Some(study)) = journal.studies.get(study) else {
@@ -416,7 +416,7 @@ mod tests {
             json!({ "op_code": 7, "trial_id": 1, "step": 1, "intermediate_value": 8.0 }),
         ]);
         let ids: Vec<&str> = runs.runs.iter().map(|run| run.id.as_str()).collect();
-        assert_eq!(ids, ["b-0"], "the trial of `a` is deleted, and the second one has no identifier");
+        assert_eq!(ids, ["b-0"], "the trial of `a` is deleted, and the second recipe has no identifier");
         assert_eq!((runs.runs[0].series[VALUE].last, runs.skipped.len()), (Some(0.25), 1));
         assert_eq!(runs.better, [(VALUE.to_owned(), Better::Less)].into(), "`a`, which was maximized, is deleted");
         assert!(runs.notices.is_empty(), "{:?}", runs.notices);

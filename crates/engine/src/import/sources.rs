@@ -159,7 +159,7 @@ pub fn read(kind: Kind, path: &Path, metrics: &[String]) -> Result<Runs, ImportE
         let skipped: Vec<String> =
             runs.skipped.iter().map(|(reason, number)| format!("{number} left out: {reason}")).collect();
         let skipped = if skipped.is_empty() { String::new() } else { format!(" ({})", skipped.join("; ")) };
-        return Err(ImportError::format(path, format!("no runs of {} are there{skipped}", kind.title())));
+        return Err(ImportError::format(path, format!("there are no runs of {}{skipped}", kind.title())));
     }
     runs.runs.sort_by(|one, other| (one.started, &one.id).cmp(&(other.started, &other.id)));
     Ok(runs)
@@ -180,7 +180,7 @@ fn of_databases(
         let Some(Runs { runs, better, skipped, notices }) = read else {
             // A file that the user named must have the tables; other files of a folder are skipped.
             if file == path {
-                let reason = format!("it has not the tables of {}", kind.title());
+                let reason = format!("it lacks the tables of {}", kind.title());
                 return Err(SqliteError::Format { path: file, reason }.into());
             }
             continue;

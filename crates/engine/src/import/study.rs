@@ -88,7 +88,7 @@ impl Study {
             let names: Vec<String> = left_out.iter().map(|name| format!("`{name}`")).collect();
             let differ = if names.len() == 1 { "differs" } else { "differ" };
             notices.push(format!(
-                "{} {differ} in every run and {} no axis: `--axes` names other axes",
+                "{} {differ} in every run and {} not used as an axis: `--axes` names other axes",
                 names.join(", "),
                 if names.len() == 1 { "is" } else { "are" }
             ));

@@ -155,7 +155,7 @@ fn unset(runs: &mut [Run]) -> Option<String> {
 /// The notice of torn or damaged event files, if there are any.
 pub(super) fn torn(number: usize) -> Option<String> {
     let files = count(number, "event file");
-    (number > 0).then(|| format!("the end of {files} is torn or damaged: the records before it are read"))
+    (number > 0).then(|| format!("the end of {files} is truncated or damaged: the records before it are read"))
 }
 
 /// The names of the folders between two, and the prefix of tags if the last one is a part of a run.

@@ -135,7 +135,7 @@ pub(super) fn read(path: &Path) -> Result<Runs, ImportError> {
         runs.runs.push(copy(&folder)?);
     }
     if torn > 0 {
-        runs.notices.push(format!("the end of {} is torn: the records before it are read", count(torn, "log")));
+        runs.notices.push(format!("the end of {} is truncated: the records before it are read", count(torn, "log")));
     }
     if parts > 0 {
         runs.notices.push(format!("{} of resumed runs are put together with their first ones", count(parts, "log")));

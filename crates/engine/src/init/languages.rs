@@ -235,14 +235,18 @@ fn of_variables<'t>(found: impl Iterator<Item = (Option<Match<'t>>, Option<Match
         let (required, default) = (default.is_none(), default.map_or(Json::Null, |default| scalar(&default)));
         variables.push(Parameter { required, default, ..parameter(name, Style::Value) });
     }
-    if variables.is_empty() { Found::none("its text shows none") } else { self::found(Source::Environment, variables) }
+    if variables.is_empty() {
+        Found::none("its source shows none")
+    } else {
+        self::found(Source::Environment, variables)
+    }
 }
 
 /// Returns arguments by their places, from 1. An unknown place gets a generated name.
 pub(super) fn of_places(mut places: BTreeMap<usize, Parameter>) -> Found {
     let last_place = places.keys().next_back().copied().unwrap_or_default();
     if last_place == 0 || last_place > 50 {
-        return Found::none("its text shows none");
+        return Found::none("its source shows none");
     }
     let of_place =
         |place| places.remove(&place).unwrap_or_else(|| parameter(&format!("argument-{place}"), Style::Position));

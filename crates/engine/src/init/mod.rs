@@ -33,7 +33,6 @@ use std::{
 
 use crate::{format::clean, recipe::near_file};
 
-pub(crate) use self::{forms::seed_rank, languages::regex};
 pub use self::{
     command::{command, started_by},
     measure::Measurement,
@@ -45,6 +44,7 @@ pub use self::{
     target::{Target, target},
     text::text,
 };
+pub(crate) use self::{forms::seed_rank, languages::regex};
 
 /// The script that a recipe is written for.
 #[derive(Debug, Clone)]
@@ -160,7 +160,7 @@ pub enum InitError {
         help: String,
     },
     /// An axis of a run has no values.
-    #[error("`--axis {0}` has no values; write them behind the name: `--axis {name}=0.1,0.2`", name = .0.trim_end_matches('='))]
+    #[error("`--axis {0}` has no values; write them after the name: `--axis {name}=0.1,0.2`", name = .0.trim_end_matches('='))]
     NoValues(String),
     /// The script cannot be read.
     #[error("cannot read the script {}: {source}", .path.display())]
@@ -208,7 +208,7 @@ pub enum InitError {
     #[error("{} exists and is not overwritten; name another folder", .0.display())]
     FolderExists(PathBuf),
     /// The name of a project is not a valid name of a package.
-    #[error("`{0}` is no name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
+    #[error("`{0}` is not a valid name of a Cargo package: begin with a letter, and use letters, digits, `-` and `_`")]
     PackageName(String),
     /// The folder that should have the sources of `sweep` has none.
     #[error("{} has no sources of sweep: name the folder of a clone, or the URL of a Git repository", .0.display())]
@@ -224,7 +224,7 @@ pub enum InitError {
         help: String,
     },
     /// An axis is also an argument that all jobs get.
-    #[error("`{name}` is given twice: as an axis, and by `{argument}` behind `--`; leave out one of them")]
+    #[error("`{name}` is given twice: as an axis, and by `{argument}` after `--`; leave out one of them")]
     Twice {
         /// The axis.
         name: String,
@@ -233,8 +233,8 @@ pub enum InitError {
     },
     /// A parameter cannot be an axis together with the others.
     #[error(
-        "`{name}` of {} takes its values in another form than the other axes, or in none that an axis has{note}; write the command \
-         with `{{{name}}}`: `sweep run --axis {name}=… -- python3 {} … {{{name}}}`", .script.display(), .script.display()
+        "`{name}` of {} takes its values in a form that differs from that of the other axes, or that no axis \
+         has{note}; write the command with `{{{name}}}`: `sweep run --axis {name}=… -- python3 {} … {{{name}}}`", .script.display(), .script.display()
     )]
     NoAxis {
         /// The script.

@@ -246,7 +246,7 @@ fn answer(command: &mut Command, program: Option<&str>, limit: Duration) -> Foun
     let reason = match &answer {
         Some(_) => "it ended before it read any",
         None if Instant::now() < deadline => "its process ended without an answer",
-        None => "it has not read any within the time limit, and could not be asked why",
+        None => "it has not read any within the time limit, for an unknown reason",
     };
     let found = answer.and_then(|answer| serde_json::from_slice(&answer.text).ok());
     found.unwrap_or_else(|| Found::none(reason))

@@ -257,8 +257,8 @@ fn project(out: &mut String, script: &Script, file: &Path) {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let is_here = folder.as_os_str().is_empty() || folder == Path::new(".");
     let project = if is_here { ".".to_owned() } else { scalar::text(&script.folder.to_string_lossy()) };
-    let about = "The folder that the script runs in, as by hand. What it writes there is its own, and what it reads there decides \
-                 when its results are out of date.";
+    let about = "The folder in which the script runs. Files that it writes there do not change the project, and files that \
+                 it reads there decide when its results are out of date.";
     comment(out, "      ", about);
     let _ = writeln!(out, "      project: {project}");
 }
@@ -353,8 +353,9 @@ fn params(out: &mut String, lines: &[Line]) {
 fn foot(out: &mut String, name: &str, axes: &[Axis], wish: &Wish) {
     if wish.printed.is_empty() && wish.logs.is_empty() {
         out.push_str(
-            "      # Metrics: `sweep.report(step, loss=…)` in the script, lines `loss=2.3` that it prints, or what it writes already.\n\
-             \x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, csv: log.csv }\n",
+            "      # Metrics: `sweep.report(step, loss=…)` in the script, printed lines `loss=2.3`, or logs that the \
+             script already writes.\n\x20     # reads: { stdout: 'step {step} .*loss {loss}', tensorboard: runs/, \
+             csv: log.csv }\n",
         );
     }
     reads(out, wish);

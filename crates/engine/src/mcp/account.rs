@@ -33,7 +33,7 @@ pub enum Limit {
 /// Resources that runs have used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Starts of jobs; each attempt at a job is one.
+    /// Number of job starts; each attempt at a job counts.
     pub jobs: usize,
     /// Duration of the runs, in seconds.
     pub seconds: f64,

@@ -26,7 +26,7 @@ use crate::recipe::suggest;
 /// Advice for agents, which clients show them when they connect.
 const INSTRUCTIONS: &str = "\
 sweep runs ablations and sweeps that are declared in recipes (YAML). Work in this order: `describe` lists recipes and \
-tasks; `validate` checks a recipe after each edit; `plan` says how many jobs will run, how long they take, and with \
+tasks; `validate` checks a recipe after each edit; `plan` shows how many jobs will run, how long they take, and with \
 `detect` how many seeds a difference needs; `run` runs them within the user's budget; `status` waits for the run; `report` has \
 the verdicts. Results that exist are never computed again, so plan and run the same recipe as often as you like. \
 A difference counts only if a claim or a comparison of the report says so: it is tested over seeds, corrected for the number of \
@@ -110,8 +110,7 @@ fn part_of(answer: Value, tool: &Tool, cursor: Option<&str>) -> Value {
 
 /// Runs work that waits for the disk or for a run, on a separate thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
-    let call_error =
-        |_| ErrorData::internal_error("the call failed: this is a mistake of sweep; please report it", None);
+    let call_error = |_| ErrorData::internal_error("the call failed: this is a bug in sweep; please report it", None);
     tokio::task::spawn_blocking(work).await.map_err(call_error)
 }
 

@@ -44,8 +44,8 @@ impl Page {
             None => Some(0),
             Some(text) => parse(text).map(|(start, _)| start),
         };
-        let cursor_fault = || Fault::new(FaultKind::Arguments, "the cursor is not one of this tool");
-        let start = start.ok_or_else(|| cursor_fault().help("give the `next` of an earlier answer, or none"))?;
+        let cursor_fault = || Fault::new(FaultKind::Arguments, "the cursor does not belong to this tool");
+        let start = start.ok_or_else(|| cursor_fault().help("pass the `next` of an earlier answer, or no cursor"))?;
         Ok(Cursor { from: start, limit: self.limit.unwrap_or(USUAL).clamp(1, MAX_ITEMS) })
     }
 }

@@ -48,7 +48,7 @@ impl Project {
     pub fn inside(&self, path: &str) -> Result<PathBuf, Fault> {
         let outside_fault = || {
             let fault = Fault::new(FaultKind::Outside, format!("`{path}` is outside of the project's folder"));
-            fault.help("paths start from the project's folder and stay in it")
+            fault.help("paths are relative to the project's folder and must stay inside")
         };
         let requested_path = Path::new(path);
         let relative_path = requested_path.strip_prefix(&self.root).unwrap_or(requested_path);

@@ -81,7 +81,7 @@ pub(super) fn of_answers(tools: &[Tool], uri: &str) -> Option<ResourceContents> 
 pub(super) fn read(session: &Session, uri: &str) -> Result<ResourceContents, Fault> {
     let not_found = || {
         let fault = Fault::new(FaultKind::NotFound, format!("there is no resource `{uri}`"));
-        fault.help("`resources/list` has the addresses")
+        fault.help("`resources/list` lists the addresses")
     };
     let decode = |path: &str| percent_decode_str(path).decode_utf8().map(Cow::into_owned).map_err(|_| not_found());
     if session.permissions.one_bit && uri.starts_with(REPORTS) {

@@ -185,7 +185,7 @@ impl Session {
         let remaining = self.left();
         let mut runs = self.runs();
         if runs.iter_mut().any(|run| !run.account().ended) {
-            let busy_fault = Fault::new(FaultKind::Busy, "a run of this server is going on");
+            let busy_fault = Fault::new(FaultKind::Busy, "a run of this server is in progress");
             return Err(busy_fault.help("`status` with `wait_seconds` waits for it, `stop` ends it"));
         }
         let excess = match (jobs > remaining.jobs, remaining.seconds <= 0.0) {

@@ -230,10 +230,10 @@ pub enum LedgerError {
         reason: String,
     },
     /// The secret is missing or another one.
-    #[error("the secret of the ledger is missing or was replaced: {}; put it back from a copy of the store", .0.display())]
+    #[error("the secret of the ledger is missing or was replaced: {}; restore it from a copy of the store", .0.display())]
     Secret(PathBuf),
     /// Another process has written the next entry.
-    #[error("another process has written to the ledger; ask again")]
+    #[error("another process has written to the ledger; repeat the command")]
     Raced,
 }
 

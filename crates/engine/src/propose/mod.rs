@@ -79,7 +79,7 @@ pub enum ProposeError {
     #[error("cannot compute a digest: {0}")]
     Key(#[from] serde_json::Error),
     /// An I/O error.
-    #[error("the proposal cannot go on: {0}")]
+    #[error("the proposal cannot continue: {0}")]
     Io(#[from] io::Error),
     /// Jobs would run elsewhere.
     #[error("a proposal runs on this machine only, and the recipe has another executor: leave it out")]
@@ -88,7 +88,7 @@ pub enum ProposeError {
     #[error("a proposal is about one recipe: name a recipe, not a sweep file with several")]
     Several,
     /// The change does not extend the recipe.
-    #[error("`{delta}` does not extend `{recipe}`: write `extends:` with the path of the recipe into it")]
+    #[error("`{delta}` does not extend `{recipe}`: add `extends:` with the path of the recipe")]
     NoDelta {
         /// File of the change.
         delta: String,
@@ -129,9 +129,7 @@ pub enum ProposeError {
         known: String,
     },
     /// The step has no seeds.
-    #[error(
-        "step `{0}` has fewer than two seeds: write `seeds: 3` or more, without which nothing tells an effect from noise"
-    )]
+    #[error("step `{0}` has fewer than two seeds: write `seeds: 3` or more, to distinguish an effect from noise")]
     NoSeeds(String),
     /// The step chooses its own points.
     #[error(
@@ -164,7 +162,9 @@ pub enum ProposeError {
     Unpaired(String),
     /// The code has changed since the search.
     #[error(
-        "question {question} is open, and the code of its jobs has changed since its level was granted: {}; undo the change, and the same command goes on; if the change is meant, declare the program in `inputs`, with which it is a new question", .changed.join(", ")
+        "question {question} is open, and the code of its jobs has changed since its level was granted: {}; undo the \
+         change, and the same command continues; if the change is intended, declare the program in `inputs`, which \
+         makes it a new question", .changed.join(", ")
     )]
     Changed {
         /// Number of the question.
@@ -174,7 +174,8 @@ pub enum ProposeError {
     },
     /// The record of a sealed job is gone or another one.
     #[error(
-        "question {question} is open, and the record {} of its confirmation was removed or replaced; put it back, for example with `sweep cache import`, and the same command goes on", .record.short()
+        "question {question} is open, and the record {} of its confirmation was removed or replaced; restore it, for \
+         example with `sweep cache import`, and the same command continues", .record.short()
     )]
     Removed {
         /// Number of the question.
@@ -184,7 +185,9 @@ pub enum ProposeError {
     },
     /// A sealed job that began is not part of the confirmation any more.
     #[error(
-        "question {question} is open, and {} of its confirmation that began are not among its jobs any more: the seeds of the recipe, its jobs or the ledger were changed since its level was granted; undo the change, and the same command goes on", count(*.jobs, "sealed job")
+        "question {question} is open, and {} of its confirmation that began are not among its jobs any more: the \
+         seeds of the recipe, its jobs or the ledger were changed since its level was granted; undo the change, and \
+         the same command continues", count(*.jobs, "sealed job")
     )]
     LeftOut {
         /// Number of the question.
@@ -194,7 +197,8 @@ pub enum ProposeError {
     },
     /// A record of a sealed job that no attempt has written.
     #[error(
-        "question {question} is open, and the record {short} of its confirmation was made by no attempt at it, but elsewhere or before; `sweep cache rm {short}` removes it, and the same command goes on", short = .record.short()
+        "question {question} is open, and the record {short} of its confirmation was made by no attempt at it, but \
+         elsewhere or before; `sweep cache rm {short}` removes it, and the same command continues", short = .record.short()
     )]
     Foreign {
         /// Number of the question.
@@ -206,7 +210,7 @@ pub enum ProposeError {
     #[error("{0} jobs failed, and the question is still open; the same command runs them again")]
     Failed(usize),
     /// A signal ended it.
-    #[error("interrupted; the same command goes on")]
+    #[error("interrupted; the same command continues")]
     Interrupted(i32),
     /// The store could not be written.
     #[error("the run was stopped: {0}")]
@@ -311,7 +315,9 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     let _lock = if dry { None } else { Some(lock(store)?) };
     let ledger = Ledger::read(store)?;
     if question.baseline == question.candidate {
-        let reason = "it changes nothing but seeds, names, reports, or files that the jobs do not read: they are those of the baseline".to_owned();
+        let reason = "it changes only seeds, names, reports, or files that the jobs do not read: its jobs are those \
+            of the baseline"
+            .to_owned();
         return Ok(answer(&ledger, question, Standing::Refused, reason));
     }
     let digest = question.digest()?;
@@ -326,7 +332,7 @@ pub fn propose(proposal: &Proposal, store: &Store, dry: bool) -> Result<Answer, 
     {
         let date = at.strftime("%Y-%m-%d");
         let reason = format!(
-            "asked on {date} as question {number}: {}; another seed, name or least effect is no other question",
+            "asked on {date} as question {number}: {}; another seed, name or least effect does not make a new question",
             end.verdict.word()
         );
         let known = answer(&ledger, known.clone(), Standing::Known, reason);

@@ -57,7 +57,7 @@ impl Answer {
         if self.rows.is_empty() {
             return match self.asked {
                 0 => "There are no records to answer from.\n".to_owned(),
-                records => format!("None of {} fits.\n", count(records, "record")),
+                records => format!("None of {} matches.\n", count(records, "record")),
             };
         }
         let mut grid = Grid::new();

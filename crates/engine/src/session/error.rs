@@ -28,7 +28,7 @@ pub enum SessionError {
         reason: String,
     },
     /// A job wants more than the executor provides.
-    #[error("step `{step}` wants {wants}, and {reason}")]
+    #[error("step `{step}` requests {wants}, but {reason}")]
     Nodes {
         /// The step.
         step: String,

@@ -85,6 +85,8 @@ pub(super) fn report(remote: Option<&Remote>, puller: Option<Puller>, pushed: Op
     let pushed = pushed.filter(|_| remote.is_none_or(|remote| !remote.is_given_up()));
     if let Some(Pushed { left, broken: Some(error), .. }) = pushed {
         let (left, error) = (count(*left, "record"), clean(&error.to_string()).into_owned());
-        say(format_args!("warning: {left} did not get to the remote; `sweep cache push` tries again: {error}"));
+        say(format_args!(
+            "warning: {left} could not be uploaded to the remote; `sweep cache push` tries again: {error}"
+        ));
     }
 }

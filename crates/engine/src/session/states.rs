@@ -63,7 +63,7 @@ pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Lim
             continue;
         };
         if said.insert(job.label.step.as_str()) {
-            say(format_args!("note: {} wants {wants}, and gets that", job.label.step));
+            say(format_args!("note: {} requests {wants}, all of which the job gets", job.label.step));
         }
     }
 }

@@ -214,7 +214,7 @@ fn condition(raw: &str, columns: &[Column]) -> Result<Condition, (String, Option
         let name = end.map(|end| word[..end].trim_end_matches(':'));
         return match name {
             Some(name) if !name.is_empty() && raw == word => {
-                Err((format!("{name} is no axis or metric of these jobs"), Some(contains())))
+                Err((format!("{name} is not an axis or metric of these jobs"), Some(contains())))
             }
             _ => Ok(contains()),
         };
@@ -348,7 +348,7 @@ mod tests {
     fn words_without_a_meaning_have_a_remark() {
         let (rows, columns) = jobs();
         for (text, remark) in [
-            ("momentum=1", "momentum is no axis or metric of these jobs"),
+            ("momentum=1", "momentum is not an axis or metric of these jobs"),
             ("loss<", "a value is missing after loss<"),
             ("loss<x", "loss<x needs a number after <"),
         ] {

@@ -69,17 +69,17 @@ pub(super) enum Refusal {
     Whole,
     #[error("the run was started by a version that did not keep its arguments: run its recipe in a shell")]
     NoArguments,
-    #[error("a run that was started here still goes on: wait for its end, or stop it")]
+    #[error("a run that was started here is still in progress: wait for its end, or stop it")]
     Busy,
     #[error("the explanation failed: {0}")]
     Explanation(String),
-    #[error("the page has sent something else than was expected: reload it ({0})")]
+    #[error("the page sent an unexpected request: reload the page ({0})")]
     Form(String),
     #[error("no step of the run has the axis `{0}`")]
     NoAxis(String),
     #[error("name the values to add, separated by commas, as in `4,5`; they have at most {max} bytes", max = super::extend::MAX_VALUES)]
     NoValues,
-    #[error("`{0}` has all these values already")]
+    #[error("`{0}` already has all these values")]
     NothingNew(String),
     #[error("such a run cannot be planned:\n{0}")]
     Plan(String),

@@ -133,7 +133,7 @@ mod tests {
         for (axis, values, expected) in [
             ("seed", "", "name the values"),
             ("seed", "1\n2", "name the values"),
-            ("seed", "1.0,0", "has all these values already"),
+            ("seed", "1.0,0", "already has all these values"),
             ("momentum", "1", "no step of the run has the axis `momentum`"),
         ] {
             let refusal = extended("r.yaml", "a", axis, values).unwrap_err();

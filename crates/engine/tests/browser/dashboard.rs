@@ -135,10 +135,10 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
         assert_eq!(browser.eval("document.getElementById('filter-note').hidden"), true, "{filter}");
     }
     for (filter, remark) in [
-        ("momentum=1", "momentum is no axis or metric of these jobs"),
+        ("momentum=1", "momentum is not an axis or metric of these jobs"),
         ("loss<", "a value is missing after loss<"),
         ("loss<x", "loss<x needs a number after <"),
-        ("!lr=1", "!lr is no axis or metric of these jobs"),
+        ("!lr=1", "!lr is not an axis or metric of these jobs"),
     ] {
         type_filter(&mut browser, filter);
         let note = browser.text("#filter-note");

@@ -85,7 +85,7 @@ fn numbers_of_curves_are_compared_by_an_axis() {
     near(value(&sandbox, "equal", "slow", "loss", "mean"), 27.5 / 30.0);
     // `numpy.trapezoid` of 11.5 / step from 1 to 20, per step.
     near(value(&sandbox, "height", "fast", "mean up to", "mean"), 1.859_816_108_271_176_2);
-    assert!(said.contains("`loss` not reached by 8 jobs: no curve that is so long, or no cost of a step"), "{said}");
+    assert!(said.contains("`loss` not reached by 8 jobs: no curve of this length, or no cost of a step"), "{said}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ tables:
     );
     // One of three ends at 12, two count up to 30: 12 + 18 · 2 / 3.
     assert!((value(&sandbox, "speed", "wild", ",mean,", "value") - 24.0).abs() < 1e-9, "{stdout}");
-    assert!(stdout.contains("height: neither direction is better") && !stdout.contains("height: 3 jobs"), "{stdout}");
+    assert!(stdout.contains("height: no better direction") && !stdout.contains("height: 3 jobs"), "{stdout}");
 }
 
 #[test]
@@ -227,18 +227,18 @@ fn mistakes_in_analyses_have_their_place() {
     };
     for (table, message) in [
         ("curve: { axis: method }", "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`"),
-        ("curve: { axis: method, at: 3, area: 3 }", "`curve` must name one number of the curve"),
+        ("curve: { axis: method, at: 3, area: 3 }", "`curve` must have exactly one of `target`, `area` and `at`"),
         ("curve: { axis: method, at: -3 }", "`at` must be greater than 0"),
         ("curve: { at: 3 }", "`curve` has no `axis`"),
         ("curve: { axis: seed, at: 3 }", "`seed` cannot be the axis of `curve`"),
-        ("curve: { axis: method, at: 3 }, rows: [width]", "a table with `curve` has no place for `rows` or `columns`"),
-        ("curve: { axis: method, at: 3 }, variance: {}", "a table with `curve` has no place for `variance`"),
+        ("curve: { axis: method, at: 3 }, rows: [width]", "a table with `curve` cannot have `rows` or `columns`"),
+        ("curve: { axis: method, at: 3 }, variance: {}", "a table with `curve` cannot have `variance`"),
         ("profile: { axis: method, targets: { a: 1 } }", "`profile` has no `workload`"),
         ("profile: { axis: method, workload: width }", "`profile` has no `targets`"),
         ("profile: { axis: method, workload: width, targets: { 3: low } }", "the target of `3` must be a number"),
         ("fit: { predict: 3 }", "`fit` has no `x`"),
         ("fit: { x: width, axis: depth }", "has no axis `depth`"),
-        ("variance: { axes: [depth] }, effects: {}", "a table with `variance` has no place for `effects`"),
+        ("variance: { axes: [depth] }, effects: {}", "a table with `variance` cannot have `effects`"),
     ] {
         assert!(planned(table).contains(message), "{table}: {}", planned(table));
     }
@@ -320,14 +320,18 @@ metrics:
 ";
     for (recipe, message) in [
         (with("  early: { read: { at: 3 } }\n"), "`read` has no `curve`"),
-        (with("  early: { read: { curve: loss } }\n"), "`read` must name one number of the curve"),
-        (with("  early: { read: { curve: loss, at: 3, area: 4 } }\n"), "`read` must name one number of the curve"),
+        (with("  early: { read: { curve: loss } }\n"), "`read` must have exactly one of `target`, `area` and `at`"),
+        (
+            with("  early: { read: { curve: loss, at: 3, area: 4 } }\n"),
+            "`read` must have exactly one of `target`, \
+            `area` and `at`",
+        ),
         (with("  early: { read: { curve: loss, at: -3 } }\n"), "`at` must be greater than 0"),
-        (with("  early: { read: { curve: height, target: 3 } }\n"), "neither direction of `height` is better"),
-        (with("  loss: { read: { curve: loss, at: 3 } }\n"), "`loss` is measured by the jobs themselves"),
+        (with("  early: { read: { curve: height, target: 3 } }\n"), "`height` has no better direction"),
+        (with("  loss: { read: { curve: loss, at: 3 } }\n"), "the jobs already measure `loss`"),
         (
             with("  a: { read: { curve: loss, at: 3 } }\n  b: { read: { curve: a, at: 3 } }\n"),
-            "`a` is itself read off a curve",
+            "`a` is itself computed from a curve",
         ),
         (
             with("  loss: { better: min }\n  soon: { read: { curve: loss, target: 1 }, unit: ms }\n"),
@@ -376,7 +380,7 @@ fn means_of_a_law_have_the_units_of_verdicts() {
 fn scores_are_over_the_tasks_that_all_methods_have() {
     let recipe = OVER_TASKS.replace("task: [0, 3, 7] }", "task: [0, 3, 7], exclude: [{ method: y, task: 7 }] }");
     let (sandbox, text) = run(&recipe);
-    assert!(text.contains("left out: 1 task that not all methods have"), "{text}");
+    assert!(text.contains("left out: 1 task that some methods lack"), "{text}");
     let [x, y] = ["x", "y"].map(|method| value(&sandbox, "scores", method, ",interquartile mean,", "value"));
     assert!((x - y).abs() < 1e-9, "the same values on the same tasks: {x} {y}");
 }

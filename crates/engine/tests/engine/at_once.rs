@@ -125,7 +125,7 @@ steps:
     let all = if cores() == 1 { "1 core each".to_owned() } else { format!("all {} cores each", cores()) };
     let lines = [
         format!("small, narrow: 4 jobs, {} (1 core each)", at_once(cores().min(4))),
-        "alone: 2 jobs, one at a time (`exclusive: true`: nothing runs beside them)".to_owned(),
+        "alone: 2 jobs, one at a time (`exclusive: true`: nothing else runs at the same time)".to_owned(),
         format!("lab: 2 jobs, one at a time ({all})"),
     ];
     for line in lines.iter().take(if cores() == 1 { 2 } else { 3 }) {

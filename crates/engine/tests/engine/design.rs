@@ -223,7 +223,7 @@ fn a_budget_chooses_the_seeds() {
 
     let ended = sandbox.sweep(&[&["plan", "recipe.yaml"], &TWELVE[..], &detect, &["--budget", "40h"]].concat());
     let text = ended.stdout.split("\n\n").last().unwrap().to_owned();
-    assert!(text.starts_with("40 h 0 min of jobs one after the other are enough for 80 %,"), "{text}");
+    assert!(text.starts_with("40 h 0 min of total job time are enough for 80 %,"), "{text}");
     for row in [
         "   step  planned  seeds  jobs to run",
         "\n   a          12    136          396 ",
@@ -258,7 +258,7 @@ claims:
     assert_eq!((&over["basis"], &over["freedom"]), (&"levels".into(), &2.0.into()), "{over}");
     // Differences of 0, 3 and 7 and, by the seeds that all share, of 0, 1 and 1 more: `sqrt((37 + 1) / 3)`, the mean squares of both.
     assert!((over["sd"].as_f64().unwrap() - 3.559_026_084_010_437_5).abs() < 1e-9, "{over}");
-    assert!(over["seeds_needed"].is_null(), "no number of seeds decides it: {over}");
+    assert!(over["seeds_needed"].is_null(), "not a number of seeds decides it: {over}");
 }
 
 /// The pooled standard deviation of 1, 2, 4, 3, 6 and of 2.5, 1.5, 3, 5.5, 4.5 is that of samples that are not paired.

@@ -27,7 +27,7 @@ fn this_machine_is_checked() {
     // Nothing of the check is left.
     assert!(crate::sandbox::list(&sandbox.path("results")).is_empty());
     let text = sandbox.sweep(&["doctor", "local"]);
-    assert!(text.stdout.contains("ok     locks: the disk locks files\n"), "{}", text.stdout);
+    assert!(text.stdout.contains("ok     locks: the file system supports file locks\n"), "{}", text.stdout);
     sandbox.write("file", "");
     let ended = sandbox.sweep(&["--results", "file", "doctor", "--format", "json"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);
@@ -45,7 +45,7 @@ fn presets_are_printed_and_names_are_checked() {
     assert_eq!(sandbox.sweep(&["plan", "sweep.yaml"]).code, Some(0));
     let ended = sandbox.sweep(&["doctor", "slurmm"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("`slurmm` is no executor and no sweep file"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`slurmm` is neither an executor nor a sweep file"), "{}", ended.stderr);
     let none = sandbox.sweep(&["doctor", "batch", "--format", "json"]);
     assert_eq!((none.code, findings(&none)["client"].0.as_str()), (Some(1), "failed"));
 }

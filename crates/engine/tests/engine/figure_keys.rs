@@ -169,7 +169,7 @@ fn an_empty_figure_says_why_and_the_plan_says_it_before() {
     }
     let plan = sandbox.sweep(&["plan", "recipe.yaml"]).stdout;
     assert!(plan.contains("figure `lone` will be empty: its axes have one value each"), "{plan}");
-    assert!(!plan.contains("`zeros`"), "numbers are not known before: {plan}");
+    assert!(!plan.contains("`zeros`"), "numbers are not known in advance: {plan}");
     let part = sandbox.sweep(&["plan", "recipe.yaml", "--axis", "batch=64", "--only", "a/fused=true"]).stdout;
     assert!(part.contains("figure `lone` will be empty: no job of it is selected"), "{part}");
 }

@@ -344,7 +344,7 @@ fn jobs_that_cannot_be_forked_are_started_and_say_why() {
             "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\nVALUE = 1\n",
             "starts threads",
         ),
-        ("import os\nos._exit(3)\n", "does not answer"),
+        ("import os\nos._exit(3)\n", "does not respond"),
     ];
     for (package, reason) in cases {
         let sandbox = study("import sys\nimport slow\nprint('loss=%d' % slow.VALUE)\n", FORK);

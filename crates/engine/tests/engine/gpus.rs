@@ -172,7 +172,7 @@ fn a_job_that_runs_out_of_memory_on_a_shared_gpu_runs_again_alone_and_the_next_o
     let label = retrying[0]["label"].as_str().unwrap();
     assert!(
         ended.stderr.contains("3192.00 MiB are free")
-            && ended.stderr.contains("it shared a GPU, and runs again on a whole one"),
+            && ended.stderr.contains("it shared a GPU, and runs again on a whole GPU"),
         "{}",
         ended.stderr
     );

@@ -298,7 +298,7 @@ fn a_file_that_is_none_of_neptune_is_named() {
     let ended = sandbox.sweep(&["import", "exports"]);
     assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
     assert!(
-        ended.stderr.contains("no runs of Neptune are there (1 left out: a file of the run cannot be read)"),
+        ended.stderr.contains("there are no runs of Neptune (1 left out: a file of the run cannot be read)"),
         "{}",
         ended.stderr
     );
@@ -357,7 +357,7 @@ fn a_torn_log_has_the_records_before_the_tear() {
     damaged[whole.len() / 2] ^= 1;
     fs_err::write(&log, damaged).unwrap();
     let ended = imported(&sandbox, &["wandb", "-o", "damaged.yaml"]);
-    assert!(ended.stderr.contains("the end of 1 log is torn"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the end of 1 log is truncated"), "{}", ended.stderr);
 }
 
 #[test]
@@ -429,10 +429,10 @@ fn mistakes_name_the_remedy() {
     sandbox.write("a.yaml", "name: other\n");
     let cases: [(&[&str], &str); 8] = [
         (&["two"], "two has stores of several kinds (mlflow, wandb): name one"),
-        (&["empty"], "is no store that is known; name its kind, as in `sweep import mlflow empty`: wandb, mlflow,"),
+        (&["empty"], "is not a known kind of store; name its kind, as in `sweep import mlflow empty`: wandb, mlflow,"),
         (&["absent"], "cannot read absent"),
-        (&["wand", "empty"], "`wand` is no kind of store; did you mean `wandb`?"),
-        (&["wandb", "empty"], "no runs of Weights & Biases are there"),
+        (&["wand", "empty"], "`wand` is not a kind of store; did you mean `wandb`?"),
+        (&["wandb", "empty"], "there are no runs of Weights & Biases"),
         (&["a.csv", "--axes", "lt"], "no run has the parameter `lt`; did you mean `lr`?"),
         (&["a.csv", "--metric", "lost"], "no run has the metric `lost`; the columns are `lr`, `loss`"),
         (&["a.csv"], "a.yaml"),

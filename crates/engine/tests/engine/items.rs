@@ -55,7 +55,7 @@ fn claims_over_items_pair_items_and_allow_for_clusters() {
     let low = found[1]["interval"][0].as_f64().unwrap();
     let student = 1.0 / 3.0 - 2.364_624_251 * 0.062_994_079;
     assert!(low <= student + 1e-6 && low > 0.0, "the wider of Student's t and the signs of clusters: {low} {student}");
-    assert!(because(1).contains("; one seed a side, so it is about these runs"), "{}", because(1));
+    assert!(because(1).contains("; one seed per side, so the verdict is about these runs"), "{}", because(1));
     assert!((number(&found[2], "value") - 0.666_666_667 / 0.319_444_444).abs() < 1e-6, "{}", found[2]);
     assert!((number(&found[3], "value") - 0.666_666_667).abs() < 1e-6);
     // Other claims about other columns run no job again.
@@ -101,11 +101,11 @@ fn files_with_items_are_checked() {
         )
     );
     let because = reason("(i*i*7 + i*3*m + s*5*m + s*i) % 11 < 4 + 2*m", "\"yes\"");
-    assert!(because.contains("`items.csv`: row 1: the score is no finite number: \"yes\""), "{because}");
+    assert!(because.contains("`items.csv`: row 1: the score is not a finite number: \"yes\""), "{because}");
     let because = reason("print i \",d\"", "print (i + m) \",d\"");
-    assert!(because.contains("the jobs have other items: 2 items in only one of two"), "{because}");
+    assert!(because.contains("the jobs have different items: 2 items in only one of the two"), "{because}");
     let because = reason("print i \",d\"", "print (i % 5) \",d\"");
-    assert!(because.contains("row 6: item `0` is there twice"), "{because}");
+    assert!(because.contains("row 6: item `0` is listed twice"), "{because}");
     let because = reason("i < 24", "i < 0");
     assert!(because.contains("`items.csv`: it has no items"), "{because}");
     let because = reason("seeds: 3\n", "seeds: 3\n    replicates: {}\n");
@@ -120,9 +120,9 @@ fn items_are_outputs_of_programs() {
         assert_eq!(ended.code, Some(3), "{}", ended.stdout);
         assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
     };
-    refused("      outputs: [items.csv]\n", "", "`items.csv` is none of the outputs of step `eval`");
-    refused("file: items.csv", "file: items.xlsx", "`items.xlsx` has no ending of a file with items");
-    refused("file: items.csv", "file: ../items.csv", "`../items.csv` is none of the outputs");
+    refused("      outputs: [items.csv]\n", "", "`items.csv` is not an output of step `eval`");
+    refused("file: items.csv", "file: items.xlsx", "`items.xlsx` does not have the extension of a file with items");
+    refused("file: items.csv", "file: ../items.csv", "`../items.csv` is not an output");
 }
 
 /// Three of ten seeds of one method fail; the other never does.

@@ -369,7 +369,7 @@ print('x=%d' % (100 * int(os.environ['SWEEP_SEED']) + module.X))
         let ended = sweep(&sandbox, &run);
         assert_eq!(ended.code, Some(5), "{}", ended.stderr);
         assert!(
-            ended.stderr.contains("its program read another `module.py` on its machine than is here"),
+            ended.stderr.contains("its program read a `module.py` on its machine that differs from the one here"),
             "{}",
             ended.stderr
         );

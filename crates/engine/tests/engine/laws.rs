@@ -65,7 +65,7 @@ fn exponents_and_predictions_are_judged_with_the_intervals_of_a_regression() {
 
     for (claim, reason) in [
         ("unmeasured", "no job has a `width` of 1024"),
-        ("few", "a law needs means at three sizes at least; there are 2 sizes of `width`"),
+        ("few", "a law needs means at three or more sizes; there are 2 sizes of `width`"),
         ("sizeless", "6 jobs without a `depth` above zero"),
     ] {
         let verdict = of(claim);
@@ -135,18 +135,18 @@ fn mistakes_in_claims_about_laws_have_their_place() {
         ("law: { metric: loss, of: { step: a } }, expect: { less_than: 0 }", "`law` has no sizes"),
         ("law: { metric: loss, x: width }, expect: { less_than: 0 }", "`law` lacks `of`"),
         ("law: { of: { step: a }, x: width }, expect: { less_than: 0 }", "`law` has no metric"),
-        ("law: { metric: loss, of: { step: a }, x: width }", "claim `c` expects nothing"),
+        ("law: { metric: loss, of: { step: a }, x: width }", "claim `c` has no `expect`"),
         (
             "law: { metric: loss, of: { step: a }, x: width, predict: 0 }, expect: { within: 0.1 }",
             "`predict` must be greater than 0",
         ),
         (
             "law: { metric: loss, of: { step: a }, x: width }, expect: { within: 0.1 }",
-            "`within` is about a `difference` or a `ratio`, not about an exponent",
+            "`within` applies to a `difference` or a `ratio`, not to an exponent",
         ),
         (
             "law: { metric: loss, of: { step: a }, x: width }, expect: { less_than: 3 ms }",
-            "an exponent is a pure number",
+            "an exponent is a number without a unit",
         ),
         (
             "law: { metric: loss, of: { step: a }, x: width }, expect: { less_than: 0 }, statistic: median",

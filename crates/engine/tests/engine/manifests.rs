@@ -158,6 +158,6 @@ fn a_record_from_elsewhere_needs_the_list_that_it_names() {
     tar(&args);
     let ended = other.sweep(&["cache", "import", "without.tar"]);
     let said = format!("{}{}", ended.stdout, ended.stderr);
-    assert!(said.contains("the list of the files that the job read, which it names, is not with it"), "{said}");
+    assert!(said.contains("the archive lacks the list of the files that the job read"), "{said}");
     assert_eq!(records(&other).len(), usize::from(!is_observed()), "nobody has observed the shell");
 }

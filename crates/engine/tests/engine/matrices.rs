@@ -399,7 +399,7 @@ steps:
 ";
     let (code, stderr) = said(recipe);
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stderr.contains("`eval` is left out: it takes a result of `train`, which has no job for it"), "{stderr}");
+    assert!(stderr.contains("`eval` is left out: it uses a result of `train`, which has no job for it"), "{stderr}");
 }
 
 #[test]
@@ -449,13 +449,13 @@ fn draws_that_repeat_run_once_and_are_counted() {
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!((ended.code, sandbox.records().len()), (Some(0), 3), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("`random` draws 20 points, of which 3 differ; each of them runs once"),
+        ended.stderr.contains("`random` draws 20 points, of which 3 are distinct; each distinct point runs once"),
         "{}",
         ended.stderr
     );
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--list"]);
     assert_eq!(plan.stdout.lines().filter(|line| line.trim_start().starts_with("a/")).count(), 3, "{}", plan.stdout);
-    assert!(plan.stderr.contains("of which 3 differ"), "{}", plan.stderr);
+    assert!(plan.stderr.contains("of which 3 are distinct"), "{}", plan.stderr);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn an_edit_of_what_is_read_runs_nothing() {
     );
     let other = "      reads: { stdout: 'step (?<step>\\d+) .*acc (?<acc>[\\d.]+)' }\n";
     let says = changed(&sandbox, &recipe(other, ""));
-    assert!(says.contains("1 job was measured again from what is stored; no program ran"), "{says}");
+    assert!(says.contains("1 job was measured again from the stored files; no program ran"), "{says}");
     assert_eq!((value(&sandbox, "acc"), value(&sandbox, "loss")), (Some(0.2), None));
     assert_eq!((value(&sandbox, "score"), value(&sandbox, "total")), (Some(4.0), Some(7.0)));
     let csv = "      reads: { csv: log.csv, stdout: 'step (?<step>\\d+) loss (?<loss>[\\d.]+)' }\n";

@@ -87,14 +87,14 @@ fn an_argument_that_only_a_shell_would_replace_is_a_warning() {
     let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     for argument in ["$HOME/data", "--out=${SCRATCH}/x", "~/x"] {
-        let text = format!("the program gets `{argument}` as it is: no shell reads `argv`");
+        let text = format!("the program gets `{argument}` unchanged: no shell expands `argv`");
         assert!(ended.stderr.contains(&text), "{argument}: {}", ended.stderr);
     }
     assert_eq!(ended.stderr.matches("warning: ").count(), 3, "{}", ended.stderr);
     // A shell, and a script of awk, have a `$` of their own.
     for argv in ["[sh, -c, $HOME]", "[awk, '{ print $NF }', x]"] {
         sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ argv: {argv} }} }} }}"));
-        assert!(!sandbox.sweep(&["plan", "recipe.yaml"]).stderr.contains("as it is"), "{argv}");
+        assert!(!sandbox.sweep(&["plan", "recipe.yaml"]).stderr.contains("no shell expands"), "{argv}");
     }
 }
 

@@ -207,7 +207,7 @@ fn several_nodes_where_there_is_one_are_a_mistake() {
 
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    let words = "step `a` wants 2 nodes, and this machine is one node: use `--executor slurm`, or write `nodes: 1`";
+    let words = "step `a` requests 2 nodes, but this machine is one node: use `--executor slurm`, or write `nodes: 1`";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
     let srun = Sandbox::with(&recipe("run: x, launch: srun, ranks: 2", "", ""));
     let ended = srun.sweep(&["run", "recipe.yaml"]);

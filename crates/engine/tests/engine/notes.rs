@@ -34,7 +34,7 @@ fn notes_are_added_shown_and_removed() {
     assert!(page.contains("\"tags\":[\"best\",\"paper\"]") && page.contains("diverges late"));
 
     for (args, reason) in [
-        (["a/seed=0", "--tag", "a b"], "`a b` is no tag"),
+        (["a/seed=0", "--tag", "a b"], "`a b` is not a tag"),
         (["a/seed=0", "--untag", "worst"], "no tag `worst`"),
         (["a/seed=0", "--remove", "2"], "no note 2"),
         (["a/seed=7", "--tag", "x"], "a/seed=7"),

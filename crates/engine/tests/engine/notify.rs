@@ -136,7 +136,7 @@ fn commands_have_the_message_in_their_environment_and_mail_on_standard_input() {
 #[test]
 fn addresses_that_are_none_are_mistakes() {
     for (notify, mistake) in [
-        ("{ on: end }", "`notify` sends messages nowhere"),
+        ("{ on: end }", "`notify` has no destination"),
         ("{ webhook: example.org }", "`webhook` must be an address, found `example.org`"),
         ("{ mail: '-oQ/tmp' }", "`mail` must be an address"),
         ("{ mail: \"a@b.c\\nBcc: d@e.f\" }", "`mail` must be an address"),

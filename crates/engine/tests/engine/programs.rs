@@ -223,8 +223,8 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
     assert!(metric(&record, "wide").is_some());
     let notes = notes(&sandbox);
     for expected in [
-        "no JSON object",
-        "`step` is -1, which is no integer from 0: line skipped",
+        "not a JSON object",
+        "`step` is -1, which is not an integer from 0: line skipped",
         "`bad` is -inf at step 2",
         "`flag` is a boolean",
         "`list` is a list",
@@ -232,9 +232,9 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
         "`text` is a text",
         "a line of the report is longer than 1 MiB: skipped",
         "\\u{1b}[31mred",
-        "is no name of a series",
+        "is not a name of a series",
         "`wide` has the unknown unit `furlong`",
-        "200 at most",
+        "at most 200",
     ] {
         assert_eq!(notes.iter().filter(|note| note.contains(expected)).count(), 1, "{expected}: {notes:?}");
     }
@@ -290,7 +290,7 @@ time.sleep(0.4)
     let (at, values) = curve(&record, "loss");
     assert_eq!((at, values), (vec![400], vec![7.0]), "the file counts as it is at the end");
     assert_eq!(curve(&record, "other").0.len(), 1);
-    assert!(notes(&sandbox)[0].contains("was written anew, and 998 of the values"), "{:?}", notes(&sandbox));
+    assert!(notes(&sandbox)[0].contains("was rewritten, and 998 of its earlier values"), "{:?}", notes(&sandbox));
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn mistakes_have_their_place() {
         ("argv: [echo]\nenv: { A: '${{ flags }}' }", "`${{ flags }}` cannot be used here"),
         ("argv: [echo]\nparams: { A: '${{ flags }}' }", "`${{ flags }}` cannot be used here"),
         ("argv: [echo]\nflags: equals", "`flags` has no effect"),
-        ("argv: ['${{ flags }}']\nparams: { a: 1 }", "stands where the program's name belongs"),
+        ("argv: ['${{ flags }}']\nparams: { a: 1 }", "is in the place of the program's name"),
         ("argv: [echo, '${{ flags }}']\nparams: { 'a b': 1 }", "`a b` cannot be the name of a flag"),
         ("argv: [echo, '${{ flags }}']\nflags: hydra\nbooleans: no-flag", "`booleans: no-flag` has no effect"),
         ("argv: [echo]\nmetrics: { loss: best }", "`loss`: `best` is not one of `last`, `first`, `min`, `max`, `mean`"),

@@ -183,7 +183,7 @@ print('day=2024-01-01')
     let values = ["recall@5", "точность", "acc", "time", "loss", "both", "day"].map(|name| metric(&sandbox, name));
     assert_eq!(values, [Some(0.5), Some(0.5), Some(95.0), Some(12.0), None, None, None]);
     assert_eq!(outcome(&sandbox)["metrics"]["acc"]["unit"], "%");
-    assert_notice(&sandbox, &ended, "`loss` is printed as `0,5`, which is no number");
+    assert_notice(&sandbox, &ended, "`loss` is printed as `0,5`, which is not a number");
     assert_notice(&sandbox, &ended, "`both` is printed as `1 other=2`, which is more than a number");
     assert_eq!(notices(&sandbox).len(), 2);
 }
@@ -206,9 +206,9 @@ print('loss=0.5; acc=0.25')
     assert_eq!(values, [Some(0.5), Some(0.25), None, Some(0.5), Some(0.25)]);
     assert_ne!(metric(&sandbox, "memory.peak"), Some(3.0));
     for (name, text) in [("c", "3.2k"), ("d", "0x10"), ("e", "1/3"), ("f", "1:30")] {
-        assert_notice(&sandbox, &ended, &format!("`{name}` is printed as `{text}`, which is no number"));
+        assert_notice(&sandbox, &ended, &format!("`{name}` is printed as `{text}`, which is not a number"));
     }
-    assert_notice(&sandbox, &ended, "the program's `memory.peak` is not taken");
+    assert_notice(&sandbox, &ended, "the program's `memory.peak` is ignored");
     assert_eq!(notices(&sandbox).len(), 5, "{:?}", notices(&sandbox));
 }
 
@@ -243,7 +243,7 @@ write("f.csv", "1,0.5\n2,0.25\n")
         "the first line of the CSV file has numbers",
         "`y` is a text",
         "`x` is NaN at step 1",
-        "the step 2.5 in the JSON file is no integer from 0: line skipped",
+        "the step 2.5 in the JSON file is not an integer from 0: line skipped",
         "the step 0.5 in the JSON file is no integer from 0: lines are counted",
     ] {
         assert_notice(&sandbox, &ended, words);
@@ -335,7 +335,7 @@ fn a_pipeline_fails_if_a_part_of_it_fails() {
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
     assert!(sandbox.failure("a")["message"].as_str().unwrap().contains("SIGPIPE"));
     for (with, words) in [
-        ("{ run: 'a | b', shell: fish }", "`shell` does not know `fish`"),
+        ("{ run: 'a | b', shell: fish }", "`shell` has the unknown value `fish`"),
         ("{ run: 'a | b', shell: 'bash -c' }", "`[bash, -c]`"),
         ("{ run: 'a | b', shell: [] }", "`shell` is empty"),
         ("{ argv: [a], shell: bash }", "`shell` is the shell of `run`"),

@@ -47,7 +47,7 @@ with open("log.csv", "w", newline="") as log:
     assert_eq!(curve(&outcome, "val_loss"), [(30, 3.5), (50, 2.5)]);
     assert_eq!(outcome["metrics"]["val_loss"]["value"], 2.5);
     assert!(outcome["curves"]["step"].is_null() && outcome["curves"]["comment"].is_null());
-    assert!(notes(&sandbox).contains("is no integer"), "{}", notes(&sandbox));
+    assert!(notes(&sandbox).contains("is not an integer"), "{}", notes(&sandbox));
 }
 
 #[test]
@@ -80,7 +80,7 @@ with open("a.jsonl", "w") as a, open("b.jsonl", "w") as b:
     assert_eq!(curve(&outcome, "rate"), [(1, 0.0), (2, 0.5), (3, 1.0)]);
     assert_eq!(outcome["metrics"]["best"]["value"], 1.0);
     assert_eq!(outcome["metrics"]["time_ms"], serde_json::json!({ "value": 5.0, "unit": "ms" }));
-    assert!(notes(&sandbox).contains("no object"), "{}", notes(&sandbox));
+    assert!(notes(&sandbox).contains("not an object"), "{}", notes(&sandbox));
 }
 
 #[test]
@@ -106,7 +106,7 @@ open("broken.json", "w").write('{\n  "lost": 0.5')
     }
     assert!(outcome["metrics"]["epoch"].is_null(), "{outcome}");
     let notes = notes(&sandbox);
-    assert!(notes.contains("has a line that is no object") && notes.contains("`broken.json`"), "{notes}");
+    assert!(notes.contains("has a line that is not an object") && notes.contains("`broken.json`"), "{notes}");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn mistakes_in_reads_are_found_when_planning() {
         (r"{ stdout: 'loss (\d+)' }", "no group has the name of a metric"),
         ("{ csv: ../log.csv }", "not inside the job's folder"),
         ("{ csv: /tmp/log.csv }", "not inside the job's folder"),
-        ("{ wandb: x }", "`reads` does not know `wandb`"),
+        ("{ wandb: x }", "`reads` has no kind `wandb`"),
         ("{ csv: 3 }", "expected text"),
     ] {
         let sandbox = sandbox(reads, "");

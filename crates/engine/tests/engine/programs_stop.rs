@@ -108,7 +108,7 @@ fn a_program_that_ends_before_its_last_step_has_stopped_without_a_word() {
     engine.signal(Signal::INT);
     assert_eq!(engine.wait().code, Some(130));
     assert!(sandbox.records().is_empty());
-    assert!(stopped(&sandbox).contains("after it was asked to stop"), "{}", stopped(&sandbox));
+    assert!(stopped(&sandbox).contains("after a request to stop"), "{}", stopped(&sandbox));
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn an_interrupt_ends_the_wait_for_the_machine() {
     let waiting = start(&alone, machine.path(), &[]);
     until("it waits", || !alone.journal("waiting").is_empty());
     let state = alone.sweep(&["status"]).stdout;
-    assert!(state.contains("another sweep uses this machine, and one of both must be alone"), "{state}");
+    assert!(state.contains("another sweep uses this machine, and one of the two must run alone"), "{state}");
     let behind = start(&later, machine.path(), &[]);
     until("so does who comes later", || !later.journal("waiting").is_empty());
     waiting.signal(Signal::INT);

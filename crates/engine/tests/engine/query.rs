@@ -176,7 +176,7 @@ fn parquet_can_be_read() {
 fn an_empty_answer_is_a_sentence_a_header_or_an_empty_list() {
     let sandbox = asked();
     let none = ["--where", "value > 1000", "--select", "label,value"];
-    assert_eq!(ask(&sandbox, &none), "None of 7 records fits.\n");
+    assert_eq!(ask(&sandbox, &none), "None of 7 records matches.\n");
     assert_eq!(ask(&sandbox, &[&none[..], &["--format", "csv"]].concat()), "label,value\n");
     assert_eq!(records(&sandbox, &[&none[..], &["--format", "json"]].concat()), json!([]));
     let empty = Sandbox::new();

@@ -137,8 +137,8 @@ fn jobs_run_again_in_an_environment_with_the_recorded_versions() {
         assert!(ended.stderr.contains("these packages are installed into new environments"), "{}", ended.stderr);
         assert!(ended.stderr.contains(": scorer==1.0\n"), "{}", ended.stderr);
         assert_eq!(ended.stderr.matches("making an environment: Python 3").count(), 1, "{}", ended.stderr);
-        assert!(ended.stderr.contains("nothing is made for 1 job (plain)"), "{}", ended.stderr);
-        assert!(ended.stderr.contains("nothing is made for 1 job (own)"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no environment is made for 1 job (plain)"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no environment is made for 1 job (own)"), "{}", ended.stderr);
         assert!(ended.stdout.contains("4 of 4 jobs that ran again agree"), "{}", ended.stdout);
     }
     // Without `--rerun`, a sample of three.

@@ -131,7 +131,7 @@ fn values_that_differ_by_rounding_and_chosen_seeds_are_no_samples() {
     assert!(text.contains("; 3 pairs"), "equal seeds are pairs: {text}");
     assert!(text.contains("chosen seeds: they were measured with 6 seeds, of which the recipe names 3"), "{text}");
     assert!(
-        text.contains("the claim selects seeds: over all that were measured it is ") && text.contains("; 6 pairs"),
+        text.contains("the claim selects seeds: over all measured seeds it is ") && text.contains("; 6 pairs"),
         "{text}"
     );
 }
@@ -201,12 +201,12 @@ fn claims_can_be_about_a_typical_seed_and_about_independent_samples() {
     );
     let (_, claims) = report(&sandbox);
     let [mean, median, iqm, apart, few] = claims.as_slice() else { panic!("{claims:?}") };
-    assert!(because(mean).contains("one of 8 values carries their mean (Dixon's Q)"), "{mean}");
+    assert!(because(mean).contains("one of 8 values dominates their mean (Dixon's Q)"), "{mean}");
     assert!(mean["value"].as_f64() > Some(30.0) && half(mean) > 50.0, "{mean}");
     for (claim, basis) in [
         (median, "; median of 8 pairs"),
-        (iqm, "; mean of the middle half of 8 pairs"),
-        (apart, "; mean of the middle half of 8 against 8, not paired"),
+        (iqm, "; interquartile mean of 8 pairs"),
+        (apart, "; interquartile mean of 8 against 8, not paired"),
     ] {
         assert!(because(claim).contains(basis) && !because(claim).contains("Dixon"), "{claim}");
         assert!(claim["value"].as_f64().unwrap().abs() < 3.0, "{claim}");

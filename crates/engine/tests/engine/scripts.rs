@@ -215,7 +215,7 @@ fn what_a_script_does_not_take_is_said() {
     for (args, message) in [
         (&["train.py", "--axis", "learning=1"][..], "train.py has no parameter `learning`"),
         (&["train.py", "--axis", "ltr=1,2"], "`lr`"),
-        (&["train.py", "--axis", "lr"], "`--axis lr` has no values; write them behind the name: `--axis lr=0.1,0.2`"),
+        (&["train.py", "--axis", "lr"], "`--axis lr` has no values; write them after the name: `--axis lr=0.1,0.2`"),
         (&["train.py", "--axis", "lr="], "`--axis lr` has no values"),
         (&["plain.py", "--seeds", "2"], "plain.py has no parameter that takes a seed"),
         (&["--axis", "lr=1,2", "--", "python3", "train.py"], "the command has no `{lr}`"),
@@ -306,7 +306,7 @@ fn what_is_printed_and_not_read_is_named() {
     for words in [
         "metric `f1`, from lines such as: f1: 0.7",
         "the printed `loss` is not read, because lines below `training` and `validation` are alike: loss: 0.6",
-        "the printed `wer` is not read, because `0,5` is no whole number: wer: 0,5",
+        "the printed `wer` is not read, because `0,5` is not a whole number: wer: 0,5",
     ] {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
@@ -418,9 +418,9 @@ fn a_failed_job_is_not_one_that_did_not_run() {
 fn another_spelling_of_an_option_is_named_after_failures() {
     let sandbox = project();
     for (arguments, known) in [
-        (&["--batch_size", "3"][..], "`--batch_size` behind `--`: the script has `--batch-size`"),
-        (&["batch-size=3"], "`batch-size=3` behind `--`: the script has `--batch-size`"),
-        (&["/BatchSize", "3"], "`/BatchSize` behind `--`: the script has `--batch-size`"),
+        (&["--batch_size", "3"][..], "`--batch_size` after `--`: the script has `--batch-size`"),
+        (&["batch-size=3"], "`batch-size=3` after `--`: the script has `--batch-size`"),
+        (&["/BatchSize", "3"], "`/BatchSize` after `--`: the script has `--batch-size`"),
     ] {
         let ended = sandbox.sweep(&[&["run", "train.py", "--axis", "lr=1", "--"], arguments].concat());
         assert!(ended.stderr.contains(known), "{}", ended.stderr);

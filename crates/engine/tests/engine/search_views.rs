@@ -39,7 +39,11 @@ fn the_page_has_the_ranks_and_the_cuts() {
     let section = section.split("</section>").next().unwrap();
     // Nine configurations at the first rung, three at the second.
     assert_eq!(section.matches("<summary>").count(), 2, "{section}");
-    assert_eq!((section.matches("goes on to 4").count(), section.matches("goes on to 8").count()), (3, 1), "{section}");
+    assert_eq!(
+        (section.matches("promoted to 4").count(), section.matches("promoted to 8").count()),
+        (3, 1),
+        "{section}"
+    );
     assert_eq!(section.matches("<td>stopped</td>").count(), 8, "{section}");
     let first = section.find("<td>1</td><td>rate=5</td>").expect("rank 1 is the best rate");
     assert!(first < section.find("<td>9</td>").unwrap(), "{section}");
@@ -59,8 +63,8 @@ fn a_run_says_what_is_decided_once() {
     assert_eq!(
         lines(&first.stderr, "more: "),
         [
-            "more: 6 jobs of train, because rate=4 goes on to 4: rank 2 of 9; and 2 further reasons",
-            "more: 2 jobs of train, because rate=5 goes on to 8: rank 1 of 3",
+            "more: 6 jobs of train, because rate=4 is promoted to 4: rank 2 of 9; and 2 further reasons",
+            "more: 2 jobs of train, because rate=5 is promoted to 8: rank 1 of 3",
         ]
     );
     assert_eq!(sandbox.journal("added").len(), 8, "the journal has each of them");
@@ -80,7 +84,7 @@ fn a_record_has_the_decisions_about_its_configuration() {
         let lines = ended.stdout.lines().skip_while(|line| *line != "decisions").skip(1);
         lines.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(show("train/rate=5,seed=1,until=2"), ["at 2: rank 1 of 9, goes on to 4"]);
+    assert_eq!(show("train/rate=5,seed=1,until=2"), ["at 2: rank 1 of 9, promoted to 4"]);
     assert_eq!(show("train/rate=9,seed=0,until=2"), ["at 2: rank 9 of 9, stopped"]);
     assert_eq!(show("train/rate=6,seed=0,until=4"), ["at 4: rank 3 of 3, stopped"]);
     assert_eq!(show("train/rate=5,seed=0,until=8"), [""; 0], "nothing is decided at the last rung");

@@ -304,7 +304,7 @@ fn a_batch_system_runs_the_same_batches() {
 fn claims_about_a_search_are_warned_of() {
     let text = STUDY.replace("SAMPLER", "tpe").replace("step: tune-confirmed }", "step: tune }");
     let warned = Sandbox::with(&text).sweep(&["plan", "recipe.yaml"]).stderr;
-    assert!(warned.contains("claim `good` is about `tune`, whose results decided what ran"), "{warned}");
+    assert!(warned.contains("claim `good` uses `tune`, whose results decided which jobs ran"), "{warned}");
     assert!(warned.contains("write `step: tune-confirmed`"), "{warned}");
     assert_eq!(study("tpe").sweep(&["plan", "recipe.yaml"]).stderr, "");
 }

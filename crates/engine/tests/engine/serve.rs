@@ -483,9 +483,9 @@ fn a_run_is_extended_and_records_get_notes_by_requests_with_the_token() {
     };
     assert_eq!(code(&post_body(port, &extend, &[&host], &body("seed", "2", true))), 401);
     for (body, expected, reason) in [
-        ("{}".to_owned(), 400, "reload it"),
+        ("{}".to_owned(), 400, "reload the page"),
         (body("seed", " ", false), 400, "name the values"),
-        (body("seed", "1", false), 409, "has all these values already"),
+        (body("seed", "1", false), 409, "already has all these values"),
         (body("lr", "1", false), 409, "no step of the run has the axis `lr`"),
         (body("value", "<b>x", false), 409, "cannot be planned"),
     ] {

@@ -129,7 +129,11 @@ steps:
     sandbox.write("recipe.yaml", &recipe.replace("[1, -2e-6, -3.5]", r#"["-a", "b"]"#));
     let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the item `-a` of the list `list` would be read as a flag"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the item `-a` of the list `list` would be read as a separate flag"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -121,11 +121,15 @@ fn a_signed_statement_is_about_one_bundle_and_by_one_key() {
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--axis", "first.value=1"]).code, Some(0));
     let created =
         sandbox.sweep(&["bundle", "create", "recipe.yaml", "--axis", "first.value=1", "-o", "study.sweep.tar"]);
-    assert!(created.stderr.contains("is about an earlier bundle; `--sign` writes it anew"), "{}", created.stderr);
+    assert!(
+        created.stderr.contains("is about an earlier bundle; `--sign` writes a new statement"),
+        "{}",
+        created.stderr
+    );
     let other = verify(&[]);
     assert_eq!(other.code, Some(1));
     assert!(
-        other.stdout.contains("the statement is about a file of another content: study.sweep.tar"),
+        other.stdout.contains("the statement is about a file with different content: study.sweep.tar"),
         "{}",
         other.stdout
     );

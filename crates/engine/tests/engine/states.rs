@@ -171,7 +171,7 @@ fn variants_share_the_steps_before_they_differ() {
     let counted = sandbox(&recipe("lr2: [0.5, 1.5, 2.5]", &until, "    states: { share: true }\n"));
     let planned = counted.sweep(&["plan", "recipe.yaml"]).stdout;
     let lines = "job: 3 jobs share 3 of 9 steps: 22 % fewer (21 steps instead of 27; 1 shared state)
-     no earlier job says how much time that is
+     no earlier job shows how much time this is
 ";
     assert!(planned.contains(lines), "{planned}");
     // One of them alone has nothing to share.

@@ -77,7 +77,7 @@ fn two_studies_of_one_script_at_once_have_their_own_points() {
             assert!(rows.contains(&format!("{lr} {lr}0.0")), "{rows:?}\n{}", ended.stderr);
         }
     }
-    assert!(ended.iter().any(|ended| ended.stderr.contains("another run of the study `train` is at work")));
+    assert!(ended.iter().any(|ended| ended.stderr.contains("another run of the study `train` is in progress")));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn numbers_are_found_in_the_outputs_of_all_jobs() {
         for row in wanted {
             assert!(rows.iter().any(|found| found.starts_with(row)), "{body}{}{}", ended.stdout, ended.stderr);
         }
-        assert!(!ended.stdout.contains("bit by bit"), "{body}{}", ended.stdout);
+        assert!(!ended.stdout.contains("bit for bit"), "{body}{}", ended.stdout);
     }
     let ended = run(&with("print('[9]\\ttrain-rmse:0.45\\ttest-rmse:%g' % a.lr)\n"), &["train.py", "--axis", "lr=1,2"]);
     assert!(ended.stdout.contains("train_rmse") && ended.stdout.contains("test_rmse"), "{}", ended.stdout);
@@ -180,7 +180,7 @@ fn results_are_told_from_settings_and_constants() {
     }
     let constants = "print('num_rows=100'); print('text', a.lr)\n";
     let ended = run(&with(constants), &["train.py", "--axis", "lr=1,2"]);
-    assert!(!ended.stdout.contains("bit by bit") && ended.stderr.contains("no metric was found"), "{}", ended.stderr);
+    assert!(!ended.stdout.contains("bit for bit") && ended.stderr.contains("no metric was found"), "{}", ended.stderr);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn names_of_imported_runs_hide_no_seeds_and_repetitions() {
             verdicts[0]
         );
         assert!(said.contains("rows compared in 6 blocks"), "{axis}: {said}");
-        assert!(!said.contains("varies, and is no source"), "{axis}: {said}");
+        assert!(!said.contains("varies, but is not a source"), "{axis}: {said}");
         if axis == "seed" {
             assert!(said.contains("seeds are blocks"), "{said}");
         }
@@ -204,7 +204,7 @@ claims: { low: { value: { metric: loss, of: { step: tune, lr: 1, epochs: 4 } }, 
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let said = ended.stdout.split_whitespace().collect::<Vec<&str>>().join(" ");
-    assert!(said.contains("the results of `tune` decided what ran"), "{said}");
+    assert!(said.contains("the results of `tune` decided which jobs ran"), "{said}");
     assert!(said.contains("1 claim was judged by results that a search chose by themselves"), "{said}");
     assert!(!said.contains("of at most 5 %"), "{said}");
 }

@@ -207,13 +207,13 @@ fn mistakes_in_units_have_their_place() {
         ended.stderr
     };
     let found = mistake("step_ms", "{ less_than: 5 MiB }", "{}");
-    assert!(found.contains("`step_ms` is measured in `ms`, and no `MiB` is"), "{found}");
+    assert!(found.contains("`step_ms` is measured in `ms`, but `MiB` is another kind of unit"), "{found}");
     let found = mistake("step_ms", "{ less_than: 5 furlongs }", "{}");
     assert!(found.contains("unknown unit `furlongs`") && found.contains("`ms`"), "{found}");
     let found = mistake("x", "{ at_least: 1, at_most: 5 ms }", "{}");
-    assert!(found.contains("a number without a unit, beside one that has a unit"), "{found}");
+    assert!(found.contains("one number has a unit, and this one has none"), "{found}");
     let found = mistake("time.run", "{ at_most: 5 }", "{ time.run: { unit: MiB } }");
-    assert!(found.contains("`time.run` is measured in `s`, which no `MiB` is"), "{found}");
+    assert!(found.contains("`time.run` is measured in `s`, but `MiB` is another kind of unit"), "{found}");
     let found = mistake("x", "{ at_most: 5 }", "{ x: { unit: furlong } }");
     assert!(found.contains("unknown unit `furlong`"), "{found}");
 }

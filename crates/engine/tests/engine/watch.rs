@@ -93,7 +93,7 @@ fn jobs_are_sorted_filtered_and_opened_and_the_screen_is_as_it_was() {
     terminal.until_shown("2 of 6 jobs");
     until_rows(&terminal, &["done quick 0.25", "done quick 1.25"]);
     terminal.press("/ momentum=1");
-    terminal.until_shown("momentum is no axis");
+    terminal.until_shown("momentum is not an axis");
     terminal.press("\x1b");
     terminal.until_shown("2 of 6 jobs");
     terminal.press(&format!("{DOWN}\r"));

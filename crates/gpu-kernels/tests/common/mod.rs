@@ -19,7 +19,7 @@ macro_rules! client {
         match $crate::common::find() {
             Some(client) => client,
             None => {
-                eprintln!("not tested: no graphics adapter answers; scripts/test-deps.sh installs Vulkan in software");
+                eprintln!("not tested: no graphics adapter responds; scripts/test-deps.sh installs Vulkan in software");
                 return;
             }
         }

@@ -114,7 +114,7 @@ impl TaskInfo {
         }
         for name in self.headline {
             if self.metric(name).is_none() {
-                faults.push(format!("the headline `{name}` is no metric of the task"));
+                faults.push(format!("the headline `{name}` is not a metric of the task"));
             }
         }
         faults
@@ -173,7 +173,7 @@ mod tests {
         let faults = toy.faults();
         assert_eq!(faults.len(), 2, "{faults:?}");
         assert!(faults[0].starts_with("the default of `rate`: "), "{faults:?}");
-        assert_eq!(faults[1], "the headline `accuracy` is no metric of the task");
+        assert_eq!(faults[1], "the headline `accuracy` is not a metric of the task");
         assert!(fault(&[TaskInfo { name: "Toy", ..toy }]).contains("`Toy` cannot be added: its name has characters"));
     }
 

@@ -117,7 +117,8 @@ params! {
         attention: Option<AttentionWord> = None;
         /// Width of MLA's latent vectors; by default 128 at `d_model` 768, scaled with `d_model`.
         latent_dim: Option<usize> = None, in 1..=65_536;
-        /// Hidden width of the MLP; by default that of the ablation step, which is 4 × `d_model` in a plain GPT-2.
+        /// Hidden width of the MLP; by default the value of the ablation step, which is 4 × `d_model` in a plain
+        /// GPT-2.
         mlp_hidden: Option<usize> = None, in 1..=1_000_000;
         /// Reciprocal attention: adds the score of the reverse pair within a causal band.
         ra: Option<bool> = None;
@@ -177,20 +178,21 @@ params! {
         position: PositionKind = PositionKind::Learned;
         /// Base of RoPE's wavelengths; by default 10000.
         rope_theta: Option<f64> = None, in 1.0..=1e12;
-        /// Scaling of RoPE's frequencies for contexts longer than those of the training.
+        /// Scaling of RoPE's frequencies for contexts longer than the training context.
         rope_scaling: RopeScalingKind = RopeScalingKind::None;
         /// Divisor of the scaled frequencies; by default 8.
         rope_factor: Option<f64> = None, in 1.0..=1e6;
-        /// Context of the training that `rope_scaling: llama3` extends; by default 8192. Wavelengths of more than this
-        /// many tokens are scaled, those of less than a quarter are kept.
+        /// Training context that `rope_scaling: llama3` extends; by default 8192. Wavelengths longer than this
+        /// context are scaled; wavelengths shorter than a quarter of this context are kept.
         rope_original: Option<usize> = None, in 1..=100_000_000, unit "tokens";
         /// Heads of keys and values, each shared by `n_head` / `kv_heads` heads of queries (grouped-query attention); 1 is
         /// multi-query attention. By default `n_head`.
         kv_heads: Option<usize> = None, in 1..=1024;
         /// Normalize the queries and the keys of each head by RMSNorm with a learned gain, before RoPE.
         qk_norm: bool = false;
-        /// Value embeddings, as in modded-nanogpt: a second table of the input tokens, whose rows are mixed with the values of attention in
-        /// the first and in the last `value_embeddings` blocks, by two learned factors for each block; 0 has none.
+        /// Value embeddings, as in modded-nanogpt: a second table of the input tokens, whose rows are mixed with the
+        /// values of attention in the first and in the last `value_embeddings` blocks, by two learned factors for
+        /// each block; 0 disables value embeddings.
         value_embeddings: usize = 0, in 0..=1024, unit "blocks";
         /// Biases in the linear layers of attention and MLP, and in LayerNorms.
         bias: bool = true;
@@ -198,15 +200,15 @@ params! {
         /// `activation: silu` it is SwiGLU. By default, `mlp_hidden` becomes two thirds of 4 × `d_model`, rounded to a
         /// multiple of 8, so that the number of weights stays about the same.
         glu: bool = false;
-        /// Mixture of experts: the number of MLPs in a block, each of the hidden width `mlp_hidden`. A router chooses
-        /// `experts_per_token` of them for each token. By default a block has one MLP and no router.
+        /// Mixture of experts: number of MLPs in a block, each of the hidden width `mlp_hidden`. A router chooses
+        /// `experts_per_token` experts for each token. By default, a block has one MLP and no router.
         experts: Option<usize> = None, in 1..=1024;
-        /// Experts that a token chooses, those with the largest logits of the router; their outputs are weighted by the
-        /// softmax of these logits, as in Mixtral. By default 2, and 1 of one expert.
+        /// Number of experts per token: the experts with the largest router logits, whose outputs are weighted by the
+        /// softmax of these logits, as in Mixtral. By default 2, or 1 if there is only one expert.
         experts_per_token: Option<usize> = None, in 1..=1024;
         /// Dependence of initial weights, learning rates and factors on the width.
         parametrization: Parametrization = Parametrization::Standard;
-        /// With `parametrization: mup`, the `d_model` at which weights and learning rates are those of `standard`.
+        /// With `parametrization: mup`, the `d_model` at which weights and learning rates equal those of `standard`.
         mup_base_width: Option<usize> = None, in 1..=65_536;
         /// Use the token table as output layer (tied embeddings); `false` gives the output layer weights of its own.
         tie: bool = true;
@@ -232,7 +234,7 @@ params! {
     /// The schedule of the mechanisms' strength (ratio-ablation, sections 4.1 and 9.3). It does not apply to MLA,
     /// RA-CT, self-restart and pruning of keys and values.
     pub struct Coupling {
-        /// Start of the increase of the mechanisms' strength from 0; by default that of the ablation step.
+        /// Start of the increase of the mechanisms' strength from 0; by default the value of the ablation step.
         coupling_start: Option<CouplingStart> = None;
         /// Iterations before the start with `coupling_start: delay`.
         coupling_delay: usize = 75, in 0..=100_000_000, unit "iterations";

@@ -43,7 +43,7 @@ pub struct BatchSize {
 
 metrics! {
     impl BatchSize {
-        /// Batch size beyond which the next one gains less than `min_gain` or does not fit into memory.
+        /// Batch size beyond which the next batch size gains less than `min_gain` or does not fit into memory.
         KNEE: Count = "batch.knee";
         /// Largest batch size that completed.
         LARGEST: Count = "batch.largest";

@@ -268,7 +268,7 @@ metrics! {
         /// `time.least` divided by `time.floor`.
         RATIO_FLOOR: One = "ratio.floor";
         /// Increase of the worker's peak resident memory by the first call, in whole pages. On a GPU, device memory
-        /// that a streaming method allocates besides the masks.
+        /// that a streaming method allocates in addition to the masks.
         MEMORY_EXTRA: Bytes = "memory.extra", Resolution(4096.0);
         /// Difference of the threshold from the exact threshold, relative to the exact threshold.
         ERROR_THRESHOLD: Fraction = "error.threshold", Deterministic;
@@ -292,8 +292,8 @@ metrics! {
         TIME_THRESHOLD: Seconds = "time.threshold";
         /// Time of all mask updates of a training: `time.threshold` times `updates`.
         TIME_UPDATES: Seconds = "time.updates";
-        /// Mean over the calls of the difference from the exact threshold, relative to the exact threshold. Calls differ
-        /// by what a sample draws.
+        /// Mean over the calls of the difference from the exact threshold, relative to the exact threshold. Calls
+        /// differ by their samples.
         ERROR_MEAN: Fraction = "error.mean", Deterministic;
         /// Maximum over the calls of that difference.
         ERROR_MAX: Fraction = "error.max", Deterministic;

@@ -36,20 +36,20 @@ params! {
         /// A script for a shell, instead of `argv`. It ends at the first command that fails, at an unset variable, and at a
         /// pipeline of which any part fails.
         run: Option<String> = None;
-        /// The shell of `run`: `bash`, `zsh`, `ksh` and `mksh` are started with `-euo pipefail -c`, `sh` and `dash` with
-        /// `-eu -c`, so that only the last part of a pipeline can fail. A list has the program with its arguments before the
-        /// script: `[zsh, -c]`. By default `bash` runs scripts with a pipe (without a `bash`, a `sh` that knows `pipefail`),
-        /// and `sh`, which starts faster, all others.
+        /// The shell of `run`: `bash`, `zsh`, `ksh` and `mksh` are started with `-euo pipefail -c`, `sh` and `dash`
+        /// with `-eu -c`, so that only the last part of a pipeline can fail. A list contains the program and its
+        /// arguments before the script: `[zsh, -c]`. By default, `bash` runs scripts with a pipe (without `bash`, an
+        /// `sh` that supports `pipefail`), and `sh`, which starts faster, runs all other scripts.
         shell: Option<Texts> = None;
-        /// The program's own parameters: any values, which may be nested. The program finds them in the JSON file
-        /// `SWEEP_PARAMS`, and in place of `"${{ flags }}"` in `argv`.
+        /// The program's own parameters: any values, which may be nested. The program gets the parameters in the JSON
+        /// file `SWEEP_PARAMS`, and in place of `"${{ flags }}"` in `argv`.
         params: BTreeMap<String, Value> = BTreeMap::new();
         /// Form of `"${{ flags }}"`: `--name value`, `--name=value`, or `name=value` as Hydra reads it. `commas` and `repeat` are
         /// `equals` with another form of lists: `--name=1,2`, and `--name=1 --name=2`. A value of an inner map has its path as
         /// name, `opt.lr`. `null` is left out, except for Hydra.
         flags: FlagStyle = FlagStyle::Dashes;
-        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, `--name true`, or
-        /// `--name True` as Python writes it. Hydra's form is always `name=true`.
+        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, `--name
+        /// true`, or `--name True` as in Python. Hydra's form is always `name=true`.
         booleans: Booleans = Booleans::Flag;
         /// Writes `-` for `_` in the names of flags.
         hyphens: bool = false;
@@ -62,22 +62,25 @@ params! {
         /// Environment variables, in addition to those of `sweep` itself. `{ from: NAME }` passes on the value of
         /// `NAME` where the job runs; the value is not recorded.
         env: BTreeMap<String, Variable> = BTreeMap::new();
-        /// The folder that the program runs in, as by hand, usually `.`: it sees the project around it at the usual paths. What
-        /// it writes there is its own, and is not in the project: `outputs` are kept, the rest is removed. The files that it
-        /// was observed to read decide whether a record is valid. Without it, the program runs in an empty folder with `inputs`;
-        /// the default is the recipe's folder for a program without `inputs` whose command line names a file there.
+        /// The folder in which the program runs, usually `.`: the program sees the files of the project at their
+        /// usual paths. Files that the program writes there do not change the project: `outputs` are kept, all others
+        /// are removed. The files that the program was observed to read decide whether a record is valid. Without
+        /// `project`, the program runs in an empty folder with `inputs`; the default is the recipe's folder for a
+        /// program without `inputs` whose command line names a file there.
         project: Option<Folder> = None;
-        /// A variant of the project's code, usually an axis: a revision (`HEAD`, a branch, a commit), a patch (`no-rope.patch`), a
-        /// list of patches, or a map with `rev`, `folder`, `files` and `patches`; `.` is the project as it is. The program finds the
-        /// files of the variant in the project, of which nothing is changed. See [variants of code](programs.md#variants-of-code).
+        /// A variant of the project's code, usually an axis: a revision (`HEAD`, a branch, a commit), a patch
+        /// (`no-rope.patch`), a list of patches, or a map with `rev`, `folder`, `files` and `patches`; `.` is the
+        /// project in its present state. The program finds the files of the variant in the project, whose own files
+        /// are not changed. See [variants of code](programs.md#variants-of-code).
         code: Option<Value> = None, cosmetic true;
         /// Files and folders that the program reads, including its code. Their content is part of the key. Without `project`,
         /// each is linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
-        /// Files in the folders of `inputs` that are not part of the key, as patterns of `.gitignore`: `*.cache` is a name at
-        /// any depth, `/cache` a path from the input folder, `!NAME` counts again. Files of version control, of editors and of
-        /// caches are always ignored; see [ignored files](programs.md#ignored-files). Files of the project that the program was
-        /// observed to read do not count either, by their paths from the project's folder.
+        /// Files in the folders of `inputs` that are not part of the key, as patterns of `.gitignore`: `*.cache` is a
+        /// name at any depth, `/cache` a path from the input folder, `!NAME` is no longer ignored. Files of version
+        /// control, of editors and of caches are always ignored; see [ignored files](programs.md#ignored-files).
+        /// Files of the project that the program was observed to read are also ignored, by their paths from the
+        /// project's folder.
         ignore: Vec<String> = Vec::new(), cosmetic true;
         /// Copies inputs that are folders into the job's folder, instead of linking them, so that the program can write to
         /// them. Ignored files are not copied.
@@ -87,36 +90,39 @@ params! {
         /// taken later.
         outputs: Vec<Inside> = Vec::new();
         /// A JSON file that the program writes, with numbers as metrics. By default, metrics are read from lines
-        /// `name=value` on standard output. A map instead of a path gives the value of each reported series that
+        /// `name=value` on standard output. A map instead of a path selects the value of each reported series that
         /// becomes its metric: `{ loss: min }`. With `min` and `max`, the metric `loss.step` is its step.
         metrics: Option<MetricsFrom> = None;
-        /// Logs that the program writes without knowing of `sweep`, followed while it runs: `csv`, `jsonl` and
-        /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression for lines of standard
-        /// output and standard error, with `{NAME}` for each number: `step {step} .*loss {loss}`. Each may be a list.
+        /// Logs of a program without calls to `sweep`, followed while the program runs: `csv`, `jsonl` and
+        /// `tensorboard` name files and folders in the job's folder, `stdout` is a regular expression for lines of
+        /// standard output and standard error, with `{NAME}` for each number: `step {step} .*loss {loss}`. Each may
+        /// be a list.
         reads: BTreeMap<String, Texts> = BTreeMap::new();
-        /// Starts the program as several processes, with the variables that `torchrun` sets. With `torchrun` every process
-        /// sees all GPUs of the job on its machine, with `processes` its own only. With `srun` and `mpirun`, Slurm or an MPI
-        /// starts the processes. `fork` starts one process, of a Python script: it is forked from an interpreter that has run the
-        /// script's first imports already. It is not part of the key; see [forked jobs](programs.md#forked-jobs).
+        /// Starts the program as several processes, with the variables that `torchrun` sets. With `torchrun`, every
+        /// process sees all GPUs of the job on its machine; with `processes`, only its own. With `srun` and `mpirun`,
+        /// Slurm or an MPI starts the processes. `fork` starts one process of a Python script, forked from an
+        /// interpreter that has already run the script's first imports; `fork` is not part of the key, see [forked
+        /// jobs](programs.md#forked-jobs).
         launch: Option<Launch> = None;
         /// Number of processes for `launch`, on all nodes together. Default: one for each GPU in `resources`, on each node.
         ranks: Option<u64> = None, in 1..=1024;
-        /// The step at which the program is to end, passed to it in the environment variable `SWEEP_UNTIL`.
+        /// The step at which the program ends, passed to it in the environment variable `SWEEP_UNTIL`.
         until: Option<u64> = None, in 1..=9_007_199_254_740_991_i64;
         /// Seed, passed to the program in the environment variable `SWEEP_SEED`.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
         /// The step, from 0, from which each of these `params` acts; the others act from the first step on. Jobs that
-        /// differ only in parameters that act later share the state until then. A wrong statement gives wrong results.
+        /// differ only in parameters that act later share the state until then. A wrong step gives wrong results.
         acts_from: BTreeMap<String, u64> = BTreeMap::new(), cosmetic true;
         /// Files that decide whether a record is valid, in addition to the declared `inputs`: `code`, also the files of
         /// the project that the program was observed to read, list or look for, the default; `declared`, none; `strict`,
         /// none, and a program that reads or lists another file or folder of the project fails.
         tracks: Option<Tracks> = None, cosmetic true;
-        /// Role of the environment: the programs that it starts and the shared libraries that it opens outside of the project,
-        /// and the packages of Python, all of which are recorded. `recorded`, the default: a change is shown. `strict`: a record
-        /// whose environment differs from the present one is out of date; a program that cannot be observed fails.
+        /// Role of the environment: the programs started and the shared libraries opened outside of the project, and
+        /// the packages of Python, all of which are recorded. `recorded`, the default: a change is shown. `strict`: a
+        /// record whose environment differs from the present one is out of date; a program that cannot be observed
+        /// fails.
         environment: Option<EnvironmentRole> = None, cosmetic true;
-        /// A file in Makefile format that the program writes, as compilers do (`gcc -MD`), with the files that it
+        /// A file in Makefile format, as compilers write it (`gcc -MD`), in which the program lists the files that it
         /// read. Relative paths start from the job's folder.
         depfile: Option<Inside> = None, cosmetic true;
     }
@@ -364,11 +370,15 @@ impl Command {
             conflicts.push(Conflict {
                 params: vec!["tracks", "code"],
                 message: "`tracks: declared` and `code` are mutually exclusive".into(),
-                advice: "remove `tracks`: the files that the program reads tell its variants apart".into(),
+                advice: "remove `tracks`: the files that the program reads distinguish its variants".into(),
             });
         }
         if self.project.is_some() && self.depfile.is_some() {
-            conflicts.push(both("depfile", "remove `depfile`: what a program reads in its project is observed"));
+            conflicts.push(both(
+                "depfile",
+                "remove `depfile`: the files that a program reads in its project are \
+                observed",
+            ));
         }
     }
 

@@ -98,8 +98,8 @@ choice! {
 params! {
     /// Computing options.
     pub struct Computing {
-        /// Fuse operations into kernels that are compiled at run time: all of them (`on`), or those of a part. No effect
-        /// on the CPU backend, which compiles no kernels.
+        /// Fuse operations into kernels that are compiled at run time: all operations (`on`), or the operations of
+        /// one part. No effect on the CPU backend, which compiles no kernels.
         fusion: Fusing = Fusing::Off;
         /// Number of candidate kernels that are timed for each operation. No effect on the CPU backend.
         autotune: Autotune = Autotune::Balanced;

@@ -6,8 +6,8 @@ use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Values, metric::metric
 params! {
     /// Widths, steps and input of a coordinate check.
     pub struct Widening {
-        /// Times that the width is doubled, from `d_model` on: 3 trains networks of four widths. `mlp_hidden` is doubled
-        /// with it, and the number of heads stays.
+        /// Number of times that the width is doubled, from `d_model` on: 3 trains networks of four widths.
+        /// `mlp_hidden` is doubled together with `d_model`, and the number of heads is constant.
         doublings: usize = 3, in 1..=12;
         /// Steps of the optimizer, on the same batch, with a constant learning rate.
         steps: usize = 4, in 1..=1000;
@@ -35,11 +35,11 @@ pub struct Coordinates {
 
 metrics! {
     impl Coordinates {
-        /// Of the slopes of all layers, the one with the largest magnitude: of the logarithm of the mean magnitude of activations
+        /// Slope with the largest magnitude over all layers: of the logarithm of the mean magnitude of activations
         /// after the last step over the logarithm of the width.
         SLOPE: One = "slope";
-        /// The same of the changes of activations by all steps. It is about 0 if the parametrization gives every width the same
-        /// changes, and about 1 where changes grow in proportion to the width.
+        /// The same slope for the changes of activations by all steps: about 0 if the parametrization gives every
+        /// width the same changes, and about 1 where changes grow in proportion to the width.
         SLOPE_CHANGE: One = "slope.change";
         /// The slope of the change of the logits.
         SLOPE_LOGITS: One = "slope.logits";

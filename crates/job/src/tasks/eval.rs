@@ -21,7 +21,8 @@ choice! {
 }
 
 choice! {
-    /// A score by which a trained network is pruned at once. The weights of linear layers with the smallest scores are pruned.
+    /// A score by which a trained network is pruned in one shot. The weights of linear layers with the smallest
+    /// scores are pruned.
     pub enum OneShot {
         /// No pruning.
         None = "none",
@@ -30,8 +31,9 @@ choice! {
         /// The magnitude times the norm of the weight's input over `calibration_batches`, compared output by output (Wanda, Sun
         /// et al. 2023).
         Wanda = "wanda",
-        /// What the loss of a weight costs the outputs of its layer over `calibration_batches`, compared over 128 inputs at a time; the
-        /// other weights change to make up for it (SparseGPT, Frantar and Alistarh 2023).
+        /// The error that the removal of a weight causes in the outputs of its layer over `calibration_batches`,
+        /// compared over 128 inputs at a time; the other weights are adjusted to compensate (SparseGPT, Frantar and
+        /// Alistarh 2023).
         SparseGpt = "sparsegpt",
     }
 }
@@ -54,8 +56,8 @@ choice! {
     pub enum Rounding {
         /// The nearest.
         Nearest = "nearest",
-        /// The nearest, input by input: the weights of the later inputs change to make up for the error in the outputs of their layer over
-        /// `calibration_batches` (GPTQ, Frantar et al. 2022).
+        /// The nearest, input by input: the weights of the later inputs are adjusted to compensate for the error in
+        /// the outputs of their layer over `calibration_batches` (GPTQ, Frantar et al. 2022).
         Gptq = "gptq",
     }
 }
@@ -90,7 +92,7 @@ params! {
         quantize: Quantize = Quantize::None;
         /// Rounding of the weights that `quantize` rounds.
         rounding: Rounding = Rounding::Nearest;
-        /// Neighboring inputs of an output that share a scale; by default all inputs of an output do.
+        /// Number of neighboring inputs of an output that share a scale; by default all inputs of an output.
         group_size: Option<usize> = None, in 1..=65_536, unit "inputs";
     }
 }

@@ -6,8 +6,8 @@ use crate::{Conflict, Group, MetricInfo, Param, Path, TaskSpec, Values, metric::
 params! {
     /// Prompt and sampling.
     pub struct Generating {
-        /// Beginning of the text. Without a `tokenizer`, the prompt of a network with 256 tokens is read as bytes, and that
-        /// of another one as token ids separated by spaces.
+        /// Beginning of the text. Without a `tokenizer`, the prompt of a network with 256 tokens is read as bytes,
+        /// and the prompt of other networks as token ids separated by spaces.
         prompt: String = "In the beginning ".to_owned();
         /// Tokenizer of the network: a file `tokenizer.json` in the format of Hugging Face's `tokenizers`, or a folder with
         /// one, such as the artifact of `tokenize`.

@@ -73,7 +73,8 @@ metrics! {
         SPARSITY_TUNED: Fraction = "sparsity.tuned";
         /// Number of forward and backward passes.
         PASSES: Count = "passes";
-        /// Number of passes that were repeated because their gradients overflowed, with that of `memory.pass`.
+        /// Number of passes that were repeated because their gradients overflowed, including the pass of
+        /// `memory.pass`.
         PASSES_REPEATED: Count = "passes.repeated";
         /// Number of times that candidates were selected.
         CHOICES: Count = "choices";

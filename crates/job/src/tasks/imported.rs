@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{Group, MetricInfo, Outcome, Param, TaskSpec, Value, Values, params::params};
 
 params! {
-    /// Stands for a run of another program, whose record `sweep import` wrote.
+    /// Represents a run of another program, whose record `sweep import` wrote.
     pub struct Imported {
         /// The kind of the store: `mlflow`.
         from: Option<String> = None;

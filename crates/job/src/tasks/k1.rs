@@ -41,7 +41,7 @@ metrics! {
         /// Training sequences per second. Excludes evaluation and the warm-up steps: the first two steps, or the first
         /// step if there are at most two.
         SEQUENCES_PER_S: SequencesPerSecond = "throughput.sequences_per_s";
-        /// Optimizer steps per second, under the same conditions. Not comparable between batch sizes.
+        /// Optimizer steps per second, without evaluation and the warm-up steps. Not comparable between batch sizes.
         STEPS_PER_S: StepsPerSecond = "throughput.steps_per_s";
         /// Sequences per second over the last logging interval: the recent speed of the progress line.
         RECENT: SequencesPerSecond = "throughput.recent";
@@ -61,20 +61,20 @@ metrics! {
         TIME_EVAL: Seconds = "time.eval";
         /// Mean number of device-to-host readings per step, excluding evaluation.
         READS_PER_STEP: One = "reads.per_step", Deterministic;
-        /// Mean number of those readings that serve the selection of nodes.
+        /// Mean number of device-to-host readings per step for the selection of nodes.
         READS_SELECTION: One = "reads.selection", Deterministic;
-        /// Fraction of the selected nodes that the other `norm` would select, too. Requires `agreement`.
+        /// Fraction of the selected nodes that the other `norm` would also select. Requires `agreement`.
         AGREEMENT: Fraction = "selection.agreement", Deterministic;
         /// Number of steps that were skipped because their gradients were not finite. Requires `precision: mixed_f16`
         /// and `loss_scaling: dynamic`.
         STEPS_SKIPPED: Count = "steps.skipped";
-        /// Factor of the loss at the end, under the same conditions.
+        /// Factor of the loss at the end. Requires `precision: mixed_f16` and `loss_scaling: dynamic`.
         LOSS_SCALE: One = "loss_scale", Deterministic;
         /// Fraction of the gradients' elements that are exactly 0 in the last step. Requires a `precision` other than
         /// `f32`.
         ZERO_GRADIENTS: Fraction = "gradients.zero", Deterministic;
-        /// Mean fraction of the parameters that get a gradient in a step: those of the selected nodes, and those that
-        /// belong to no node. Skipped steps do not count.
+        /// Mean fraction of the parameters that get a gradient in a step: the parameters of the selected nodes, and
+        /// the parameters that belong to no node. Skipped steps do not count.
         UPDATED: Fraction = "parameters.updated", Deterministic;
         /// Number of nodes of the network.
         NODES: Count = "nodes";

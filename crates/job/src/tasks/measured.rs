@@ -102,7 +102,7 @@ metrics! {
         OPERATIONS: Count = "fusion.operations";
         /// Fused kernels that the first step launched.
         KERNELS: Count = "fusion.kernels";
-        /// Operations of the first step that the fusion backend ran one by one.
+        /// Operations of the first step that the fusion backend ran individually.
         UNFUSED: Count = "fusion.unfused";
     }
 }
@@ -111,8 +111,8 @@ metrics! {
     impl NetworkMetrics {
         /// Number of parameters of the network; tied parameters count once.
         PARAMETERS: Count = "parameters";
-        /// Number of parameters that compute a token: all of them without `experts`; else those outside of experts, and of
-        /// as many experts as a token chooses.
+        /// Number of parameters that compute a token: all parameters without `experts`; else the parameters outside
+        /// of experts and of `experts_per_token` experts.
         ACTIVE: Count = "parameters.active";
     }
 }

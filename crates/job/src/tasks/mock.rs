@@ -25,11 +25,11 @@ choice! {
         Silent = "silent",
         /// With a segmentation fault.
         Segfault = "segfault",
-        /// Never, ignoring signals that ask it to end.
+        /// Never, ignoring signals that request its end.
         Deaf = "deaf",
         /// Never, keeping a core busy.
         Spin = "spin",
-        /// With a result, after much output on the protocol's channel that is no message.
+        /// With a result, after much output on the protocol's channel that is not a message.
         Garbage = "garbage",
         /// With the error of a driver whose memory is exhausted.
         DeviceMemory = "device-memory",
@@ -55,7 +55,7 @@ params! {
         input: Option<crate::Path> = None;
         /// A text to keep as the artifact `text`.
         text: Option<String> = None;
-        /// Number of attempts that fail before one ends as `end` says; counted in the scratch folder.
+        /// Number of attempts that fail before an attempt ends according to `end`; counted in the scratch folder.
         failures: usize = 0, in 0..=1000;
         /// The end of the job.
         end: MockEnd = MockEnd::Done;

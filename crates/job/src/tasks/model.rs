@@ -41,13 +41,13 @@ params! {
     pub struct Model {
         /// Named size, as in nanoGPT. The parameters below override its dimensions.
         model: ModelSize = ModelSize::Gpt2Nano;
-        /// Number of blocks; by default that of `model`.
+        /// Number of blocks; by default the value of `model`.
         n_layer: Option<usize> = None, in 1..=1024;
-        /// Number of attention heads; must divide `d_model`; by default that of `model`.
+        /// Number of attention heads; must divide `d_model`; by default the value of `model`.
         n_head: Option<usize> = None, in 1..=1024;
-        /// Width of the residual stream; by default that of `model`.
+        /// Width of the residual stream; by default the value of `model`.
         d_model: Option<usize> = None, in 1..=65536;
-        /// Maximum sequence length; by default that of `model`.
+        /// Maximum sequence length; by default the value of `model`.
         block_size: Option<usize> = None, in 1..=16_384, unit "tokens";
         /// Vocabulary size: rows of the token embedding; by default as the data requires: 256 for bytes, the tokenizer's for
         /// a folder of `tokenize`, and 50304 for other token files.

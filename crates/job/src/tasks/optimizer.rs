@@ -27,9 +27,9 @@ choice! {
         /// by their second moment, the moments are damped when the gradient norm spikes, and they are reset
         /// periodically.
         AdamWSpam = "adamwspam",
-        /// Adafactor (Shazeer and Stern 2018), as `torch.optim.Adafactor` has it: second moments of matrices by row and by
-        /// column, changes that are clipped by their root mean square, and steps in proportion to that of the weights, so
-        /// that `lr` is relative. Without a first moment.
+        /// Adafactor (Shazeer and Stern 2018), as in `torch.optim.Adafactor`: second moments of matrices by row and
+        /// by column, changes that are clipped by their root mean square, and steps proportional to the root mean
+        /// square of the weights, so that `lr` is relative. Without a first moment.
         Adafactor = "adafactor",
         /// Lion: the sign of a mean of gradients (Chen et al. 2023), with `beta_1` and `beta_2`, for which its authors
         /// recommend 0.9 and 0.99, at a learning rate 3 to 10 times lower than AdamW's.
@@ -37,15 +37,15 @@ choice! {
         /// Muon: orthogonalized momentum (Jordan et al. 2024) for the matrices of linear layers; AdamW for embeddings, the
         /// output layer, biases, gains and all other parameters. Queries, keys and values are orthogonalized separately.
         Muon = "muon",
-        /// Schedule-Free AdamW (Defazio et al. 2024): takes gradients between the weights that AdamW updates and their mean. The
-        /// network is evaluated and saved with the mean, which replaces the decay of the learning rate. Needs
-        /// `lr_schedule: constant`.
+        /// Schedule-Free AdamW (Defazio et al. 2024): computes gradients between the weights that AdamW updates and
+        /// their mean. The network is evaluated and saved with the mean, which replaces the decay of the learning
+        /// rate. Needs `lr_schedule: constant`.
         ScheduleFree = "schedulefree",
         /// Stochastic gradient descent with momentum and decoupled weight decay.
         Sgd = "sgd",
-        /// SOAP (Vyas et al. 2024), as its authors' program has it: Adam in the eigenbases of Shampoo's preconditioners, for the
-        /// matrices of linear layers; AdamW for embeddings, the output layer, biases, gains and all other parameters. Queries,
-        /// keys and values are one matrix. Its authors use 0.95 for `beta_1` and `beta_2`.
+        /// SOAP (Vyas et al. 2024), as in its authors' program: Adam in the eigenbases of Shampoo's preconditioners,
+        /// for the matrices of linear layers; AdamW for embeddings, the output layer, biases, gains and all other
+        /// parameters. Queries, keys and values are one matrix. Its authors use 0.95 for `beta_1` and `beta_2`.
         Soap = "soap",
     }
 }
@@ -53,8 +53,8 @@ choice! {
 choice! {
     /// The factor of the learning rate by which Muon adapts to the shape of a matrix with `in` inputs and `out` outputs.
     pub enum MuonScale {
-        /// `0.2 sqrt(max(in, out))`: changes as large as AdamW's, whose learning rate and weight decay can stay (Liu et al.
-        /// 2025).
+        /// `0.2 sqrt(max(in, out))`: changes as large as AdamW's, whose learning rate and weight decay can be reused
+        /// (Liu et al. 2025).
         MatchRmsAdamW = "match_rms_adamw",
         /// `sqrt(max(1, out / in))`, as in the original.
         Original = "original",
@@ -68,7 +68,8 @@ choice! {
         Cosine = "cosine",
         /// A line from `lr` to its minimum at the end.
         Linear = "linear",
-        /// Warm-up, stable, decay: `lr` until the part `lr_decay` of the training is left, then a line to its minimum.
+        /// Warm-up, stable, decay: `lr`, then a line to its minimum in the last fraction `lr_decay` of the
+        /// iterations.
         Wsd = "wsd",
         /// `lr` to the end.
         Constant = "constant",
@@ -101,28 +102,31 @@ params! {
         optimizer: OptimizerKind = OptimizerKind::AdamW;
         /// Course of the learning rate after the warm-up.
         lr_schedule: LrSchedule = LrSchedule::Cosine;
-        /// Part of the iterations, at the end, in which `lr_schedule: wsd` reduces the learning rate.
+        /// Fraction of the iterations, at the end, in which `lr_schedule: wsd` reduces the learning rate.
         lr_decay: f64 = 0.2, in 0.0..=1.0;
-        /// Factor of the earlier gradients in the mean of `muon` and `sgd`; by default 0.95 and 0.9.
+        /// Momentum of `muon` and `sgd`: the factor of earlier gradients; by default 0.95 for `muon` and 0.9 for
+        /// `sgd`.
         momentum: Option<f64> = None, in 0.0..=0.999_999;
         /// Nesterov momentum of `muon` and `sgd`; by default on for `muon` and off for `sgd`.
         nesterov: Option<bool> = None;
         /// Factor of Muon's learning rate by the shape of a matrix.
         muon_scale: MuonScale = MuonScale::MatchRmsAdamW;
-        /// Adafactor: the second moments of step `t` keep `1 - t^-adafactor_decay` of the earlier ones; 0 keeps none.
+        /// Adafactor: exponent of the decay rate of the second moments, which is `1 - t^-adafactor_decay` in step
+        /// `t`; 0 keeps no earlier moments.
         adafactor_decay: f64 = 0.8, in 0.0..=1.0;
-        /// Adafactor: largest root mean square of a parameter's change before it is multiplied by the learning rate.
+        /// Adafactor: maximum root mean square of a parameter's change, before the change is multiplied by the
+        /// learning rate.
         adafactor_clip: f64 = 1.0, in 1.0..=1e9;
         /// SOAP: iterations between two updates of the eigenbases, each by a step of power iteration and a QR decomposition on
         /// the CPU.
         precondition_frequency: usize = 10, in 1..=100_000_000, unit "iterations";
-        /// SOAP: a side of a matrix that is longer has no preconditioner and keeps its own basis.
+        /// SOAP: maximum length of a side of a matrix with a preconditioner; a longer side keeps its own basis.
         precondition_limit: usize = 10_000, in 1..=1_000_000;
         /// Factor of an auxiliary loss, the mean square of the logarithm of the sum of all exponentials of a token's logits
         /// (z-loss, as in PaLM, which has 1e-4). Gradients include it; all reported losses are the cross-entropy alone.
         z_loss: f64 = 0.0, in 0.0..=100.0;
-        /// Factor of the auxiliary loss that makes a router choose all `experts` equally often, as Mixtral computes it; 0
-        /// leaves them unbalanced. Gradients include it; all reported losses are the cross-entropy alone.
+        /// Factor of the auxiliary loss that makes a router choose all `experts` equally often, as in Mixtral; 0
+        /// disables it. Gradients include it; all reported losses are the cross-entropy alone.
         balance_loss: f64 = 0.01, in 0.0..=100.0;
         /// AMSGrad: use the maximum of the second moments so far instead of the current one; by default on for
         /// `adamwspam` and off for `adamw`.

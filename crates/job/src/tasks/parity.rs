@@ -8,8 +8,8 @@ params! {
     pub struct Comparing {
         /// Sequences per batch.
         batch_size: usize = 2, in 1..=1_000_000, unit "sequences";
-        /// Optimizer steps whose losses are compared. With `prune`, a mask is computed after the last step and
-        /// compared, too.
+        /// Optimizer steps whose losses are compared. With `prune`, a mask is also computed after the last step and
+        /// compared.
         iters: usize = 3, in 1..=10_000, unit "iterations";
         /// Seed of weights and batches.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;

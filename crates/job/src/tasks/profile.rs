@@ -10,9 +10,9 @@ params! {
     pub struct Profiling {
         /// Sequences per batch.
         batch_size: usize = 4, in 1..=65_536, unit "sequences";
-        /// Tokens per sequence; by default as many as the network takes.
+        /// Tokens per sequence; by default the network's `block_size`.
         length: Option<usize> = None, in 1..=16_384, unit "tokens";
-        /// Steps before those that are profiled.
+        /// Warm-up steps before the profiled steps.
         warmups: usize = 2, in 1..=100_000;
         /// Profiled steps.
         steps: usize = 3, in 1..=100_000;
@@ -49,24 +49,24 @@ metrics! {
         TIME_OPERATIONS: Seconds = "time.operations";
         /// Mean time per step in matrix products.
         TIME_PRODUCTS: Seconds = "time.products";
-        /// Mean time per step in operations on each number by itself.
+        /// Mean time per step in element-wise operations.
         TIME_POINTWISE: Seconds = "time.pointwise";
-        /// Mean time per step in sums, means and the like.
+        /// Mean time per step in reductions, such as sums and means.
         TIME_REDUCTIONS: Seconds = "time.reductions";
         /// Mean time per step in operations that copy, select or rearrange numbers.
         TIME_MOVEMENT: Seconds = "time.movement";
         /// Mean time per step in all other operations.
         TIME_OTHER: Seconds = "time.other";
-        /// Fraction of `time.operations` in the operation that takes most.
+        /// Fraction of `time.operations` in the operation with the largest total time.
         SHARE_TOP: Fraction = "share.top";
         /// Fraction of `time.operations` in matrix products.
         SHARE_PRODUCTS: Fraction = "share.products";
         /// Operations per step.
         CALLS: Count = "calls";
-        /// Different operations.
+        /// Number of different operations.
         OPERATORS_COUNT: Count = "operators";
-        /// Memory per step that operations allocated: for each, the most at once. On the CPU, heap memory; on a GPU, memory of
-        /// the device's allocator that is in use after the operation and was not before.
+        /// Memory per step that operations allocated: the peak of each operation. On the CPU, heap memory; on a GPU,
+        /// memory of the device's allocator that is in use after the operation and was not before.
         MEMORY_OPERATIONS: Bytes = "memory.operations";
         /// Loss of the first step.
         LOSS: Nats = "loss";
@@ -100,7 +100,7 @@ impl TaskSpec for Profile {
         if let Some(length) = profile.profiling.length.filter(|length| profile.model.init.is_none() && *length > most) {
             conflicts.push(Conflict {
                 params: vec!["length", "block_size"],
-                message: format!("`length: {length}` exceeds the {most} tokens that the network takes"),
+                message: format!("`length: {length}` exceeds the network's context of {most} tokens"),
                 advice: "decrease `length`, or increase `block_size`".to_owned(),
             });
         }

@@ -20,8 +20,8 @@ choice! {
         /// `|w g|`, where `g` is the gradient of the loss of the network at the start over `calibration_batches` (SNIP, Lee et al.
         /// 2019). Chosen once, before the first iteration.
         Snip = "snip",
-        /// Random masks at the start; at every mask update the smallest weights of each layer go, and as many with the largest
-        /// gradients come (RigL, Evci et al. 2020).
+        /// Random masks at the start; every mask update prunes the smallest weights of each layer, and restores an
+        /// equal number of weights with the largest gradients (RigL, Evci et al. 2020).
         Rigl = "rigl",
         /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
@@ -116,8 +116,9 @@ choice! {
 params! {
     /// Pruning of the weights of the linear layers to a global sparsity.
     pub struct Prune {
-        /// Score of a weight: its magnitude, its movement, its magnitude times the norm of its input (`wanda`) or its gradient at
-        /// the start (`snip`), or a formula of Adam's moments (`bitter0` to `bitter9`). `rigl` replaces pruned weights by others.
+        /// Score of a weight: its magnitude, its movement, its magnitude times the norm of its input (`wanda`) or its
+        /// gradient at the start (`snip`), or a formula of Adam's moments (`bitter0` to `bitter9`). `rigl` exchanges
+        /// pruned weights for others.
         prune: PruneMethod = PruneMethod::None;
         /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
@@ -130,9 +131,9 @@ params! {
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Iterations between two mask updates.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
-        /// Iterations between two in which the gradients of pruned weights are masked, for methods that mask them.
-        /// Weights and moments are masked in every step, so pruned weights stay 0. Gradients that are not masked count in
-        /// the global norm, by which all of them are clipped, and in SPAM's measures.
+        /// Iterations between two maskings of the gradients of pruned weights, for methods that mask gradients.
+        /// Weights and moments are masked in every step, so pruned weights stay 0. Gradients that are not masked
+        /// count in the global norm, by which all gradients are clipped, and in SPAM's measures.
         mask_every: usize = 1, in 1..=100_000_000, unit "iterations";
         /// Shape of the ramp of sparsity.
         prune_schedule: Schedule = Schedule::Cubic;
@@ -151,9 +152,9 @@ params! {
         score_precision: ScorePrecision = ScorePrecision::F32;
         /// Term `e` in the scores, added to a moment before a root or a division.
         score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
-        /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `prune: wanda` takes the norms of
-        /// inputs before each mask update, and `prune: snip` the gradients at the start. The passes are in single precision and
-        /// without dropout.
+        /// Batches of `batch_size` sequences, spread evenly over the training tokens, from which `prune: wanda`
+        /// computes the norms of inputs before each mask update, and `prune: snip` the gradients at the start. The
+        /// passes are in single precision and without dropout.
         calibration_batches: usize = 4, in 1..=1_000_000;
     }
 }

@@ -10,10 +10,10 @@ params! {
         /// pruned from the first iteration on, with their gradients and moments. The training begins with the weights of `init`
         /// or of `seed`, not with those of this network. A `prune` with a ramp may prune further weights.
         mask: Option<Path> = None;
-        /// Fraction of the prunable weights that `mask` prunes: those with the smallest magnitudes in its network, over all
-        /// layers, and at least those that are 0.
+        /// Fraction of the prunable weights that `mask` prunes: the weights with the smallest magnitudes in its
+        /// network, over all layers, and at least all weights that are 0.
         mask_sparsity: f64 = 0.0, in 0.0..=0.99;
-        /// Draw other initial weights than those of `seed`, for a comparison of a lottery ticket with random weights under
+        /// Draw initial weights independent of `seed`, for a comparison of a lottery ticket with random weights under
         /// the same mask. The order of the data and dropout remain those of `seed`.
         fresh_weights: bool = false;
     }

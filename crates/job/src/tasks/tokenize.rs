@@ -12,9 +12,10 @@ params! {
         /// Tokenizer in the format of Hugging Face's `tokenizers`: a file `tokenizer.json`, or a folder with one. By
         /// default, a byte-level BPE tokenizer, as GPT-2 has, is trained on the text.
         tokenizer: Option<Path> = None;
-        /// Number of tokens of a trained tokenizer; by default 4096. Texts with few different words give fewer.
+        /// Number of tokens of a trained tokenizer; by default 4096. Texts with few different words yield fewer
+        /// tokens.
         vocab_size: Option<usize> = None, in 257..=65_536;
-        /// Smallest number of occurrences of a pair that training merges; by default 2.
+        /// Minimum number of occurrences of a pair that training merges; by default 2.
         min_frequency: Option<usize> = None, in 1..=1_000_000_000;
     }
 }

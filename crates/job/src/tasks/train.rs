@@ -18,8 +18,8 @@ params! {
     pub struct Training {
         /// Optimizer steps.
         iters: usize = 200, in 1..=100_000_000, unit "iterations";
-        /// Iterations after which the training ends, with an evaluation; a longer one continues from its state. The
-        /// schedules of the learning rate and of pruning still extend over `iters`. Default: `iters`.
+        /// Iterations after which the training ends, with an evaluation; a longer training continues from its state.
+        /// The schedules of the learning rate and of pruning still extend over `iters`. Default: `iters`.
         until: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Sequences per forward pass.
         batch_size: usize = 8, in 1..=1_000_000, unit "sequences";
@@ -137,8 +137,8 @@ metrics! {
         /// Peak device memory in tensors, read after each part of the first steps, and then after a step at most ten
         /// times per second.
         MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
-        /// Mean device memory in tensors over the readings after the first steps; over those of the first steps if there
-        /// are no others.
+        /// Mean device memory in tensors over the readings after the first steps; over the readings of the first
+        /// steps if there are no others.
         MEMORY_DEVICE_MEAN: Bytes = "memory.device.mean";
         /// Peak device memory that the allocator reserved from the driver.
         MEMORY_DEVICE_RESERVED: Bytes = "memory.device.reserved";

@@ -82,9 +82,10 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
         advice: advice.to_owned(),
     };
     let advice = "install the driver, or choose `--backend cpu`";
-    let driver = cuda::Driver::load().ok_or_else(|| rejection("no NVIDIA driver answers", advice))?;
-    let devices =
-        driver.devices().map_err(|problem| rejection(&format!("the NVIDIA driver is there, but {problem}"), advice))?;
+    let driver = cuda::Driver::load().ok_or_else(|| rejection("no NVIDIA driver responds", advice))?;
+    let devices = driver
+        .devices()
+        .map_err(|problem| rejection(&format!("the NVIDIA driver is installed, but {problem}"), advice))?;
     if devices.is_empty() {
         return Err(rejection(
             "the NVIDIA driver shows no GPU",
@@ -93,7 +94,7 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     }
     if !cuda::has_compiler() {
         return Err(rejection(
-            "the NVIDIA driver answers, but the run-time compiler `libnvrtc` is missing",
+            "the NVIDIA driver responds, but the run-time compiler `libnvrtc` is missing",
             "install it with the CUDA toolkit, or choose `--backend cpu`",
         ));
     }
@@ -195,8 +196,8 @@ mod cuda {
         match code {
             2 => " (out of memory)",
             3 => " (not initialized)",
-            35 | 803 => " (driver and library do not fit together)",
-            46 => " (the GPU is taken by another process alone)",
+            35 | 803 => " (driver and library versions do not match)",
+            46 => " (another process uses the GPU exclusively)",
             100 => " (no GPU)",
             999 => " (unknown)",
             _ => "",
@@ -280,9 +281,9 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     // Runs in a separate thread, because a broken driver may hang or crash its caller.
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(list_adapters()));
-    let mut adapters = receiver.recv_timeout(TIMEOUT).map_err(|_| rejection("the graphics driver does not answer"))?;
+    let mut adapters = receiver.recv_timeout(TIMEOUT).map_err(|_| rejection("the graphics driver does not respond"))?;
     if adapters.is_empty() {
-        return Err(rejection("no graphics adapter answers"));
+        return Err(rejection("no graphics adapter responds"));
     }
     // An adapter that is listed but does not start would fail in every job.
     adapters.retain(|adapter| adapter.starts);

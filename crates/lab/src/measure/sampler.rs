@@ -170,15 +170,15 @@ impl Log {
         } else {
             measurements
                 .absent
-                .insert(PROCESSOR.name, "this system does not say how much time a process has had".into());
+                .insert(PROCESSOR.name, "this system does not report the processor time of a process".into());
         }
         let memory_name = SampledMetrics::MEMORY_MEAN.name;
         if !measurements.metrics.contains_key(memory_name) {
-            measurements.absent.insert(memory_name, "this system does not say what a process has in memory".into());
+            measurements.absent.insert(memory_name, "this system does not report the memory of a process".into());
         }
         let names = OF_A_DRIVER.into_iter().chain([&SampledMetrics::MEMORY_DEVICE_USED_MEAN]).map(|metric| metric.name);
         for name in names.filter(|name| !self.series.contains_key(name)) {
-            let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not say it".into());
+            let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not report it".into());
             measurements.absent.insert(name, reason);
         }
         measurements
@@ -208,7 +208,7 @@ impl Gpu {
             Backend::Cpu => Err("the CPU backend computes on no GPU".into()),
             Backend::Cuda => nvidia(),
             Backend::Wgpu => amd(cards)
-                .ok_or("only AMD's driver says through sysfs how busy a GPU is")
+                .ok_or("only AMD's driver reports the utilization of a GPU through sysfs")
                 .or_else(|reason| nvidia().map_err(|_| reason.to_owned())),
         }
     }
@@ -248,7 +248,7 @@ fn nvidia() -> Result<Gpu, String> {
 #[cfg(feature = "cuda")]
 fn nvidia() -> Result<Gpu, String> {
     let nvml =
-        nvml_wrapper::Nvml::init().map_err(|error| format!("NVIDIA's management library does not answer: {error}"))?;
+        nvml_wrapper::Nvml::init().map_err(|error| format!("NVIDIA's management library does not respond: {error}"))?;
     let device_list = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     let device_name = device_list.split(',').next().unwrap_or_default().trim();
     let index = match device_name.parse() {
@@ -257,7 +257,7 @@ fn nvidia() -> Result<Gpu, String> {
         Err(_) => nvml
             .device_by_uuid(device_name)
             .and_then(|device| device.index())
-            .map_err(|error| format!("NVIDIA's management library does not know the GPU `{device_name}`: {error}"))?,
+            .map_err(|error| format!("NVIDIA's management library does not list the GPU `{device_name}`: {error}"))?,
     };
     nvml.device_by_index(index).map_err(|error| format!("NVIDIA's management library has no GPU {index}: {error}"))?;
     Ok(Gpu::Nvidia(Box::new(nvml), index))
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(metrics["utilization.compute"], (&SampledMetrics::UTILIZATION_COMPUTE, 0.57));
         assert_eq!(metrics["memory.device.used"], (&SampledMetrics::MEMORY_DEVICE_USED, 1_048_576.0));
         assert_eq!(metrics["memory.device.used.mean"].1, 1_048_576.0);
-        assert_eq!(absent["utilization.memory"], "the driver does not say it");
+        assert_eq!(absent["utilization.memory"], "the driver does not report it");
         assert!(metrics["memory.mean"].1 > 1e6);
     }
 

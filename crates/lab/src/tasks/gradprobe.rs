@@ -368,10 +368,10 @@ fn explain_absence(outcome: &mut Outcome, settings: &Probing, backend: Backend) 
             "passes.repeated" => "only half precision needs to repeat passes",
             "survival" => "there were no candidates",
             "memory.device.peak" if backend == Backend::Cpu => {
-                "the CPU backend has no allocator of its own; `memory.peak` counts what it has"
+                "the CPU backend has no allocator of its own; `memory.peak` includes its memory"
             }
-            "memory.device.peak" => "only language models are looked at",
-            "memory.peak" | "memory.pass" | "memory.extra" => "this system does not say what a process has in memory",
+            "memory.device.peak" => "only language models are measured",
+            "memory.peak" | "memory.pass" | "memory.extra" => "this system does not report the memory of a process",
             _ => "nothing was probed",
         }
     };

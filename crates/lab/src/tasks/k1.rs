@@ -228,7 +228,7 @@ impl<B: Compute> Trainer<'_, B> {
             outcome.set(&K1::RECENT_OVER_CUMULATIVE, recent / mean);
         }
         if self.clock.steps_per_s().is_none() {
-            report.note("throughput is not measured with so few iterations: raise `iters`");
+            report.note("the throughput needs more iterations: raise `iters`");
         }
         self.describe_steps(&mut outcome, iters.saturating_sub(measurements.warm_up));
         self.describe_nodes(&mut outcome)?;

@@ -291,10 +291,11 @@ fn judge(reference: &Observed, results: &Observed, limits: Allowed) -> Result<Ou
         (Some((name, error)), _) => format!("the first module that differs is `{name}`, by {error:.1e}"),
         (None, Some((name, error))) => {
             format!(
-                "every block gives the same, and backward the first gradient that differs is that of `{name}`, by {error:.1e}"
+                "all blocks agree, and the first gradient that differs in the backward pass is that of `{name}`, by \
+                 {error:.1e}"
             )
         }
-        (None, None) => "every block and every gradient is the same, so it is what comes after them".to_owned(),
+        (None, None) => "all blocks and gradients agree, so the difference arises after them".to_owned(),
     };
     let errors = [
         ("blocks' outputs", Some(modules), limits.outputs),

@@ -124,7 +124,7 @@ fn batch<B: Compute>(
     let settings = &profile.profiling;
     let length = settings.length.unwrap_or(dims.block_size);
     if length > dims.block_size {
-        let message = format!("`length: {length}` exceeds the {} tokens that the network takes", dims.block_size);
+        let message = format!("`length: {length}` exceeds the network's context of {} tokens", dims.block_size);
         return Err(LabError::Dimensions(message));
     }
     let vocab_size = i64::try_from(dims.vocab_size).unwrap_or(i64::MAX);

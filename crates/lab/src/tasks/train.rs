@@ -350,7 +350,7 @@ impl<B: Compute> Trainer<'_, B> {
         outcome.set(&LoopMetrics::TRAIN_LOSS, self.curves.last("loss").unwrap_or(f64::NAN));
         outcome.set(&Train::SPARSITY, prune::sparsity(&self.train.prune, network)?);
         if self.clock.steps_per_s().is_none() {
-            report.note("throughput is not measured with so few iterations: raise `iters`");
+            report.note("the throughput needs more iterations: raise `iters`");
         }
         let tokens_per_step = self.tokens_per_step();
         self.describe_steps(&mut outcome, tokens_per_step, timed_steps);

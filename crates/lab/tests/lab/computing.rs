@@ -254,7 +254,7 @@ fn what_is_not_measured_has_a_reason() {
         assert!(measured.is_none_or(|measured| measured.unit == metric.unit), "{}", metric.name);
     }
     for (name, reason) in [
-        ("memory.device.peak", "the CPU backend has no allocator of its own; `memory.peak` counts what it has"),
+        ("memory.device.peak", "the CPU backend has no allocator of its own; `memory.peak` includes its memory"),
         ("utilization.compute", "the CPU backend computes on no GPU"),
         ("fusion.operations", "the CPU backend compiles no kernels, so there is nothing to fuse"),
     ] {

@@ -249,8 +249,8 @@ impl Builder<'_> {
             if group.jobs.is_empty() && join.sound {
                 let needed_name = &self.recipe.steps[need.step].name.value;
                 let message =
-                    format!("`{}` needs `{needed_name}`, but none of its points agrees", self.label(step, point));
-                let help = "steps join on their common axes; give the needed step these values, too";
+                    format!("`{}` needs `{needed_name}`, but no point of that step agrees", self.label(step, point));
+                let help = "steps join on their common axes; add these values to the needed step";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
             }

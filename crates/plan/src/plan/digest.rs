@@ -466,7 +466,7 @@ fn unreadable(path: &Path, error: io::Error, is_input: bool) -> io::Error {
     }
     match fs::read_link(path) {
         Ok(to) => {
-            let remedy = if is_input { "mend the link" } else { "mend or remove the link, or name it in `ignore`" };
+            let remedy = if is_input { "fix the link" } else { "fix or remove the link, or name it in `ignore`" };
             let (path, to) = (path.display(), to.display());
             io::Error::other(format!("`{path}` is a link to `{to}`, which does not exist; {remedy}"))
         }

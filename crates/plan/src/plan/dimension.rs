@@ -47,7 +47,7 @@ impl Context<'_> {
         for value in &values {
             if value.value.as_f64().is_none() {
                 let message = format!("expected a number, found {} `{}`", value.value.kind(), value.value);
-                self.problem(value.span, message, "not a number", "write a number, or a param that is one");
+                self.problem(value.span, message, "not a number", "write a number, or a param with a number");
                 return None;
             }
         }
@@ -148,7 +148,7 @@ pub(super) fn positive(numbers: &[Spanned<Value>], name: &str, context: &mut Con
     for number in numbers {
         if number.value.as_f64()? <= 0.0 {
             let message = format!("`{name}` needs numbers above 0, found {}", number.value);
-            context.problem(number.span, message, "not above 0", "a logarithm has no place for it");
+            context.problem(number.span, message, "not above 0", "only positive numbers have a logarithm");
             return None;
         }
     }
@@ -206,9 +206,9 @@ fn draw(random: &Random, context: &mut Context<'_>) -> Option<Vec<Values>> {
         is_new
     });
     if points.len() < n {
-        let message = format!("`random` draws {n} points, of which {} differ; each of them runs once", points.len());
-        let help =
-            "a draw may repeat an earlier one: write a list of values for an axis with each of them, or draw fewer";
+        let message =
+            format!("`random` draws {n} points, of which {} are distinct; each distinct point runs once", points.len());
+        let help = "draws may repeat: list the values of an axis to run each of them, or draw fewer points";
         context.problems.warn(context.sources, random.n.span, message, help);
     }
     Some(points)
@@ -246,7 +246,7 @@ fn bounds(templates: &[Template], name: &str, span: Span, context: &mut Context<
     let (low, high) = (from.value.as_f64()?, to.value.as_f64()?);
     if low > high {
         let message = format!("`{name}` goes from {} to {}", from.value, to.value);
-        context.problem(span, message, "the wrong way round", "write the smaller number first");
+        context.problem(span, message, "in descending order", "write the smaller number first");
         return None;
     }
     Some((low, high))
@@ -286,7 +286,7 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
                 (format!("factor `{name}` has no value except its baseline"), "give the value that it changes to")
             } else {
                 let message = format!("factor `{name}` has {} values besides its baseline", levels.len() - 1);
-                (message, "this design needs one; `add-one` and `factorial` accept more")
+                (message, "this design needs exactly one; `add-one` and `factorial` accept more")
             };
             context.problem(factor.axis.span, message, "not a factor of this design", help);
             return None;

@@ -57,7 +57,7 @@ pub enum LayoutError {
     #[error("effects have at most {most} {what}")]
     TooMany { what: &'static str, most: usize, span: Span },
     #[error(
-        "the points are no complete design of {factors}: {missing} {} missing",
+        "the points are not a complete design of {factors}: {missing} {} missing",
         if *.several { "are" } else { "is" }
     )]
     Incomplete { factors: String, missing: String, several: bool, span: Span },
@@ -91,7 +91,7 @@ impl LayoutError {
             Self::NoLevel { axis, .. } => format!("not every point has `{axis}`"),
             Self::Varies { axis, .. } => format!("effects would be mixed with those of `{axis}`"),
             Self::TooMany { .. } => "too many".to_owned(),
-            Self::Incomplete { .. } => "not every combination is there".to_owned(),
+            Self::Incomplete { .. } => "combinations are missing".to_owned(),
             Self::NotAFactor { .. } => "not a factor".to_owned(),
             Self::NoInteraction { .. } => "each is changed alone".to_owned(),
             Self::Aliased { alias, .. } => format!("aliased with {alias}"),
@@ -118,7 +118,7 @@ impl LayoutError {
                     .to_owned()
             }
             Self::Aliased { .. } => {
-                "ask for one of the two effects only, or run all combinations with `design: factorial`".to_owned()
+                "estimate only one of the two effects, or run all combinations with `design: factorial`".to_owned()
             }
         }
     }

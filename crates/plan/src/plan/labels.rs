@@ -36,7 +36,7 @@ pub(super) fn check(step: &Step, points: &[Point], context: &mut Context<'_>) {
         let message = format!("two points of step `{}` have the name `{name}`", step.name.value);
         let first = names.entry(name).or_insert(point);
         if first.values.len() != point.values.len() || !first.agrees(point) {
-            let help = "write the values that contain `,` and `=` otherwise";
+            let help = "write the values that contain `,` and `=` differently";
             context.problem(step.name.span, message, "one name", help);
         }
     }

@@ -87,12 +87,12 @@ fn variables(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mu
             continue;
         }
         let span = template.part(&Part::Item(index)).unwrap_or(template).span;
-        let message = format!("the program gets `{word}` as it is: no shell reads `argv`");
+        let message = format!("the program gets `{word}` unchanged: no shell expands `argv`");
         problems.warn(
             &recipe.sources,
             span,
             message,
-            "write the value, or the whole command line as `run:`, which a shell reads",
+            "write the value, or the whole command line as `run:`, which a shell executes",
         );
     }
 }
@@ -123,7 +123,7 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
         let message =
             format!("`{name}` looks like a secret, but its value will be stored in records, reports and bundles");
         let help = format!(
-            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads the value from the environment and does not store it"
         );
         problems.warn(&recipe.sources, span, message, help);
     }
@@ -144,7 +144,7 @@ pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
             format!("param `{name}` looks like a secret, but its value will be stored in reports and bundles");
         let variable = name.to_uppercase().replace('-', "_");
         let help = format!(
-            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads the value from the environment and does not store it"
         );
         problems.warn(&recipe.sources, value.span, message, help);
     }
@@ -193,7 +193,7 @@ pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
     for step in recipe.steps.iter().filter(|step| step.policy.states.share && step.resources.exclusive) {
         let name = &step.name;
         let message =
-            format!("`{}` is exclusive, so that its times count, but its jobs would share parts of them", name.value);
+            format!("`{}` is exclusive because its times are measured, but its jobs would share states", name.value);
         let help =
             "remove `share: true` or `exclusive: true`; a step for times and one for results can have the same `with`";
         let problem = Problem::new(&recipe.sources, name.span, message, "measures and shares").help(help);
@@ -232,10 +232,11 @@ pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
         let Some((step, search)) = steps.find_map(|step| Some((step, chosen(&step)?))) else { continue };
         let (claim_name, name) = (&claim.name.value, &recipe.steps[step].name.value);
         let message = format!(
-            "claim `{claim_name}` is about `{name}`, whose results decided what ran: the best of them are better than they would be again"
+            "claim `{claim_name}` uses `{name}`, whose results decided which jobs ran: the best results are better \
+             than a repetition would be"
         );
         let help = if search.confirm.is_some() {
-            format!("write `step: {name}-confirmed`, whose seeds the search has not seen")
+            format!("write `step: {name}-confirmed`, whose seeds the search has not used")
         } else {
             format!("add `confirm: {{ top: 2, seeds: 5 }}` to `search`, and write `step: {name}-confirmed`")
         };

@@ -26,7 +26,7 @@ impl Builder<'_> {
         };
         let span = step.name.span;
         let message = format!("{}: {message}", self.label(step, point));
-        let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
+        let problem = Problem::new(&self.recipe.sources, span, message, "incompatible");
         self.problems.push(span, problem.help(help));
     }
 }

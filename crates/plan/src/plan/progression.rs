@@ -66,7 +66,7 @@ fn range(
     let step = step.unwrap_or(&one);
     let (low, high, distance) = (from.value.as_f64()?, to.value.as_f64()?, step.value.as_f64()?);
     if distance == 0.0 {
-        let message = "the step of this range is 0, so that it does not get from `from` to `to`";
+        let message = "the step of this range is 0, so the range never reaches `to`";
         context.problem(step.span, message, "no step", "write a step above 0, or below 0 to count down");
         return None;
     }

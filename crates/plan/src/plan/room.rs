@@ -42,7 +42,7 @@ impl Room {
         self.left = 0;
         if !std::mem::replace(&mut self.said, true) {
             let limit = quantity(self.whole as f64, Unit::Bytes);
-            let message = format!("the jobs planned here would take more than {limit} of memory");
+            let message = format!("the planned jobs would need more than {limit} of memory");
             let help = "use fewer values. Write a long text to a file and list the file in `inputs`. The limit of a bundle \
                         grows with its size.";
             problems.push(span, Problem::new(sources, span, message, "too much").help(help));

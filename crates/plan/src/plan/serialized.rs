@@ -66,7 +66,7 @@ pub enum DeserializeError {
     #[error("the task `{0}` was planned by another version of the program: use the same version")]
     Task(String),
     /// The jobs do not form a DAG.
-    #[error("the job {0} needs one that does not come before it")]
+    #[error("the job {0} needs a job that is not listed before it")]
     Order(String),
 }
 

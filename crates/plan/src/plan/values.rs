@@ -115,7 +115,7 @@ impl Builder<'_> {
             let place = |name: &&str| places.iter().find(|(param, _)| param.name == *name).map(|(_, place)| *place);
             let span = conflict.params.iter().find_map(place).unwrap_or(step.name.span);
             let message = format!("{}: {}", self.label(step, point), conflict.message);
-            let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
+            let problem = Problem::new(&self.recipe.sources, span, message, "incompatible");
             self.problems.push(span, problem.help(conflict.advice));
         }
         self.check_nodes(step, point, &values);
@@ -135,7 +135,7 @@ impl Builder<'_> {
         let code = code.as_text().and_then(|name| step.variants.get(name)).unwrap_or(code);
         if self.jobs.digests.is_locked() {
             let Some(name) = self.jobs.manifests.variant(code) else {
-                let message = "this variant of the code is not known where its project is not";
+                let message = "this variant of the code cannot be determined without its project";
                 let problem = Problem::new(sources, span, message, "not here").help("run the recipe in its project");
                 self.problems.push(span, problem);
                 return false;
@@ -204,8 +204,8 @@ impl Builder<'_> {
         let message =
             format!("`{}` has no axis `{name}`, so that this expression has no value there", self.label(step, point));
         let help = format!(
-            "give every point a value of `{name}`; only an entry of `with`, `params` or `env` that is nothing but the expression is \
-             left out where there is no value"
+            "give every point a value of `{name}`; only an entry of `with`, `params` or `env` that consists of the \
+             expression alone is left out if there is no value"
         );
         let problem = Problem::new(&self.recipe.sources, reference.span, message, "no value here").help(help);
         self.problems.push(reference.span, problem);
@@ -214,7 +214,7 @@ impl Builder<'_> {
     /// Reports that a job is left out because the step whose result it takes has no points.
     fn left_out(&mut self, step: &Step, point: &Point, needed_step: &str, span: Span) {
         let message = format!(
-            "`{}` is left out: it takes a result of `{needed_step}`, which has no job for it",
+            "`{}` is left out: it uses a result of `{needed_step}`, which has no job for it",
             self.label(step, point)
         );
         let help = format!("give `{}` the `if` of `{needed_step}`, or a value that needs no job", step.name.value);
@@ -332,10 +332,12 @@ impl Builder<'_> {
                 if artifacts.iter().any(|artifact| artifact == name) {
                     return Some(Deferred { key: job.key, product, name: name.to_owned() });
                 }
-                let no_artifacts =
-                    format!("it keeps no artifacts; `sweep tasks {}` shows which parameters keep some", job.task.name);
+                let no_artifacts = format!(
+                    "the step keeps no artifacts; `sweep tasks {}` shows the parameters that keep artifacts",
+                    job.task.name
+                );
                 let help = suggest(name, "artifacts", artifacts.iter().map(String::as_str)).or(Some(no_artifacts));
-                (format!("`{}` leaves no artifact `{name}`", job.label), help)
+                (format!("`{}` keeps no artifact `{name}`", job.label), help)
             }
         };
         let problem = Problem::new(&self.recipe.sources, reference.span, message, "no such result").maybe_help(help);

@@ -136,7 +136,10 @@ pub enum StoreError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The store comes from a later version.
-    #[error("the store {path} has format {found}, this program knows up to {STORE_FORMAT}: use a newer one")]
+    #[error(
+        "the store {path} has format {found}, but this program supports formats up to {STORE_FORMAT}: use a newer \
+        version"
+    )]
     StoreTooNew {
         /// The store.
         path: PathBuf,

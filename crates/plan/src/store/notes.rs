@@ -66,7 +66,7 @@ pub enum NoteChange {
 #[derive(Debug, thiserror::Error)]
 pub enum NoteError {
     /// A text is not a valid tag.
-    #[error("`{0}` is no tag: a tag has 1 to {MAX_TAG} letters, digits or signs, and neither blanks nor commas")]
+    #[error("`{0}` is not a tag: a tag has 1 to {MAX_TAG} letters, digits or signs, and no spaces or commas")]
     Tag(String),
     /// A text is not a valid note.
     #[error("a note has 1 to {MAX_NOTE} bytes; this one has {0}")]
@@ -146,11 +146,7 @@ impl Notes {
     /// Reads notes; the error is the reason why `text` has none.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let notes: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        if notes.format == FORMAT {
-            Ok(notes)
-        } else {
-            Err(format!("they have version {}, which is not known", notes.format))
-        }
+        if notes.format == FORMAT { Ok(notes) } else { Err(format!("they have the unknown version {}", notes.format)) }
     }
 
     /// The text of their file.
@@ -186,7 +182,7 @@ impl Store {
         match fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Notes::default()),
             Ok(metadata) if metadata.is_file() && metadata.len() <= MAX_FILE => {}
-            Ok(_) => return Err(io::Error::other(format!("{} is no file of notes", path.display()))),
+            Ok(_) => return Err(io::Error::other(format!("{} is not a file of notes", path.display()))),
             Err(error) => return Err(error),
         }
         let reason = |reason| io::Error::other(format!("{} cannot be used: {reason}", path.display()));

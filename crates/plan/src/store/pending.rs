@@ -183,7 +183,7 @@ impl Pending {
         // A record that appears after this check is kept, because a rename never replaces a folder with content.
         let is_there = fs::symlink_metadata(folder).is_ok();
         if let Some(record) = self.store.readable(self.key)? {
-            warn!(target: host::log::STORE, "another process has taken the claim over and stored its record");
+            warn!(target: host::log::STORE, "another process has taken over the claim and stored its record");
             return Ok(Some(record));
         }
         if is_there {

@@ -52,7 +52,7 @@ pub enum TransferError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The archive is torn, malicious, or not an archive of records.
-    #[error("the archive is not one of records: {0}")]
+    #[error("this is not an archive of records: {0}")]
     Foreign(String),
     /// The record is of other files than its key.
     #[error("{0}")]
@@ -261,7 +261,7 @@ fn observed(folder: &Path, record: &Record) -> Result<Option<Observation>, Strin
             .map(Some)
             .map_err(|reason| format!("its list of the files that the job read cannot be used: {reason}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound && record.read.is_some() => {
-            Err("the list of the files that the job read, which it names, is not with it".to_owned())
+            Err("the archive lacks the list of the files that the job read".to_owned())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),

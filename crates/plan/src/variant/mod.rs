@@ -58,7 +58,7 @@ pub(crate) enum VariantError {
         project: String,
     },
     /// A file is not a patch.
-    #[error("`{patch}` is no patch: {reason}")]
+    #[error("`{patch}` is not a patch: {reason}")]
     NoPatch {
         /// The patch's path.
         patch: String,
@@ -94,7 +94,10 @@ pub(crate) enum VariantError {
         reason: String,
     },
     /// A submodule does not have the commit that a revision names.
-    #[error("the revision `{revision}` has the commit {commit} of the submodule `{path}`, which is not here")]
+    #[error(
+        "the revision `{revision}` has the commit {commit} of the submodule `{path}`, which is missing on this \
+        machine"
+    )]
     Submodule {
         /// The revision.
         revision: String,
@@ -122,28 +125,35 @@ impl VariantError {
     pub(crate) fn advice(&self) -> String {
         match self {
             Self::Form(_) => {
-                "write a revision (`HEAD`, a branch, a commit), the path of a patch (`no-rope.patch`), a list of patches, `.` for the \
-                 project as it is, or a map with `rev`, `folder`, `files` and `patches`"
+                "write a revision (`HEAD`, a branch, a commit), the path of a patch (`no-rope.patch`), a list of \
+                 patches, `.` for the project in its present state, or a map with `rev`, `folder`, `files` and \
+                 `patches`"
                     .into()
             }
             Self::File { .. } => "paths are relative to the folder of the file that contains them".into(),
             Self::Outside { .. } => {
-                "a variant changes files of the project alone: those below the nearest folder with `.git` or `pyproject.toml`".into()
+                "a variant can change only files of the project: the files below the nearest folder with `.git` or \
+                 `pyproject.toml`"
+                    .into()
             }
             Self::NoPatch { .. } => "make it with `git diff --binary > NAME.patch` or `diff -u`".into(),
             Self::Conflict { after, .. } if after.is_empty() => {
-                "make the patch again for the files as they are now, or combine it with the revision that it was made for: `{ rev: REV, \
-                 patches: [NAME.patch] }`"
+                "create the patch again for the present files, or combine it with the revision for which it was made: \
+                 `{ rev: REV, patches: [NAME.patch] }`"
                     .into()
             }
             Self::Conflict { after, .. } => {
                 format!(
-                    "`{}` is applied before it: leave out one of them, or make one patch of both",
+                    "`{}` is applied before it: leave out one of them, or combine both in one patch",
                     after.join("`, `")
                 )
             }
-            Self::NoRepository { .. } => "use a patch, `{ files: { NAME: OTHER } }` or `{ folder: PATH }`, which need no Git".into(),
-            Self::NoRevision { .. } => "`git branch --all` and `git log` show what there is; `git fetch` gets more".into(),
+            Self::NoRepository { .. } => {
+                "use a patch, `{ files: { NAME: OTHER } }` or `{ folder: PATH }`, which need no Git".into()
+            }
+            Self::NoRevision { .. } => "`git branch --all` and `git log` list the revisions; `git fetch` downloads \
+                more"
+                .into(),
             Self::Submodule { path, .. } => format!("fetch it: `git -C {path} fetch`"),
             Self::Git { .. } => "try `git checkout` of this revision in another worktree".into(),
         }
@@ -185,13 +195,13 @@ impl Variant {
             Value::List(_) => Ok(Self { patches: patches(value)?, ..Self::default() }),
             Value::Map(entries) => {
                 if let Some(unknown) = entries.keys().find(|key| !KEYS.contains(&key.as_str())) {
-                    return Err(form(format!("`code` has no key `{unknown}`, but `{}`", KEYS.join("`, `"))));
+                    return Err(form(format!("`code` has no key `{unknown}`; its keys are `{}`", KEYS.join("`, `"))));
                 }
                 let text = |key: &str| match entries.get(key) {
                     None | Some(Value::Null) => Ok(None),
                     Some(Value::Text(text)) if !text.is_empty() => Ok(Some(text.clone())),
                     Some(Value::Int(number)) => Ok(Some(number.to_string())),
-                    Some(other) => Err(form(format!("`{key}` of `code` is text, not {}", other.kind()))),
+                    Some(other) => Err(form(format!("`{key}` of `code` must be text, not {}", other.kind()))),
                 };
                 Ok(Self {
                     revision: text("rev")?,
@@ -200,7 +210,7 @@ impl Variant {
                     patches: entries.get("patches").map_or(Ok(Vec::new()), patches)?,
                 })
             }
-            other => Err(form(format!("{} `{other}` is no code", other.kind()))),
+            other => Err(form(format!("{} `{other}` is not a variant of code", other.kind()))),
         }
     }
 }
@@ -213,14 +223,14 @@ fn is_patch(text: &str) -> bool {
 fn files(value: &Value) -> Result<BTreeMap<String, Option<String>>, VariantError> {
     let Value::Map(entries) = value else {
         return Err(VariantError::Form(format!(
-            "`files` of `code` is a map from files of the project to others, not {}",
+            "`files` of `code` must be a map from files of the project to other files, not {}",
             value.kind()
         )));
     };
     let entry = |(name, file): (&String, &Value)| match file {
         Value::Null => Ok((name.clone(), None)),
         Value::Text(file) => Ok((name.clone(), Some(file.clone()))),
-        other => Err(VariantError::Form(format!("`{name}` of `files` is a path or `null`, not {}", other.kind()))),
+        other => Err(VariantError::Form(format!("`{name}` of `files` must be a path or `null`, not {}", other.kind()))),
     };
     entries.iter().map(entry).collect()
 }
@@ -234,7 +244,7 @@ fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
         Value::List(items) => {
             let patch = |item: &Value| match item {
                 Value::Text(patch) => Ok(patch.clone()),
-                other => Err(form(format!("a patch is a path, not {}", other.kind()))),
+                other => Err(form(format!("a patch must be a path, not {}", other.kind()))),
             };
             items.iter().map(patch).collect()
         }
@@ -244,12 +254,12 @@ fn patches(value: &Value) -> Result<Vec<String>, VariantError> {
                 match is_applied {
                     Value::Bool(true) => patch_paths.push(patch.clone()),
                     Value::Bool(false) | Value::Null => {}
-                    other => return Err(form(format!("`{patch}` is `true` or `false`, not {}", other.kind()))),
+                    other => return Err(form(format!("`{patch}` must be `true` or `false`, not {}", other.kind()))),
                 }
             }
             Ok(patch_paths)
         }
-        other => Err(form(format!("`patches` is a list of paths, not {}", other.kind()))),
+        other => Err(form(format!("`patches` must be a list of paths, not {}", other.kind()))),
     }
 }
 

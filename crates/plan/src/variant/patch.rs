@@ -95,7 +95,7 @@ impl Applied<'_> {
                 let place = self.new_place(path)?;
                 match self.content(&place)? {
                     Content::Gone => {}
-                    _ => return Err(self.conflict(&place, "it makes the file, which exists already".into())),
+                    _ => return Err(self.conflict(&place, "it creates the file, which already exists".into())),
                 }
                 self.change(part, &place, place.clone(), &Content::Gone)
             }
@@ -168,7 +168,7 @@ impl Applied<'_> {
             return Ok(if has_returns(original) { with_returns(&new_text) } else { new_text });
         }
         if diffy::apply_bytes(original, &patch.reverse()).is_ok() {
-            return Err(self.conflict(place, "its changes are there already".into()));
+            return Err(self.conflict(place, "its changes are already applied".into()));
         }
         // The number of the hunk is in the error's text alone.
         let text = first_error.to_string();

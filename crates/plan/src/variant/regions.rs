@@ -187,13 +187,10 @@ fn regions(text: &str) -> Result<Vec<Region>, (usize, String)> {
         let Some(words) = comment(line) else { continue };
         if let Some(name) = words.strip_prefix(BEGIN).map(str::trim) {
             if let Some(region) = open_region {
-                return Err((
-                    at,
-                    format!("the region `{}` has not ended; regions are not inside each other", region.name),
-                ));
+                return Err((at, format!("the region `{}` has not ended; regions cannot be nested", region.name)));
             }
             if !is_name(name) {
-                return Err((at, format!("`{name}` is no name: use letters, digits, `_` and `-`")));
+                return Err((at, format!("`{name}` is not a valid name: use letters, digits, `_` and `-`")));
             }
             open_region = Some(Region { name: name.to_owned(), begin: at, otherwise: None, end: at });
         } else if words == ELSE && open_region.as_ref().is_some_and(|region| region.otherwise.is_none()) {
@@ -279,7 +276,7 @@ mod tests {
         for (text, line, reason) in [
             ("# ablate: a\nx\n", 0, "has no `end`"),
             ("# ablate: a\n# ablate: b\n# end\n# end\n", 1, "has not ended"),
-            ("x\n// ablate: no rope\n// end\n", 1, "is no name"),
+            ("x\n// ablate: no rope\n// end\n", 1, "is not a valid name"),
         ] {
             let (at, message) = regions(text).unwrap_err();
             assert_eq!(at, line, "{text}");

@@ -71,7 +71,7 @@ impl Revision<'_> {
                 fs::canonicalize(&folder).map_err(VariantError::file(&folder))
             }
             Err(VariantError::Git { .. }) => Err(no_repository(format!(
-                "`{}` is in no Git repository, and has no patch of this name",
+                "`{}` is not in a Git repository, and has no patch with this name",
                 project.display()
             ))),
             Err(other) => Err(other),
@@ -87,7 +87,7 @@ impl Revision<'_> {
             reason: format!("`git` cannot be started: {error}"),
         })?;
         if !answer.succeeded() {
-            return Err(failure(answer.last_words().unwrap_or("`git` fails without a message")));
+            return Err(failure(answer.last_words().unwrap_or("`git` failed without a message")));
         }
         if answer.is_whole() { Ok(answer.text) } else { Err(failure("its list of files is too long")) }
     }

@@ -138,16 +138,16 @@ fn a_patch_that_does_not_fit_is_refused_with_its_place() {
     assert!(message.starts_with("`rope2.patch` does not apply to `model.py`: hunk 1 of 1, for line 1"), "{message}");
     assert!(message.contains("`no-rope.patch` is applied before it"), "{message}");
     place.write("model.py", MODEL.replace("rope = 1", "rope = 0"));
-    assert!(place.refused("\"no-rope.patch\"").contains("its changes are there already"));
+    assert!(place.refused("\"no-rope.patch\"").contains("its changes are already applied"));
     place.write("gone.patch", NO_ROPE.replace("model.py", "gone.py"));
     assert!(place.refused("\"gone.patch\"").contains("`gone.py`: there is no such file"));
     for (text, expected) in [
-        ("hello\n", "is no patch"),
-        ("", "is no patch"),
-        ("--- a/model.py\n+++ b/model.py\n@@ -1,9 +1,2 @@\n-rope = 1\n", "is no patch"),
+        ("hello\n", "is not a patch"),
+        ("", "is not a patch"),
+        ("--- a/model.py\n+++ b/model.py\n@@ -1,9 +1,2 @@\n-rope = 1\n", "is not a patch"),
         ("--- a/../../etc/x\n+++ b/../../etc/x\n@@ -1 +1 @@\n-a\n+b\n", "is not in the project"),
         ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+b\n", "is not in the project"),
-        ("--- /dev/null\n+++ b/model.py\n@@ -0,0 +1 @@\n+b\n", "it makes the file, which exists already"),
+        ("--- /dev/null\n+++ b/model.py\n@@ -0,0 +1 @@\n+b\n", "it creates the file, which already exists"),
     ] {
         place.write("bad.patch", text);
         let message = place.refused("\"bad.patch\"");
@@ -155,12 +155,12 @@ fn a_patch_that_does_not_fit_is_refused_with_its_place() {
     }
     for (value, expected) in [
         ("\"missing.patch\"", "missing.patch` cannot be used"),
-        ("true", "is no code"),
+        ("true", "is not a variant of code"),
         (r#"{"revision": "HEAD"}"#, "no key `revision`"),
-        (r#"{"files": ["a"]}"#, "is a map"),
+        (r#"{"files": ["a"]}"#, "must be a map"),
         (r#"{"files": {"../x": "model.py"}}"#, "is not in the project"),
-        (r#"{"patches": {"no-rope.patch": 1}}"#, "is `true` or `false`"),
-        ("\"HEAD\"", "is in no Git repository"),
+        (r#"{"patches": {"no-rope.patch": 1}}"#, "must be `true` or `false`"),
+        ("\"HEAD\"", "is not in a Git repository"),
     ] {
         let message = place.refused(value);
         assert!(message.contains(expected), "{value}: {message}");

@@ -249,13 +249,13 @@ fn tokens(text: &str) -> Result<Vec<(Token, usize, usize)>, Mistake> {
         let (token, len) = if let Some(symbol) = SYMBOLS.iter().find(|symbol| tail.starts_with(**symbol)) {
             (Token::Symbol(symbol), symbol.len())
         } else if first == '\'' || first == '"' {
-            let end = tail[1..].find(first).ok_or_else(|| ("text without an end".to_owned(), at, tail.len()))?;
+            let end = tail[1..].find(first).ok_or_else(|| ("unterminated text".to_owned(), at, tail.len()))?;
             (Token::Literal(Value::Text(tail[1..=end].to_owned())), end + 2)
         } else {
             let stop = |char: char| char.is_whitespace() || "&|=!<>()'\"".contains(char);
             let len = tail.find(stop).unwrap_or(tail.len());
             if len == 0 {
-                return Err((format!("`{first}` means nothing here"), at, first.len_utf8()));
+                return Err((format!("unexpected `{first}`"), at, first.len_utf8()));
             }
             (word(&tail[..len]), len)
         };
@@ -358,11 +358,11 @@ impl Parser<'_> {
                 }
                 inner
             }
-            Token::Symbol(symbol) => return Err((format!("`{symbol}` has nothing on its left"), *start, *len)),
+            Token::Symbol(symbol) => return Err((format!("`{symbol}` has no left operand"), *start, *len)),
             Token::Literal(value) => Node::Literal(value.clone()),
             Token::Word(word) => {
                 let Some(reference) = (self.refer)(word, *start, *len) else {
-                    return Err((format!("`{word}` is no name; text wants quotes: '{word}'"), *start, *len));
+                    return Err((format!("`{word}` is not a name; text requires quotes: '{word}'"), *start, *len));
                 };
                 Node::Reference(reference)
             }
@@ -414,11 +414,11 @@ mod tests {
     fn what_cannot_be_read() {
         for (text, part) in [
             ("matrix.lr <", "ends too early"),
-            ("matrix.how == a", "text wants quotes"),
+            ("matrix.how == a", "text requires quotes"),
             ("(params.deep", "not closed"),
             ("params.deep params.n", "expected an operator"),
-            ("== 3", "nothing on its left"),
-            ("'a", "without an end"),
+            ("== 3", "no left operand"),
+            ("'a", "unterminated text"),
             ("matrix.rl < 1", "unknown name `rl`"),
             ("matrix.how < 3", "have no order"),
             ("params.n", "true or false"),

@@ -29,7 +29,7 @@ const KEYS: &[(&str, &[&str], &str)] = &[
     (
         "a recipe",
         &["executor", "slurm", "cluster", "resources"],
-        "where jobs run is a matter of the sweep file or of `--executor`; `resources:` is a key of a step",
+        "a sweep file or `--executor` selects the place where jobs run; `resources:` is a key of a step",
     ),
     ("a recipe", &["version"], "remove it: a recipe has no version"),
     (
@@ -40,7 +40,7 @@ const KEYS: &[(&str, &[&str], &str)] = &[
     (
         "a step",
         &["params", "args", "parameters", "config", "kwargs", "inputs", "outputs", "env"],
-        "parameters of a step's task belong into `with:`",
+        "write the parameters of a step's task in `with:`",
     ),
     (
         "a step",
@@ -74,7 +74,7 @@ const KEYS: &[(&str, &[&str], &str)] = &[
     (
         "a figure",
         &["series", "hue", "group", "by", "groups", "legend"],
-        "write `color:` with the axis whose values are lines of their own",
+        "write `color:` with the axis whose values become separate lines",
     ),
     ("a figure", &["type", "chart"], "write `kind:`"),
     ("a figure", &["step", "data", "source"], "write `from:` with the name of a step"),
@@ -109,7 +109,7 @@ pub(super) fn parameter(task: &str, word: &str) -> Option<&'static str> {
             "write `run: \"python train.py\"` for a shell command, or `argv: [python, train.py]` for a program with its arguments"
         }
         "args" | "arguments" | "kwargs" | "config" | "parameters" | "hyperparameters" => {
-            "write `params: { lr: 0.1 }`, and `\"${{ flags }}\"` in `argv` where the program takes them"
+            "write `params: { lr: 0.1 }`, and `\"${{ flags }}\"` in `argv` where the program expects them"
         }
         "environment" | "variables" => "write `env: { NAME: value }`",
         "cwd" | "workdir" | "working_dir" | "working-directory" | "dir" => {

@@ -155,7 +155,7 @@ pub struct Assignment {
 pub fn reads_alike(axis: &str, value: &Value) -> (String, &'static str) {
     let message = format!("axis `{axis}` has {} `{value}` and another value with the same text", value.kind());
     let help =
-        "the names of jobs, tables and files would not tell them apart: keep one of them, or write the text otherwise";
+        "the names of jobs, tables and files would be the same: keep one of the values, or write the text differently";
     (message, help)
 }
 

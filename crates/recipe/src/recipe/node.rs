@@ -242,7 +242,7 @@ fn lower(raw: serde_saphyr::Spanned<Raw>, sources: &Sources, source: u16, proble
 }
 
 fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &mut Collector) {
-    let problem = Problem::new(sources, key.span, format!("the key `{}` is there twice", key.value), "again")
+    let problem = Problem::new(sources, key.span, format!("the key `{}` is defined twice", key.value), "again")
         .label(first, "first here")
         .help("remove one of them, or give it another name");
     problems.push(key.span, problem);
@@ -275,7 +275,7 @@ fn check_number(value: &Value, sources: &Sources, span: Span, problems: &mut Col
             .help("write the number without the zero, or put quotes around it if it is text");
         problems.push(span, problem);
     } else if text.contains('_') || digits.starts_with("0b") {
-        let problem = Problem::new(sources, span, format!("`{text}` is no number of YAML 1.2"), "a number?")
+        let problem = Problem::new(sources, span, format!("`{text}` is not a number in YAML 1.2"), "a number?")
             .help("write it without `_` and in decimal, or put quotes around it if it is text");
         problems.push(span, problem);
     } else if matches!(value, Value::Float(_)) && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -314,7 +314,7 @@ fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, p
     let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or("");
     let number = text.get(..line_start).map_or(1, |before| before.matches('\n').count() + 1);
     let message = if message == TAB { format!("line {number} is indented with a tab") } else { message };
-    let quotes = "inside `{ … }` and `[ … ]`, YAML wants quotes around an expression: \"${{ … }}\"";
+    let quotes = "inside `{ … }` and `[ … ]`, YAML requires quotes around an expression: \"${{ … }}\"";
     let help = if flow_expression(line) {
         Some(quotes.to_owned())
     } else {
@@ -330,19 +330,19 @@ const TAB: &str = "a tab cannot indent";
 fn in_our_words(message: &str) -> (String, Option<&'static str>) {
     let says = |word: &str| message.contains(word);
     if says("multiple YAML documents") {
-        ("a recipe is one YAML document".into(), Some("remove the `---` and what follows it"))
+        ("a recipe is one YAML document".into(), Some("remove the `---` and everything after it"))
     } else if says("into string") || says("expected string scalar") {
         ("a key must be text".into(), Some("put quotes around it, or give it a name"))
     } else if says("budget breached") || says("alias") && says("limit") {
-        ("this recipe is too large to be meant".into(), Some("use fewer aliases, or split the recipe"))
+        ("the aliases of this recipe expand to too many values".into(), Some("use fewer aliases, or split the recipe"))
     } else if says("recursion") {
-        ("this recipe is nested too deeply".into(), Some("nothing in a recipe is nested deeper than a few levels"))
+        ("this recipe is nested too deeply".into(), Some("a recipe needs only a few levels of nesting"))
     } else if says("tabs disallowed") {
         (TAB.into(), Some("use spaces, for example two for each level"))
     } else if says("did not find expected key") {
         (message.to_owned(), Some("compare the indentation of this line with the lines above it"))
     } else if says("unknown anchor") {
-        (message.to_owned(), Some("`*name` stands for what `&name` marks further up"))
+        (message.to_owned(), Some("`*name` refers to the value that `&name` marks above"))
     } else if says("quoted scalar") {
         (message.to_owned(), Some("close the quote, on the same line if possible"))
     } else if says("unclosed bracket") {

@@ -252,7 +252,7 @@ pub fn near_file(base: &Path, path: &str) -> String {
     match nearest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{inner}{near}`?"),
         None => format!(
-            "it was looked for in `{}`",
+            "the searched folder is `{}`",
             std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display()
         ),
     }

@@ -97,9 +97,9 @@ pub(crate) fn text_size(value: &Value) -> usize {
 
 /// Reports a value that is too long with its expressions filled in.
 pub fn too_long(template: &Template, size: usize, sources: &Sources, problems: &mut Collector) {
-    let message = format!("this value has {size} bytes with its expressions filled in, {MAX_VALUE_BYTES} at most");
+    let message = format!("this value has {size} bytes with its expressions filled in; the limit is {MAX_VALUE_BYTES}");
     let problem = Problem::new(sources, template.span, message, "too long");
-    problems.push(template.span, problem.help("write a long text to a file, and name that in `inputs`"));
+    problems.push(template.span, problem.help("write a long text to a file, and list the file in `inputs`"));
 }
 
 impl Template {
@@ -108,7 +108,7 @@ impl Template {
         if let Some(span) = map_in(node) {
             problems.push(
                 span,
-                Problem::new(sources, span, "a map is no value here", "expected a scalar or a list")
+                Problem::new(sources, span, "a map is not allowed here", "expected a scalar or a list")
                     .help("write a number, a text, `true`, `false`, or a list of them"),
             );
             return None;
@@ -339,7 +339,7 @@ fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collecto
         }
         let Some(length) = text[start..].find("}}") else {
             let span = mark(start, text.len() - start);
-            problems.push(span, Problem::new(sources, span, "expression without an end", "`}}` is missing"));
+            problems.push(span, Problem::new(sources, span, "unterminated expression", "`}}` is missing"));
             return None;
         };
         let span = mark(start, length + 2);
@@ -371,8 +371,7 @@ fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Col
         "matrix" => Some((Scope::Matrix, name)).filter(|_| super::is_name(name)),
         "needs" => parse_needs(name),
         _ => {
-            let problem =
-                Problem::new(sources, span, format!("unknown expression `{body}`"), "not a name that is known here");
+            let problem = Problem::new(sources, span, format!("unknown expression `{body}`"), "not a known name");
             let help = if super::is_name(body) {
                 format!("write `${{{{ params.{body} }}}}` for a param, `${{{{ matrix.{body} }}}}` for an axis")
             } else {
@@ -386,9 +385,9 @@ fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Col
         let operators = ['+', '-', '*', '/', '%', '(', '[', '|', '<', '>', '=', '?'];
         let (message, label, help) = if body.contains(char::is_whitespace) && body.contains(operators) {
             let help = "write the result as a param or an axis of its own, or let the program compute it";
-            (format!("`{body}` computes, and an expression is only a name"), "more than a name", help)
+            (format!("`{body}` is a computation, but an expression must be a single name"), "not a single name", help)
         } else {
-            (format!("`{body}` names nothing"), "expected a name behind the dot", EXPRESSIONS)
+            (format!("`{body}` names nothing"), "expected a name after the dot", EXPRESSIONS)
         };
         problems.push(span, Problem::new(sources, span, message, label).help(help));
         return None;

@@ -360,8 +360,8 @@ impl Footnotes {
                 Absence::OtherUnit(units) => {
                     format!("reported by {jobs} in {}{tail}; declare the metric's `unit` under `metrics`", clean(units))
                 }
-                Absence::Unpaired => "the points do not go together one by one".to_owned(),
-                Absence::OnePair => "undecided: one pair says nothing about chance".to_owned(),
+                Absence::Unpaired => "the points cannot be paired one to one".to_owned(),
+                Absence::OnePair => "undecided: a variance cannot be estimated from one pair".to_owned(),
                 Absence::NoRatio => "not always above zero, so there is no ratio".to_owned(),
                 Absence::Equal => {
                     "undecided: all differences are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under `metrics`".to_owned()

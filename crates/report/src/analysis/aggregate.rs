@@ -75,7 +75,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
             }
             (Some(_), None) => {
                 notes.insert(format!(
-                    "{metric}: neither direction is better, so there is no improvement; declare `better` under `metrics`"
+                    "{metric}: no better direction, so there is no improvement; declare `better` under `metrics`"
                 ));
             }
             (None, _) => {}
@@ -208,7 +208,7 @@ fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> (Vec<Result<Score,
         tasks.retain(|name, _| common.contains(name));
     }
     let left_out =
-        (!others.is_empty()).then(|| format!("left out: {} that not all methods have", count(others.len(), "task")));
+        (!others.is_empty()).then(|| format!("left out: {} that some methods lack", count(others.len(), "task")));
     (all.into_iter().map(|tasks| tasks.and_then(|tasks| score(&tasks, question))).collect(), left_out)
 }
 
@@ -287,7 +287,8 @@ fn described(sizes: &Sizes, baseline: Option<&Value>, columns: &[Column]) -> Vec
     }
     if let Some(baseline) = baseline.filter(|_| columns.iter().any(|column| column.show == Show::Improvement)) {
         notes.push(format!(
-            "better: probability that a run is better than one of {baseline} on the same task [95 % interval]; ≈ 0.5 is in it"
+            "better: probability that a run is better than a run of {baseline} on the same task [95 % interval]; ≈ \
+             the interval contains 0.5"
         ));
     }
     notes

@@ -53,21 +53,23 @@ impl Alike {
     pub(super) fn words(&self) -> Option<String> {
         let equal = (!self.equal.is_empty()).then(|| {
             format!(
-                "the seed has no effect: {} of different seeds have the same measurements, bit by bit (times and memory aside), and \
-                 count once",
+                "the seed has no effect: {} of different seeds have the same measurements, bit for bit (except times \
+                 and memory), and count once",
                 count(self.equal.len(), "job")
             )
         });
         let copies = (!self.copies.is_empty()).then(|| {
             format!(
-                "{} are copies: they have the same measurements as others, bit by bit (times and memory aside), and count once",
+                "{} are copies: they have the same measurements as others, bit for bit (except times and memory), and \
+                 count once",
                 count(self.copies.len(), "run")
             )
         });
         let near = (!self.near.is_empty()).then(|| {
             format!(
-                "the seed has no effect beyond rounding: the values of {} of different seeds differ by less than a millionth of their \
-                 size, and count once; the metric's `resolution` under `metrics` says that smaller differences are real",
+                "the seed has no effect beyond rounding: the values of {} of different seeds differ by less than a \
+                 millionth of their size, and count once; declare the metric's `resolution` under `metrics` if \
+                 smaller differences are real",
                 count(self.near.len(), "job")
             )
         });
@@ -227,8 +229,8 @@ pub(super) fn values_without_effect(
             let names = labels[..labels.len() - hidden].join("; ");
             let tail = if hidden > 0 { format!(" and {hidden} more") } else { String::new() };
             format!(
-                "{names}{tail} have the same measurements, bit by bit (times and memory aside): check that the program uses the value \
-                 that distinguishes them"
+                "{names}{tail} have the same measurements, bit for bit (except times and memory): check that the \
+                 program uses the value that distinguishes them"
             )
         })
         .collect()

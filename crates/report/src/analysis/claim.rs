@@ -290,13 +290,13 @@ fn searched(claim: &Claim, recipe: &Recipe) -> Option<String> {
     let name = &recipe.steps[step].name.value;
     let confirms = recipe.steps[step].search.as_ref().is_some_and(|search| search.confirm.is_some());
     let remedy = if confirms {
-        format!("`{name}-confirmed` has seeds that the search has not seen")
+        format!("`{name}-confirmed` has seeds that the search has not used")
     } else {
-        "`confirm` in `search` measures the best of them again with other seeds".to_owned()
+        "`confirm` in `search` measures the best configurations again with other seeds".to_owned()
     };
     Some(format!(
-        "the results of `{name}` decided what ran: the best of them are better than they would be again, and wrong verdicts on them are \
-         more frequent than 5 %; {remedy}"
+        "the results of `{name}` decided which jobs ran: the best results are better than a repetition would be, and \
+         wrong verdicts on them are more frequent than 5 %; {remedy}"
     ))
 }
 

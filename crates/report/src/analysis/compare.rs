@@ -327,7 +327,8 @@ fn correlated(column: &[Cell], metric: &str) -> Option<String> {
     let (least, most) = (correlations().reduce(f64::min)?, correlations().reduce(f64::max)?);
     let texts = [least, most].map(|correlation| format!("{correlation:.2}"));
     let range = if texts[0] == texts[1] { texts[0].clone() } else { texts.join(" to ") };
-    let note = if least < 0.3 { ": pairs of seeds gain little where it is near zero or less" } else { "" };
+    let note =
+        if least < 0.3 { ": pairs of seeds gain little where the correlation is near zero or negative" } else { "" };
     Some(format!("{}: values with equal seeds correlate by {range}{note}", clean(metric)))
 }
 
@@ -353,7 +354,9 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: 
     notes.extend(too_wide(rows, columns));
     match comparisons {
         0 => {}
-        1 => notes.push("p is the probability of a difference at least as large if there were none".to_owned()),
+        1 => {
+            notes.push("p is the probability of a difference at least as large if there were no difference".to_owned())
+        }
         several => notes.push(format!("p is corrected for {} (Holm)", count(several, "comparison"))),
     }
     let noise = |cell: &Cell| {

@@ -66,7 +66,7 @@ fn account(decision: &Decision) -> Account {
             let row = |place: &Json| {
                 let goes_on = place["goes_on"].as_bool() == Some(true);
                 let outcome = match (goes_on, place["value"].is_null()) {
-                    (true, _) => format!("goes on to {next}"),
+                    (true, _) => format!("promoted to {next}"),
                     (false, true) => "stopped: no finite value".to_owned(),
                     (false, false) => "stopped".to_owned(),
                 };
@@ -114,7 +114,7 @@ pub fn about(decision: &Decision, key: Key) -> Option<String> {
         "rung" => {
             let place = result["ranking"].as_array()?.iter().find(has)?;
             let outcome = if place["goes_on"].as_bool() == Some(true) {
-                format!("goes on to {}", result["next"])
+                format!("promoted to {}", result["next"])
             } else {
                 "stopped".to_owned()
             };

@@ -58,7 +58,7 @@ pub enum DesignError {
     )]
     NotWritten(String),
     /// No claim and no table is about the metric.
-    #[error("no claim and no table is about `{metric}`; {help}")]
+    #[error("no claim and no table uses `{metric}`; {help}")]
     Unknown {
         /// The metric.
         metric: String,
@@ -66,7 +66,7 @@ pub enum DesignError {
         help: String,
     },
     /// The difference is not a number.
-    #[error("`--detect {text}` has no difference that can be read; write {accepted}")]
+    #[error("`--detect {text}` has no valid difference; write {accepted}")]
     NoNumber {
         /// The argument.
         text: String,
@@ -74,7 +74,7 @@ pub enum DesignError {
         accepted: &'static str,
     },
     /// The difference is zero or negative.
-    #[error("`--detect {0}` detects nothing; write a difference above zero, which counts in either direction")]
+    #[error("`--detect {0}` has no difference; write a difference above zero, which counts in either direction")]
     NotPositive(String),
     /// A percentage of a metric that is a fraction is ambiguous.
     #[error("`--detect {0}` is ambiguous, because the metric is a fraction; write `0.01` for one percentage point")]
@@ -292,7 +292,7 @@ impl<'a> Designer<'a> {
         outlook.least_seeds = spread.least;
         if squares.freedom == 0.0 {
             outlook.reason = Some(if traits.precision == Precision::Deterministic && squares.records > 0 {
-                "one measurement is certain, because the metric is deterministic".to_owned()
+                "one measurement is enough, because the metric is deterministic".to_owned()
             } else if spread.is_unmeasured {
                 format!("the records have no `{}`", clean(decision.metric))
             } else {
@@ -313,7 +313,7 @@ impl<'a> Designer<'a> {
         let model = Model::new(units, difference, spread.least, self.plans(decision), decision.tests);
         outlook.fill(model, spread, squares, difference);
         if matches!(size, Size::Relative(_)) && !spread.logarithm {
-            outlook.notes.push("a percentage is one of the mean of the values that are compared".to_owned());
+            outlook.notes.push("a percentage refers to the mean of the compared values".to_owned());
         }
         Ok(outlook)
     }
@@ -385,7 +385,7 @@ impl Outlook {
         }
         if let Shape::Levels { count: units, .. } = spread.shape {
             let more = if spread.is_fixed() {
-                "; what more seeds change is unknown"
+                "; the effect of more seeds is unknown"
             } else {
                 ", over which seeds are averaged"
             };
@@ -445,7 +445,7 @@ fn reason(silence: &Silence, metric: &str) -> String {
         Silence::Shared(jobs) => format!("{} on both sides, so they cannot be compared", count(*jobs, "job")),
         Silence::Unlike(reason) => format!("{reason}; `conditions: any` compares them nevertheless"),
         Silence::NoRatio => format!("`{}` is not always above zero, so it has no ratio", clean(metric)),
-        Silence::Unpaired | Silence::NoStatistic => "the points do not go together one by one".to_owned(),
+        Silence::Unpaired | Silence::NoStatistic => "the points cannot be paired one to one".to_owned(),
         Silence::Absent => "results are missing".to_owned(),
     }
 }

@@ -460,7 +460,7 @@ fn level_of_one(confidence: f64, tests: usize) -> f64 {
 fn carried_by_one(statistic: Statistic, values: &[f64]) -> Option<String> {
     (statistic == Statistic::Mean && is_carried_by_one(values)).then(|| {
         format!(
-            "one of {} values carries their mean (Dixon's Q): `statistic: median` or `iqm` claims a typical one",
+            "one of {} values dominates their mean (Dixon's Q): `statistic: median` or `iqm` claims a typical value",
             values.len()
         )
     })

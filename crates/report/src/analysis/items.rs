@@ -50,13 +50,13 @@ fn unchanged(key: Key, items: &Items, store: &Store) -> Result<Scores, String> {
     let digest = record.as_ref().and_then(|record| record.files.get(items.file.trim_start_matches("./")));
     let Some(Digest::File { blake3, .. }) = digest else {
         return Err(format!(
-            "`{name}` is no output of job {}: it must be among `outputs` when the job runs",
+            "`{name}` is not an output of job {}: it must be among `outputs` when the job runs",
             key.short()
         ));
     };
     let path = store.files(key).join(&items.file);
     match fs_err::read(&path) {
-        Err(_) => Err(format!("`{name}` of job {} is not there: the report needs the job's files", key.short())),
+        Err(_) => Err(format!("`{name}` of job {} is missing: the report needs the job's files", key.short())),
         Ok(content) if content.len() > MAX_BYTES => Err(format!("`{name}` is larger than 1 GiB")),
         Ok(content) if blake3::hash(&content).to_hex().as_str() != blake3.as_str() => {
             Err(format!("`{name}` of job {} has changed since it was made", key.short()))

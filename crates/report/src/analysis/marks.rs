@@ -343,11 +343,13 @@ impl Remark {
                             the metric's `resolution`, or `deterministic: true`, under `metrics`"
                 .to_owned(),
             Self::Uneven => {
-                "rows differ in their spread (Cochran's C), so they are told apart only if their own spreads also do (Games and Howell)"
+                "rows differ in their spread (Cochran's C), so they are told apart only if the test with their own \
+                 spreads (Games and Howell) also tells them apart"
                     .to_owned()
             }
             Self::Unbalanced => {
-                "rows have different numbers of values, so they are told apart only if their own spreads also do (Games and Howell)"
+                "rows have different numbers of values, so they are told apart only if the test with their own \
+                 spreads (Games and Howell) also tells them apart"
                     .to_owned()
             }
             Self::Looks(looks) => format!("signs allow for looks at the results: {looks}"),

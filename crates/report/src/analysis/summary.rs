@@ -54,7 +54,7 @@ pub(crate) fn table(
         let agreement = verdicts[*index].agreement()?;
         Some(clean(&format!("{}: {agreement}", claim.name.value)).into_owned())
     });
-    let what = "how many times as much the first of a pair needs as the second, [95 % CI]".to_owned();
+    let what = "ratio of the first of a pair to the second, [95 % CI]".to_owned();
     let notes = std::iter::once(what).chain(agreements).collect();
     Table {
         name: table.name.value.clone(),

@@ -69,7 +69,7 @@ impl Measured {
         let mut sentences = Vec::new();
         if !self.jobs.is_empty() {
             let (jobs, were) = (count(self.jobs.len(), "job"), if self.jobs.len() == 1 { "was" } else { "were" });
-            sentences.push(format!("{jobs} {were} measured again from what is stored; no program ran"));
+            sentences.push(format!("{jobs} {were} measured again from the stored files; no program ran"));
         }
         let jobs_with_notes: Vec<_> = self.jobs.iter().filter(|(_, notes)| !notes.is_empty()).collect();
         for (label, notes) in jobs_with_notes.iter().take(MAX_SENTENCES) {
@@ -77,7 +77,7 @@ impl Measured {
         }
         if jobs_with_notes.len() > MAX_SENTENCES {
             sentences.push(format!(
-                "note: and {}: `sweep explain` says more",
+                "note: and {}: `sweep explain` shows more",
                 count(jobs_with_notes.len() - MAX_SENTENCES, "other job")
             ));
         }

@@ -341,7 +341,7 @@ fn shared(
     let remote_answer = remote
         .decision(store, key_of(version_decision)?)
         .and_then(|version_decision| version_decision.map_or(Ok(None), fetch_suggestion));
-    let warning = |error: RemoteError| format!("other machines may decide otherwise: {}", clean(&error.to_string()));
+    let warning = |error: RemoteError| format!("other machines may decide differently: {}", clean(&error.to_string()));
     match remote_answer {
         Ok(Some(remote_answer)) => return Ok((remote_answer, None)),
         Ok(None) => {}

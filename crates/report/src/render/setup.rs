@@ -319,7 +319,7 @@ impl<'a> Sources<'a> {
             count(inputs.len(), "input"),
             listed(inputs.iter().map(String::as_str))
         ));
-        topic.lacks("license of the data, which a recipe does not say");
+        topic.lacks("license of the data, which a recipe does not state");
         topic
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn examine(results: &Path, jobs_here: bool) -> Vec<Finding> {
         path: results,
         name: "results folder",
         unwritable: "choose a results folder that this user can write to (`--results`)",
-        little_room: "remove what is not needed (`sweep cache gc`), or use another disk",
+        little_room: "remove unneeded records (`sweep cache gc`), or use another disk",
     }));
     findings
 }
@@ -46,8 +46,8 @@ fn observation() -> Finding {
     if observation::check().is_ok() {
         return Finding::good("reads", "the kernel reports the files that programs read");
     }
-    let help = "list the files that programs need in `inputs`: only those of Python are known otherwise; containers need a profile that \
-                allows seccomp user notification (Linux 5.5)";
+    let help = "list the files that programs need in `inputs`: otherwise, only the files of Python are known; \
+        containers need a profile that allows seccomp user notification (Linux 5.5)";
     Finding::doubtful("reads", "the kernel does not report the files that programs read", help)
 }
 

@@ -109,7 +109,7 @@ impl Jobs {
     pub(super) fn start(&self, job: StartJob) -> Result<(Key, Started, Option<Child>), Fault> {
         let StartJob { key, tag, mut spec, project, env, gpus } = job;
         if spec.key != key {
-            return Err(other(&"the specification is that of another job"));
+            return Err(other(&"the specification belongs to another job"));
         }
         if !self.depot.has_tree(&project) {
             return Err(Fault::new(FaultKind::Missing, "the project of a job"));

@@ -134,7 +134,7 @@ pub fn serve(workdir: &Path) -> io::Result<()> {
     let Some(Frame { id, head, .. }) = next()? else { return Ok(()) };
     let server = match head {
         Ask::Hello { protocol: PROTOCOL, store } => Server::open(workdir, &store, Arc::clone(&voice)),
-        _ => Err(Fault::new(FaultKind::Other, "the first request is not that of this version")),
+        _ => Err(Fault::new(FaultKind::Other, "the first request is from another version")),
     };
     let server = match server.and_then(|server| Ok((server.probe()?, server))) {
         Ok((probe, server)) => {
@@ -200,8 +200,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
-    serde_json::from_slice(text)
-        .map_err(|error| Fault::new(FaultKind::Other, format!("a request is not understood: {error}")))
+    serde_json::from_slice(text).map_err(|error| Fault::new(FaultKind::Other, format!("a request is invalid: {error}")))
 }
 
 impl Server {
@@ -255,7 +254,7 @@ impl Server {
             path: self.jobs.store().results(),
             name: "folder",
             unwritable: "choose a folder that the user of the login can write to (`workdir`)",
-            little_room: "remove what no run needs (`sweep hosts clean HOST`), or use another disk (`workdir`)",
+            little_room: "remove unneeded files (`sweep hosts clean HOST`), or use another disk (`workdir`)",
         });
         if !on_path("python3") {
             let message = "there is no `python3` on the PATH of the login";

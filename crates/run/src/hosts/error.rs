@@ -14,7 +14,7 @@ pub enum HostError {
         reason: String,
     },
     /// The connection was lost.
-    #[error("the connection to {host} was lost: {reason}; its jobs go on there, and it is tried again")]
+    #[error("the connection to {host} was lost: {reason}; its jobs continue there, and the connection is retried")]
     Lost {
         /// The host.
         host: String,
@@ -22,7 +22,7 @@ pub enum HostError {
         reason: String,
     },
     /// No server responds at the host's address.
-    #[error("{host} cannot be reached: {reason}; it is tried again")]
+    #[error("{host} cannot be reached: {reason}; the connection is retried")]
     Unreachable {
         /// The host.
         host: String,
@@ -30,7 +30,7 @@ pub enum HostError {
         reason: String,
     },
     /// The host does not accept the user's keys.
-    #[error("{host} refuses the login: {reason}; `ssh {host}` must work without a question (a key, or an agent)")]
+    #[error("{host} refuses the login: {reason}; `ssh {host}` must work without a prompt (with a key or an agent)")]
     Login {
         /// The host.
         host: String,
@@ -55,8 +55,8 @@ pub enum HostError {
     },
     /// The host's system or processor is another.
     #[error(
-        "{host} is {there}, and this program is made for {here}: it cannot run there; take the host out, or start the \
-         sweep on a machine like it"
+        "{host} is {there}, but this program is built for {here} and cannot run there; remove the host, or start the \
+         sweep on a machine of the same kind"
     )]
     Architecture {
         /// The host.
@@ -78,7 +78,7 @@ pub enum HostError {
         reason: String,
     },
     /// The host's disk is full.
-    #[error("the disk of {host} is full: {reason}; make room there, or run `sweep hosts clean {host}`")]
+    #[error("the disk of {host} is full: {reason}; free space there, or run `sweep hosts clean {host}`")]
     Full {
         /// The host.
         host: String,
@@ -86,7 +86,7 @@ pub enum HostError {
         reason: String,
     },
     /// Something that a job needs is not there any more.
-    #[error("{host} does not have {what} any more; it is sent again")]
+    #[error("{host} no longer has {what}, which is sent again")]
     Missing {
         /// The host.
         host: String,
@@ -110,7 +110,7 @@ pub enum HostError {
         reason: String,
     },
     /// The response does not come from this program.
-    #[error("{host} answers something else than expected: {reason}")]
+    #[error("{host} sent an unexpected answer: {reason}")]
     Protocol {
         /// The host.
         host: String,

@@ -207,7 +207,7 @@ impl Waiting {
     /// The whole answer as a value.
     pub(super) fn value<T: DeserializeOwned>(&self) -> Result<T, HostError> {
         serde_json::from_slice(&self.whole()?).map_err(|error| {
-            let reason = format!("an answer is not understood: {error}");
+            let reason = format!("an answer is invalid: {error}");
             HostError::Protocol { host: self.host.clone(), reason }
         })
     }

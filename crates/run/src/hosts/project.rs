@@ -233,17 +233,17 @@ fn listed(folder: &Path, options: &[&str], patterns: &[String]) -> io::Result<Op
     let limits = Limits { most: MAX_LIST_LENGTH, until: Instant::now() + TIMEOUT, children: Children::Awaited };
     let refusal = |reason: &str| {
         io::Error::other(format!(
-            "it is in a Git repository, and Git does not say which files it ignores ({reason}); nothing is sent, because they \
-             may be secrets: make `git ls-files` work there"
+            "it is in a Git repository, but Git does not list the ignored files ({reason}); nothing is sent, because \
+             they may be secrets: make `git ls-files` work there"
         ))
     };
     let answer = converse(&mut command, None, limits).map_err(|error| refusal(&format!("`git`: {error}")))?;
     match answer.status {
-        None => return Err(refusal(&format!("it has not answered within {} s", TIMEOUT.as_secs()))),
+        None => return Err(refusal(&format!("it has not responded within {} s", TIMEOUT.as_secs()))),
         // A folder named `.git` that is not a repository.
         Some(status) if !status.success() && answer.complaint.contains(NO_REPOSITORY) => return Ok(None),
         Some(status) if !status.success() => return Err(refusal(answer.last_words().unwrap_or("it failed"))),
-        Some(_) if !answer.is_whole() => return Err(refusal("its answer is too long")),
+        Some(_) if !answer.is_whole() => return Err(refusal("its output is too long")),
         Some(_) => {}
     }
     let names = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -347,10 +347,7 @@ mod tests {
         fs::remove_dir(at(".git")).unwrap();
         fs::write(at(".git"), "gitdir: /nowhere\n").unwrap();
         let error = collect().unwrap_err().to_string();
-        assert!(
-            error.contains("Git does not say which files it ignores") && error.contains("may be secrets"),
-            "{error}"
-        );
+        assert!(error.contains("Git does not list the ignored files") && error.contains("may be secrets"), "{error}");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Shared {
         let _ = lock(&child).wait();
         let words = messages.join().ok().and_then(|messages| last_words(&messages));
         let reason = match (silence, defect, words) {
-            (Some(silence), ..) => format!("nothing was heard of it for {} s", silence.as_secs()),
+            (Some(silence), ..) => format!("no message from it for {} s", silence.as_secs()),
             (None, Some(reason), _) => return HostError::Protocol { host: host.to_owned(), reason },
             (None, None, Some(words)) => words,
             (None, None, None) => "it was closed".into(),

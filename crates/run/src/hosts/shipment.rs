@@ -59,7 +59,7 @@ impl InputTree {
     /// Reads a file or a folder.
     fn of(path: &Path, rules: &Rules<'_>) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", path.display())))?;
+        let name = name.ok_or_else(|| io::Error::other(format!("the name of {} is not UTF-8", path.display())))?;
         let mut files = Files { rules, entries: Vec::new(), sources: BTreeMap::new() };
         files.add(path, name, Path::new(""), 0)?;
         let Files { entries, sources, .. } = files;
@@ -127,7 +127,7 @@ impl Files<'_> {
             }
             let name = name.to_str();
             let name =
-                name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", full_path.display())))?;
+                name.ok_or_else(|| io::Error::other(format!("the name of {} is not UTF-8", full_path.display())))?;
             self.add(&full_path, &format!("{inner}/{name}"), &relative_path, depth + 1)?;
         }
         if self.entries.len() == entry_count && (depth == 0 || !self.rules.made.is_made(path, Made::FOLDER)) {

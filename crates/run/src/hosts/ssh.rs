@@ -264,7 +264,7 @@ impl Ssh {
         match refusal {
             Some(Refused::Architecture { there, here }) => HostError::Architecture { host, there, here },
             Some(Refused::Noise(noise)) => {
-                let reason = format!("its login says `{}` instead of starting the program", shown(&noise));
+                let reason = format!("its login prints `{}` instead of starting the program", shown(&noise));
                 HostError::Protocol { host, reason }
             }
             Some(Refused::Ended(line)) => classify(host, code, &messages, &line),
@@ -304,7 +304,7 @@ fn classify(host: String, code: Option<i32>, messages: &str, line: &str) -> Host
     let reason = last_words(messages).or_else(|| (!line.is_empty()).then(|| shown(line)));
     let reason = reason.unwrap_or_else(|| match code {
         Some(code) => format!("ssh ended with exit code {code}"),
-        None => "ssh ended without a word".into(),
+        None => "ssh ended without a message".into(),
     });
     let any = |words: &[&str]| words.iter().any(|word| messages.contains(word));
     let is_full = any(&["No space left on device", "Disk quota exceeded"]);

@@ -133,7 +133,7 @@ pub(crate) enum WireError {
     LongLine,
     #[error("a body of {0} bytes is longer than {MAX_BODY}")]
     LongBody(usize),
-    #[error("the line `{line}` is no frame: {error}")]
+    #[error("the line `{line}` is not a frame: {error}")]
     NoFrame { line: String, error: serde_json::Error },
     #[error("it ends within a frame")]
     Torn,
@@ -209,7 +209,7 @@ mod tests {
         ));
         assert!(matches!(error_of(b"{\"id\":1,\"bytes\":9,\"head\":\"ping\"}\n12"), WireError::Torn));
         assert!(matches!(error_of(&vec![b'x'; 2 << 20]), WireError::LongLine));
-        assert!(error_of(b"Welcome to box1!\n").to_string().contains("the line `Welcome to box1!` is no frame"));
+        assert!(error_of(b"Welcome to box1!\n").to_string().contains("the line `Welcome to box1!` is not a frame"));
     }
 
     proptest! {

@@ -84,8 +84,8 @@ impl<W: Write> Lines<W> {
         }
         if self.is_brief() {
             self.line(
-                "jobs that are done have no lines, failures have; of the jobs that wait or are skipped, the first of each step has \
-                 one (`--verbose` shows all)",
+                "finished jobs are not listed, failures are; of the jobs that wait or are skipped, the first of each \
+                 step is listed (`--verbose` lists all)",
             );
         }
     }

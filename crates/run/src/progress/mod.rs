@@ -100,7 +100,7 @@ fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
 fn retrying(failure: &Failure, (attempt, attempts): (u32, u32), wait: f64, is_alone: bool) -> String {
     let message = clean(&failure.message);
     if is_alone {
-        return format!("{message}; it shared a GPU, and runs again on a whole one");
+        return format!("{message}; it shared a GPU, and runs again on a whole GPU");
     }
     format!("{message}; attempt {} of {attempts} in {}", attempt + 1, duration(wait))
 }

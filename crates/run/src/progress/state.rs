@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Reason of a job that waits for the machine.
-pub(super) const MACHINE: &str = "another sweep uses this machine, and one of both must be alone";
+pub(super) const MACHINE: &str = "another sweep uses this machine, and one of the two must run alone";
 
 /// Numbers of jobs by state: `5 jobs: 1 done, 4 waiting`.
 pub fn counts(snapshot: &Snapshot) -> String {
@@ -29,7 +29,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
     let details = match state {
         State::NotSelected | State::Cached => String::new(),
-        State::Reserve => "it runs if results decide so".to_owned(),
+        State::Reserve => "it runs if results require it".to_owned(),
         State::Waiting(reason) => clean(reason).into_owned(),
         State::Queued { id, reason } if reason.is_empty() => format!("job {id} in the queue"),
         State::Queued { id, reason } => format!("job {id} in the queue: {}", clean(reason)),

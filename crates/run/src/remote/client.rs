@@ -102,10 +102,13 @@ impl Remote {
         let address_error = |reason: &str| RemoteError::Address(redacted(address), reason.to_owned());
         let (scheme, location) = address.split_once("://").ok_or_else(|| address_error("it has no scheme"))?;
         if location.contains('@') && scheme != "file" {
-            return Err(address_error("credentials come from the environment, not from the address"));
+            return Err(address_error(
+                "it contains credentials, which are read from the environment, not from the \
+                address",
+            ));
         }
         if location.contains(['?', '#']) {
-            return Err(address_error("it ends with the path"));
+            return Err(address_error("it must end with the path"));
         }
         let (bucket, folder) = location.split_once('/').unwrap_or((location, ""));
         let connector = connect::Connector { silence: SILENCE };
@@ -399,7 +402,7 @@ fn plain(error: &object_store::Error) -> String {
     }
     let prefix = match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            "it refuses the credentials in the environment, or there are none: "
+            "it rejects the credentials in the environment, or there are none: "
         }
         _ => "",
     };
@@ -458,7 +461,7 @@ mod tests {
             ("ftp://host/x", "not one of s3"),
             ("s3:///x", "no bucket"),
             ("s3://key:secret@bucket", "from the environment"),
-            ("az://c/x?sig=1", "ends with the path"),
+            ("az://c/x?sig=1", "must end with the path"),
             ("file:///no/such/folder", "the folder does not exist"),
         ] {
             let error = Remote::open(address, &options()).unwrap_err().to_string();

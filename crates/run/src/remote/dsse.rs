@@ -54,9 +54,9 @@ pub fn seal_text(payload_type: &str, payload: &str, key: &Path) -> Result<String
 pub fn open_text(text: &str, trusted: Option<&Path>) -> Result<Envelope, RemoteError> {
     let invalid = |reason: String| RemoteError::Envelope(reason);
     let signed: Signed =
-        serde_json::from_str(text.trim()).map_err(|error| invalid(format!("it is no DSSE envelope: {error}")))?;
+        serde_json::from_str(text.trim()).map_err(|error| invalid(format!("it is not a DSSE envelope: {error}")))?;
     let payload = BASE64.decode(&signed.payload).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let payload = payload.ok_or_else(|| invalid("its payload is not a text in base 64".to_owned()))?;
+    let payload = payload.ok_or_else(|| invalid("its payload is not base64 text".to_owned()))?;
     let claim = encoded(&signed.payload_type, &payload);
     let trust = trusted.map(|path| Trust::read(&Trusting::Listed(path.to_owned()), None)).transpose()?;
     let mut signers = Vec::new();
@@ -108,7 +108,7 @@ mod tests {
         }
         let unknown = text.replace(&public, "another kind");
         assert!(open_text(&unknown, None).unwrap_err().to_string().contains("no signature in it is by a key"));
-        assert!(open_text("{}", None).unwrap_err().to_string().contains("no DSSE envelope"));
+        assert!(open_text("{}", None).unwrap_err().to_string().contains("not a DSSE envelope"));
     }
 
     #[test]

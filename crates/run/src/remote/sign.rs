@@ -121,7 +121,7 @@ pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => key_error("the file already exists; a key is not replaced".to_owned()),
+        io::ErrorKind::AlreadyExists => key_error("the file already exists; existing keys are not replaced".to_owned()),
         _ => key_error(error.to_string()),
     })?;
     let text = format!("{SECRET}{}\n", BASE64.encode(seed));

@@ -74,7 +74,7 @@ impl fmt::Display for AtOnce {
 /// Returns the maximum number of concurrent jobs with this demand, and the reason.
 fn bound(demand: &Demand, limits: &Limits, measures: bool) -> (usize, String) {
     if demand.exclusive {
-        return (1, "`exclusive: true`: nothing runs beside them".to_owned());
+        return (1, "`exclusive: true`: nothing else runs at the same time".to_owned());
     }
     let cores = if demand.cpus >= limits.cpus.max(1) && limits.cpus > 1 {
         let why = if measures { ": their times are measured" } else { "" };

@@ -234,7 +234,7 @@ impl Attempt {
             }
             (Some(Ending::Stalled), _) => {
                 let silence = span(policy.heartbeat);
-                let message = format!("it stalled: no sign of life for {silence}, its heartbeat");
+                let message = format!("it stalled: no activity for {silence}, its heartbeat");
                 Failure { kind: FailureKind::Stalled, message }
             }
             (_, Some(job_failure)) if job_failure.kind == FailureKind::Stopped && self.asked.is_some() => {
@@ -302,7 +302,7 @@ fn describe_exit(status: ExitStatus) -> String {
                 signal_hook::low_level::signal_name(signal).map_or_else(String::new, |name| format!(" ({name})"));
             format!("the worker was ended by signal {signal}{name}")
         }
-        (None, None) => "the worker ended in an unknown way".into(),
+        (None, None) => "the worker ended for an unknown reason".into(),
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) fn with_remedy(plan: &Plan, id: JobId, failure: Failure) -> Failure {
     let Some(path) = plan.left_behind(id, &failure.message) else { return failure };
     let place = if path.starts_with("..") { "above" } else { "in" };
     let message = format!(
-        "{}; `{path}` is {place} the recipe's folder: add it to `inputs`, or write `project: .`, which runs the program there as by hand",
+        "{}; `{path}` is {place} the recipe's folder: add it to `inputs`, or write `project: .`, which runs the \
+         program there",
         failure.message
     );
     Failure { message, ..failure }

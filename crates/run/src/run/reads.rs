@@ -85,7 +85,7 @@ pub enum Changed {
     },
     /// A file that was not sent to a host with the project.
     #[error(
-        "the job read `{}`, which is in the project's folder on this host, but neither was it sent with it nor has a job made it; run \
+        "the job read `{}` in the project's folder on this host, but the file was neither sent nor made by a job; run \
          again", path.display()
     )]
     NotSent {
@@ -94,8 +94,8 @@ pub enum Changed {
     },
     /// A file of the project that the program has written before it read it.
     #[error(
-        "the job wrote `{}` in the project's folder on this host and then read it, so its result is not that of the file that was \
-         sent; let the program write to its own folder", path.display()
+        "the job wrote `{}` in the project's folder on this host and then read it, so its result is not based on the \
+         file that was sent; let the program write to its own folder", path.display()
     )]
     Rewritten {
         /// The file.

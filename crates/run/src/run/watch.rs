@@ -287,7 +287,7 @@ impl Snapshot {
         let Some(queue) = cluster.as_ref().and_then(|cluster| cluster::in_queue(&**cluster)) else {
             for job in 0..self.jobs.len() {
                 if matches!(self.jobs[job], State::Waiting(_) | State::Queued { .. }) {
-                    self.jobs[job] = State::Waiting(format!("{system} cannot be asked from here"));
+                    self.jobs[job] = State::Waiting(format!("{system} cannot be queried from here"));
                 }
             }
             self.elsewhere = true;

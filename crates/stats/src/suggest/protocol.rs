@@ -77,9 +77,7 @@ pub enum AskError {
         says: Option<String>,
     },
     /// The output is not a valid answer.
-    #[error(
-        "the sampler `{sampler}` gave an answer that cannot be used: {reason}; docs/search.md describes the protocol"
-    )]
+    #[error("the sampler `{sampler}` gave an invalid answer: {reason}; docs/search.md describes the protocol")]
     Answer {
         /// The sampler.
         sampler: String,
@@ -212,7 +210,7 @@ impl Provider {
     fn checked(&self, response: Read, question: &Question<'_>) -> Result<Answer, AskError> {
         let Read { protocol, name, version, points } = response;
         if protocol != PROTOCOL {
-            return Err(self.unusable(format!("it has protocol {protocol}, this program knows {PROTOCOL}")));
+            return Err(self.unusable(format!("it has protocol {protocol}, but this program supports {PROTOCOL}")));
         }
         if name.len() > MAX_NAME_LENGTH || version.len() > MAX_NAME_LENGTH || version.is_empty() {
             let reason = format!("`name` and `version` are texts of 1 to {MAX_NAME_LENGTH} bytes");
@@ -220,7 +218,7 @@ impl Provider {
         }
         if points.len() > question.n {
             return Err(self.unusable(format!(
-                "it has {} points, at most {} were asked for",
+                "it has {} points, but at most {} were requested",
                 points.len(),
                 question.n
             )));
@@ -341,7 +339,7 @@ mod tests {
             (r#"[{"lr":0.1,"act":2}]"#, "`act: 2`, which is outside"),
             (r#"[{"lr":1.5,"act":1}]"#, "`lr: 1.5`, which is outside"),
             (r#"[{"lr":0.1,"act":1,"wd":0}]"#, "unknown axis `wd`"),
-            (r#"[{"lr":0.1,"act":1},{"lr":0.2,"act":1},{"lr":0.3,"act":1}]"#, "3 points, at most 2"),
+            (r#"[{"lr":0.1,"act":1},{"lr":0.2,"act":1},{"lr":0.3,"act":1}]"#, "3 points, but at most 2"),
             ("7", "invalid type"),
         ] {
             let error = answer(points).unwrap_err().to_string();

@@ -368,7 +368,7 @@ fn not_started(command: &Command, place: &Place, error: &io::Error) -> Failure {
             format!("there is no program `{name}` in `{}`, in which the program is to run", place.working().display())
         }
         (true, true) => {
-            format!("there is no program `{name}`: paths start from the job's folder, which contains its inputs")
+            format!("there is no program `{name}`: paths are relative to the job's folder, which contains its inputs")
         }
         (false, _) => format!("the program `{name}` cannot be started: {error}"),
     };

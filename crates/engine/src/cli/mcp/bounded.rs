@@ -17,13 +17,13 @@ pub(in crate::cli) struct ExecBoundedArgs {
     /// The file for the account.
     #[arg(long)]
     account: PathBuf,
-    /// Most jobs.
+    /// Maximum number of jobs.
     #[arg(long)]
     max_jobs: usize,
-    /// Longest duration, in seconds.
+    /// Maximum duration, in seconds.
     #[arg(long)]
     max_seconds: f64,
-    /// Most time on GPUs, in hours.
+    /// Maximum GPU time, in hours.
     #[arg(long)]
     max_gpu_hours: f64,
     /// The command of this program, with its arguments.

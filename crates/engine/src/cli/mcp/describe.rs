@@ -55,7 +55,7 @@ struct Item {
     /// The accepted values of a parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     accepts: Option<String>,
-    /// The default of a parameter; `null` where it has none.
+    /// The default of a parameter; `null` without a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<Value>,
 }
@@ -125,16 +125,16 @@ struct Output {
     /// The tasks that steps can use.
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<Vec<Item>>,
-    /// The recipes of the file that was asked for.
+    /// The recipes of the requested file.
     #[serde(skip_serializing_if = "Option::is_none")]
     recipes: Option<Vec<RecipeText>>,
-    /// The parameters of the task that was asked for.
+    /// The parameters of the requested task.
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<Vec<Item>>,
-    /// The metrics of the task that was asked for.
+    /// The metrics of the requested task.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Vec<Item>>,
-    /// The cursor of what follows: recipe files, or parameters.
+    /// The cursor of the following recipe files or parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }

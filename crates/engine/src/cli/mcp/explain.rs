@@ -23,7 +23,7 @@ struct Input {
 /// An explanation.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Output {
-    /// The difference to the nearest record and its place in the recipe, or the origin of the record.
+    /// The difference from the nearest record and its place in the recipe, or the origin of the record.
     lines: Vec<String>,
     /// The cursor of the following lines.
     #[serde(skip_serializing_if = "Option::is_none")]

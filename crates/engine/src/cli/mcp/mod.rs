@@ -39,7 +39,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct McpArgs {
-    /// The project's folder. Nothing outside of it is read for a client; `--results` starts from it.
+    /// The project's folder. Clients cannot read files outside of this folder; `--results` is relative to it.
     #[arg(long, value_name = "DIR", default_value = ".")]
     project: PathBuf,
     /// Serve at `http://127.0.0.1:PORT/mcp` instead of standard input and output; 0 selects a free port.
@@ -48,7 +48,7 @@ pub(super) struct McpArgs {
     /// With `--http`: the file with the token that requests must have. Default: a new token in the session's folder.
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// Allow runs of this recipe, or of the recipes in this folder; can be repeated. Without it nothing can be run.
+    /// Allow runs of this recipe, or of the recipes in this folder; can be repeated. Default: no recipe can be run.
     #[arg(long, value_name = "PATH")]
     allow_run: Vec<String>,
     /// Allow steps and samplers that run programs.
@@ -60,13 +60,13 @@ pub(super) struct McpArgs {
     /// Show no results, and answer proposals with one bit: accepted or not.
     #[arg(long)]
     one_bit: bool,
-    /// Most jobs that may be started, in all runs of this server.
+    /// Maximum number of jobs started in all runs of this server.
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_jobs: usize,
-    /// Longest duration of all runs together, such as `30m` or `8h`.
+    /// Maximum total duration of all runs, such as `30m` or `8h`.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     max_time: f64,
-    /// Most time on GPUs, in hours; a job on two GPUs counts twice.
+    /// Maximum GPU time, in hours; a job on two GPUs counts twice.
     #[arg(long, value_name = "HOURS", default_value = "1", value_parser = hours)]
     max_gpu_hours: f64,
 }

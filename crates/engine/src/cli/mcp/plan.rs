@@ -24,11 +24,11 @@ struct Input {
     /// List the jobs that are not cached, each with the reason why it will run.
     #[serde(default)]
     jobs: bool,
-    /// Differences to detect, as `METRIC=DIFFERENCE` in the metric's unit or in percent (`loss=0.01`, `time.step=2%`):
-    /// the power of every claim and comparison, and the seeds that it needs.
+    /// Differences to detect, as `METRIC=DIFFERENCE` in the metric's unit or in percent (`loss=0.01`,
+    /// `time.step=2%`): shows the power of every claim and comparison, and the seeds that each needs.
     #[serde(default)]
     detect: Vec<String>,
-    /// With `detect`: choose the cheapest seeds within this time of jobs, such as `2h`.
+    /// With `detect`: choose the cheapest seeds within this total duration of all jobs, such as `2h`.
     #[serde(default)]
     budget: Option<String>,
     #[serde(flatten)]
@@ -42,14 +42,14 @@ struct Output {
     title: String,
     /// Numbers of jobs by state.
     tally: PlanTally,
-    /// Most jobs that a run can start, which must fit into the budget.
+    /// Maximum number of jobs that a run can start, which must fit into the budget.
     most_jobs: usize,
     /// Estimated duration of the jobs to run on this machine, in seconds, from the durations of earlier jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
     /// The steps.
     steps: Vec<StepLine>,
-    /// The jobs that are not cached, if they were asked for.
+    /// The jobs that are not cached, if they were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     jobs: Vec<JobLine>,
     /// The power and the seeds for `detect`: per decision, the standard deviation, the planned and the needed seeds.

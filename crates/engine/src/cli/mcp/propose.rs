@@ -40,7 +40,7 @@ enum Content {
     /// Effects with intervals, p-value, level and bundle.
     #[default]
     Full,
-    /// Accepted or not, and nothing else.
+    /// Only whether the change is accepted.
     Bit,
 }
 
@@ -48,7 +48,7 @@ enum Content {
 struct Input {
     /// The recipe with the baseline, as a path from the project's folder.
     recipe: String,
-    /// The change: a recipe with `extends: RECIPE` and what is different. Without it, `patch` or `rev`.
+    /// The change: a recipe with `extends: RECIPE` and the differences. Alternatives: `patch` or `rev`.
     #[serde(default)]
     delta: Option<String>,
     /// The change: a patch of the project's code, as a path from the project's folder.
@@ -60,11 +60,11 @@ struct Input {
     /// The step whose code `patch` or `rev` changes. Default: the step that measures.
     #[serde(default)]
     code_step: Option<String>,
-    /// The metric that it should improve.
+    /// The metric that the change should improve.
     metric: String,
     /// The better direction of the metric.
     better: Better,
-    /// The least improvement that matters, above zero, in the unit of the metric.
+    /// The smallest improvement that matters, above zero, in the unit of the metric.
     least: f64,
     /// The step that measures. Default: the only step with seeds.
     #[serde(default)]
@@ -72,24 +72,25 @@ struct Input {
     /// Configurations of the step, by values of axes: `AXIS=VALUE`. The mean over them is compared.
     #[serde(default)]
     at: Vec<String>,
-    /// Most sealed seeds. Default: 20.
+    /// Maximum number of sealed seeds. Default: 20.
     #[serde(default)]
     #[schemars(range(min = 4, max = 1000))]
     most: Option<u16>,
     /// Backend to compute on: `auto` (default), `cuda`, `wgpu` or `cpu`.
     #[serde(default)]
     backend: Option<String>,
-    /// Run nothing: say what is known, what it would cost, and its power.
+    /// Run nothing: return the known results, the expected cost and the power.
     #[serde(default)]
     estimate: bool,
-    /// Files and folders that only the evaluation may read, as paths from the project's folder. A change that reads there what the
-    /// baseline does not read, or changes a step that reads there, is refused.
+    /// Files and folders that only the evaluation may read, as paths from the project's folder. A change is refused
+    /// if it reads a file there that the baseline does not read, or changes a step that reads there.
     #[serde(default)]
     sealed: Vec<String>,
-    /// The content of the answer: `full` (default), or `bit`, which only says if the change is accepted.
+    /// The content of the answer: `full` (default), or `bit`, only whether the change is accepted.
     #[serde(default)]
     answer: Content,
-    /// Time to wait for the verdict, in seconds. Default: 10. The run goes on afterwards: wait with `status`, then call again.
+    /// Time to wait for the verdict, in seconds. Default: 10. The run continues afterwards: wait with `status`, then
+    /// call again.
     #[serde(default)]
     #[schemars(range(min = 0, max = 60))]
     wait_seconds: Option<f64>,
@@ -103,18 +104,19 @@ struct Output {
     run: Option<usize>,
     /// True while its jobs run; then there is no answer yet.
     going_on: bool,
-    /// The answer: `standing` (`refused`, `known`, `estimate`, `judged`), `reason`, `question`, `cost`, `noise`, `level`, `pairs`,
-    /// `power`, and `conclusion` with the verdict, the effects of the search and of the sealed seeds, the evidence and the bundle. Of one
-    /// bit: `standing`, `accepted`, and the `reason` of a refusal.
+    /// The answer: `standing` (`refused`, `known`, `estimate`, `judged`), `reason`, `question`, `cost`, `noise`,
+    /// `level`, `pairs`, `power`, and `conclusion` with the verdict, the effects of the search and of the sealed
+    /// seeds, the evidence and the bundle. With `bit`: `standing`, `accepted`, and the `reason` of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Value>,
 }
 
 pub(super) fn tool() -> Tool {
-    const ABOUT: &str = "Asks the referee if a change to a recipe improves a metric. What was asked before is answered from the ledger; \
-        a new question is judged on sealed seeds, at a level that keeps the rate of false discoveries over all proposals of the \
-        project. Another seed or name is no other question, and each question lowers the level of later ones: call it with \
-        `estimate` first. It runs jobs within the user's budget, as `run` does.";
+    const ABOUT: &str = "Tests whether a change to a recipe improves a metric. A repeated question is answered from \
+        the ledger; a new question is judged on sealed seeds, at a level that keeps the rate of false discoveries \
+        over all proposals of the project. Another seed or name does not make a new question, and each question \
+        lowers the level of later ones: call it with `estimate` first. It runs jobs within the user's budget, as \
+        `run` does.";
     Tool::new(("propose", "Propose a change"), ABOUT, Effect::Runs, propose)
 }
 
@@ -174,11 +176,11 @@ fn propose(session: &Session, input: Input) -> Result<Output, Fault> {
         None if account.stopped_by.is_some() => {
             let fault = Fault::new(FaultKind::Budget, "the budget was used up before the verdict");
             Err(fault
-                .help("ask the user for a larger budget; the same call then goes on, with the same level and seeds"))
+                .help("ask the user for a larger budget; the same call then continues, with the same level and seeds"))
         }
         None => {
             let run_fault = Fault::new(FaultKind::Failed, "the proposal has no verdict, because its run failed");
-            let run_fault = run_fault.help("the same call goes on, with the same level and seeds");
+            let run_fault = run_fault.help("the same call continues, with the same level and seeds");
             Err(Fault { program_output: Some(clean(&account.says).into_owned()), ..run_fault })
         }
     }

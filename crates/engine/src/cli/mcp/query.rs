@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Input {
-    /// Recipes or sweep files whose records are wanted, as paths from the project's folder. Default: all records.
+    /// Recipes or sweep files whose records are returned, as paths from the project's folder. Default: all records.
     #[serde(default)]
     recipes: Vec<String>,
     /// A scale of the recipes.
@@ -54,9 +54,9 @@ struct Column {
 struct Output {
     /// The columns.
     columns: Vec<Column>,
-    /// The records: a value for each column, numbers in the units of the columns, `null` where a record has none.
+    /// The records: a value for each column, numbers in the units of the columns, `null` without a value.
     rows: Vec<Vec<serde_json::Value>>,
-    /// Number of records that were asked.
+    /// Number of records that were searched.
     asked: usize,
     /// The cursor of the following records.
     #[serde(skip_serializing_if = "Option::is_none")]

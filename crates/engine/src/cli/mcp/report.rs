@@ -43,10 +43,11 @@ struct VerdictLine {
     /// Its confidence interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<[f64; 2]>,
-    /// The probability that chance alone would decide it so, corrected if the recipe corrects for the number of claims.
+    /// The p-value: the probability of this decision by chance alone, corrected if the recipe corrects for the number
+    /// of claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     p: Option<f64>,
-    /// The lack that keeps it undecided: `hardware`, `scale`, `samples` or `results`.
+    /// The reason why the claim is undecided: lack of `hardware`, `scale`, `samples` or `results`.
     #[serde(skip_serializing_if = "Option::is_none")]
     lacks: Option<String>,
 }
@@ -58,7 +59,7 @@ struct TableText {
     recipe: String,
     /// Its name.
     name: String,
-    /// Its text in Markdown, if it was asked for.
+    /// Its text in Markdown, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     markdown: Option<String>,
 }

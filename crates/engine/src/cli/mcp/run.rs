@@ -27,16 +27,17 @@ const JOBS: Cursor = Cursor { from: 0, limit: 20 };
 struct Input {
     #[serde(flatten)]
     study: StudyInput,
-    /// Time to wait for the end of the run, in seconds. Default: 10. The run goes on afterwards; `status` waits for it.
+    /// Time to wait for the end of the run, in seconds. Default: 10. The run continues afterwards; `status` waits for
+    /// it.
     #[serde(default)]
     #[schemars(range(min = 0, max = 60))]
     wait_seconds: Option<f64>,
 }
 
 pub(super) fn tool() -> Tool {
-    const ABOUT: &str = "Runs the jobs of recipes that are not cached, within the user's budget of jobs, time and GPU hours. The run \
-        is a process of its own: it goes on when the client disconnects, and stops at the budget. Only recipes that the user \
-        allows can be run.";
+    const ABOUT: &str = "Runs the jobs of recipes that are not cached, within the user's budget of jobs, time and GPU \
+        hours. The run is a separate process: it continues when the client disconnects, and stops at the budget. Only \
+        recipes that the user allows can be run.";
     Tool::new(("run", "Run a study"), ABOUT, Effect::Runs, run)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn tool() -> Tool {
 
 fn stop(session: &Session, Input { wait_seconds }: Input) -> Result<Output, Fault> {
     let number = session.stop().ok_or_else(|| {
-        let fault = Fault::new(FaultKind::NotFound, "no run of this server is going on");
+        let fault = Fault::new(FaultKind::NotFound, "no run of this server is in progress");
         fault.help("`status` shows the latest run")
     })?;
     let final_account = || session.account(number).filter(|account| account.ended);

@@ -33,7 +33,7 @@ pub(super) struct StudyInput {
     /// Other values of axes: `AXIS=A,B` or `STEP.AXIS=A,B`.
     #[serde(default)]
     pub(super) axes: Vec<String>,
-    /// A part of the study, with what it needs: `STEP` or `STEP/AXIS=VALUE,…`.
+    /// A part of the study, with its dependencies: `STEP` or `STEP/AXIS=VALUE,…`.
     #[serde(default)]
     pub(super) only: Vec<String>,
     /// Backend to compute on: `auto` (default), `cuda`, `wgpu` or `cpu`.

@@ -123,7 +123,7 @@ impl StepSaving {
                 if shared > alone { "more" } else { "less" },
                 count(*records, "earlier job")
             ),
-            None => "no earlier job says how much time that is".to_owned(),
+            None => "no earlier job shows how much time this is".to_owned(),
         };
         format!(
             "{step}: {who}: {saving:.0} % fewer ({shared} {word} instead of {alone}; {states}{size})\n{}{time}\n",

@@ -178,7 +178,7 @@ pub enum BundleError {
     #[error("the bundle was rejected: {0}")]
     TooLarge(String),
     /// The bundle comes from a later version.
-    #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
+    #[error("the bundle has format {0}, but this program supports formats up to {FORMAT}: use a newer version")]
     TooNew(u32),
     /// A statement cannot be signed, or a key cannot be read.
     #[error(transparent)]

@@ -110,10 +110,10 @@ impl PythonEnvironment {
                 && text.chars().all(|char| char.is_ascii_alphanumeric() || more.contains(char))
         };
         if let Some(version) = python.as_deref().filter(|version| !is_word(version, ".+")) {
-            return Err(format!("`{version}` is no version of Python"));
+            return Err(format!("`{version}` is not a version of Python"));
         }
         match packages.iter().find(|(name, version)| !(is_word(name, "._-") && is_word(version, ".+!_-"))) {
-            Some((name, version)) => Err(format!("`{name}` `{version}` is no package with a version")),
+            Some((name, version)) => Err(format!("`{name}` `{version}` is not a package with a version")),
             None => Ok(Self { python, packages }),
         }
     }
@@ -153,7 +153,7 @@ impl PythonEnvironment {
         }
         let notice = match (&self.python, python) {
             (Some(wanted), Some(version)) if *wanted != version => {
-                Some(format!("Python {version} is in the place of {wanted}, which this machine has not"))
+                Some(format!("Python {version} replaces {wanted}, which this machine does not have"))
             }
             _ => None,
         };
@@ -334,7 +334,7 @@ mod tests {
             [("--index-url=http://x", "1"), ("a", "1 --pre"), ("./a", "1"), ("a", ""), ("a @ http://x", "1")]
         {
             let error = PythonEnvironment::new(None, packages(name, version)).unwrap_err();
-            assert!(error.ends_with("is no package with a version"), "{error}");
+            assert!(error.ends_with("is not a package with a version"), "{error}");
         }
         PythonEnvironment::new(Some("/tmp/python".into()), BTreeMap::new()).unwrap_err();
     }

@@ -140,14 +140,14 @@ fn predicate(envelope: &Envelope, digest: &str) -> Result<String, String> {
         return Err(format!("it has the type `{}`, not `{PAYLOAD_TYPE}`", envelope.payload_type));
     }
     let statement: Value =
-        serde_json::from_str(&envelope.payload).map_err(|error| format!("its statement is no JSON: {error}"))?;
+        serde_json::from_str(&envelope.payload).map_err(|error| format!("its statement is not JSON: {error}"))?;
     if statement["_type"] != STATEMENT_TYPE {
-        return Err(format!("it is no statement of the type {STATEMENT_TYPE}"));
+        return Err(format!("it is not a statement of the type {STATEMENT_TYPE}"));
     }
     let subjects = statement["subject"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !subjects.iter().any(|subject| subject["digest"]["sha256"] == digest) {
         let names = subjects.iter().filter_map(|subject| subject["name"].as_str()).collect::<Vec<_>>().join(", ");
-        return Err(format!("the statement is about a file of another content: {names}"));
+        return Err(format!("the statement is about a file with different content: {names}"));
     }
     Ok(statement["predicateType"].as_str().unwrap_or("unknown").to_owned())
 }

@@ -14,7 +14,7 @@ pub(super) use self::pages::State;
 const MAX_LEVELS: usize = 40;
 /// Bytes of a row at most.
 const MAX_ROW_BYTES: usize = 256 << 20;
-const CIRCLES: &str = "its pages lead in circles";
+const CIRCLES: &str = "its pages form a cycle";
 /// Kinds of pages of tables.
 const INNER: u8 = 5;
 const LEAF: u8 = 13;
@@ -217,7 +217,7 @@ impl Database {
 
     /// The identifier and the content of the row at an offset of a page, with its overflow pages.
     fn row(&self, page: &[u8], offset: usize, budget: &mut Budget) -> Result<(i64, Vec<u8>), SqliteError> {
-        let damaged = || self.pages.damaged("a row is cut");
+        let damaged = || self.pages.damaged("a row is truncated");
         let mut rest = page.get(offset..).ok_or_else(damaged)?;
         let length = usize::try_from(varint(&mut rest).ok_or_else(damaged)?).map_err(|_| damaged())?;
         let rowid = varint(&mut rest).ok_or_else(damaged)?.cast_signed();
@@ -252,7 +252,7 @@ impl Database {
 
     /// The values of a row's columns at `places`. Columns that were added after the row are empty.
     fn cells(&self, table: &Table, rowid: i64, content: &[u8], places: &[usize]) -> Result<Vec<Cell>, SqliteError> {
-        let damaged = || self.pages.damaged("a row is cut");
+        let damaged = || self.pages.damaged("a row is truncated");
         let mut header = content;
         let length = usize::try_from(varint(&mut header).ok_or_else(damaged)?).map_err(|_| damaged())?;
         let read = content.len() - header.len();

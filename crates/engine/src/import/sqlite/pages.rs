@@ -79,12 +79,12 @@ impl Pages {
     pub(super) fn open(path: &Path) -> Result<Self, SqliteError> {
         let failed = |source: io::Error| SqliteError::Io { path: path.to_owned(), source };
         let format = |reason: &str| SqliteError::Format { path: path.to_owned(), reason: reason.to_owned() };
-        let file = opened(path).map_err(failed)?.ok_or_else(|| format("it is no file"))?;
+        let file = opened(path).map_err(failed)?.ok_or_else(|| format("it is not a file"))?;
         let length = file.metadata().map_err(failed)?.len();
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).map_err(|_| format("it is too short"))?;
         if !header.starts_with(MAGIC) {
-            return Err(format("it does not begin like one"));
+            return Err(format("it does not have the header of a database"));
         }
         let size = match u16::from_be_bytes([header[16], header[17]]) {
             1 => 65_536,

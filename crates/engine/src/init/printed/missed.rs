@@ -63,9 +63,9 @@ impl fmt::Display for Why {
         };
         match self {
             Self::Sections(names) => write!(to, "is not read, because lines below {} are alike", quoted(names)),
-            Self::Form => to.write_str("is not read, because no pattern tells its lines from others"),
+            Self::Form => to.write_str("is not read, because no pattern distinguishes its lines from others"),
             Self::Other => to.write_str("is not read from lines of another form"),
-            Self::Text(text) => write!(to, "is not read, because `{text}` is no whole number"),
+            Self::Text(text) => write!(to, "is not read, because `{text}` is not a whole number"),
             Self::List => to.write_str("is not read, because it is a list"),
             Self::Below => {
                 to.write_str("is not read, because it is on the line below its name; print both in one line")
@@ -146,8 +146,8 @@ mod tests {
                 "{\n\"a\": {\n\"loss\": 1\n},\n\"b\": {\n\"loss\": 2\n}\n}",
                 "loss is not read, because lines below `a` and `b` are alike",
             ),
-            ("loss: 0,5", "loss is not read, because `0,5` is no whole number"),
-            ("loss: 1.2k", "loss is not read, because `1.2k` is no whole number"),
+            ("loss: 0,5", "loss is not read, because `0,5` is not a whole number"),
+            ("loss: 1.2k", "loss is not read, because `1.2k` is not a whole number"),
             ("{\"epoch\": 1, \"loss\": [0.9, 0.8]}", "loss is not read, because it is a list"),
             ("loss: [0.9 0.8]", "loss is not read, because it is a list"),
             ("\"loss\": [\n0.9,\n0.8\n]", "loss is not read, because it is a list"),

@@ -165,7 +165,7 @@ fn a_limit_of_jobs_is_waited_for() {
     let ended = cell.sweep(&sandbox, &RUN);
     cell.send("limit 0");
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("takes no more jobs for now, the rest follows"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("accepts no more jobs for now, the rest are submitted later"), "{}", ended.stderr);
     assert_eq!(sandbox.tally(), [("done", 8)]);
 }
 
@@ -183,7 +183,7 @@ fn a_master_that_does_not_answer_is_waited_for() {
     until("a job is done", || !sandbox.records().is_empty());
     sandbox.write("hangs", "");
     until("it is said", || {
-        sandbox.journal("notice").iter().any(|line| line.to_string().contains("does not answer within"))
+        sandbox.journal("notice").iter().any(|line| line.to_string().contains("does not respond within"))
     });
     fs_err::remove_file(sandbox.path("hangs")).unwrap();
     let ended = engine.wait();
@@ -266,7 +266,7 @@ fn odd_answers_are_errors_with_a_sentence() {
         ("echo no job here", "in which there is no job", false),
         ("echo -rf; exit 0", "in which there is no job", false),
         ("echo 'this queue is closed' >&2; exit 1", "this queue is closed", true),
-        ("kill -9 $$", "it failed without a word", true),
+        ("kill -9 $$", "it failed without a message", true),
     ];
     for (submit, expected, refused) in cases {
         let text = format!(

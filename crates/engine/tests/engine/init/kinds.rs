@@ -325,8 +325,8 @@ fn a_missing_package_is_no_error_if_the_file_shows_the_parameters() {
     let ended = sandbox.sweep(&["new", "other.py"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "other.yaml: 2 parameters, 1 job\n"), "{}", ended.stderr);
     let running = "running `other.py` until it reads its parameters (no writes, no network, at most 5 s)\n";
-    let part =
-        "note: these are the parameters that the file shows; its run showed none: No module named 'no_such_module'";
+    let part = "note: these parameters were found in the source of the script; its trial run found none: No module named \
+         'no_such_module'";
     assert!(ended.stderr.starts_with(running) && ended.stderr.contains(part), "{}", ended.stderr);
     assert!(
         sandbox.read("other.yaml").contains("host: its default is computed by the script"),

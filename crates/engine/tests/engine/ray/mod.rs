@@ -86,8 +86,8 @@ fn an_address_that_is_none_is_said() {
     let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
     for (address, why) in [
         ("auto", "does not begin with `http://`"),
-        ("http://user:secret@127.0.0.1:1", "credentials come from the environment"),
-        ("http://127.0.0.1:1/?x=1", "it ends with the port"),
+        ("http://user:secret@127.0.0.1:1", "it contains credentials, which are read from the environment"),
+        ("http://127.0.0.1:1/?x=1", "it must end with the port"),
     ] {
         let mut command = sandbox.command(&RUN);
         let ended = crate::sandbox::Running::from(command.env("RAY_ADDRESS", address).spawn().unwrap()).wait();
@@ -97,7 +97,7 @@ fn an_address_that_is_none_is_said() {
     let mut command = sandbox.command(&RUN);
     let engine: crate::sandbox::Running = command.env("RAY_ADDRESS", "http://127.0.0.1:1").spawn().unwrap().into();
     until("it is said", || {
-        sandbox.journal("notice").iter().any(|line| line.to_string().contains("Ray does not answer"))
+        sandbox.journal("notice").iter().any(|line| line.to_string().contains("Ray does not respond"))
     });
     engine.signal(Signal::HUP);
     let ended = engine.wait();
@@ -112,7 +112,7 @@ fn a_cluster_that_never_answers_ends_the_run() {
     let ended = sandbox.sweep(&["run", "sweep.yaml", "--poll", "0.2"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     for part in [
-        "Ray has not answered within 2.0 s: http://127.0.0.1:1: ",
+        "Ray has not responded within 2.0 s: http://127.0.0.1:1: ",
         "Connection refused",
         "the same command takes them over",
     ] {

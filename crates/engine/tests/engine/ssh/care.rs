@@ -83,7 +83,7 @@ fn doctor_shows_results_that_wait_on_a_host() {
         !says.contains(" 0 results")
     });
     let shown = sandbox.sweep(&["doctor", "sweep.yaml"]).stdout;
-    assert!(shown.contains("the next run with this host takes them over"), "{shown}");
+    assert!(shown.contains("the next run with this host takes over the jobs"), "{shown}");
     assert_eq!(sandbox.sweep(&RUN).code, Some(0));
     assert_eq!(starts(&sshd, &[]), once(10));
 }

@@ -44,7 +44,7 @@ fn a_login_that_is_refused_is_one_sentence() {
     let (error, text) = refused(&world, &sshd);
     assert!(matches!(error, HostError::Login { .. }) && error.is_lasting(), "{text}");
     assert!(text.starts_with("box1 refuses the login: ") && text.contains("Permission denied (publickey)"), "{text}");
-    assert!(text.ends_with("`ssh box1` must work without a question (a key, or an agent)"), "{text}");
+    assert!(text.ends_with("`ssh box1` must work without a prompt (with a key or an agent)"), "{text}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_login_that_talks_is_skipped_up_to_a_limit() {
     sshd.rc("box1", "echo 'Please choose a new password'; while :; do echo '.............................'; done\n");
     let (error, text) = refused(&world, &sshd);
     assert!(matches!(error, HostError::Protocol { .. }), "{text}");
-    assert!(text.contains("its login says `Please choose a new password") && text.len() < 600, "{text}");
+    assert!(text.contains("its login prints `Please choose a new password") && text.len() < 600, "{text}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_host_that_talks_nonsense_is_given_up() {
     let Some(sshd) = Sshd::start(1) else { return };
     let world = mock(0);
     let nonsense = [
-        ("echo 'You are welcome'", "the line `You are welcome` is no frame"),
+        ("echo 'You are welcome'", "the line `You are welcome` is not a frame"),
         (r#"echo '{"id":1,"bytes":99999999,"head":"done"}'"#, "a body of 99999999 bytes is longer than"),
         ("head -c 3000000 /dev/zero", "a line is longer than"),
         (r#"echo '{"id":1,"head":"done"}'"#, "its first answer"),
@@ -255,7 +255,7 @@ fn a_network_that_stalls_is_a_lost_connection_and_comes_back() {
     let lost = link.lost();
     assert_eq!(
         lost.to_string().split(';').next(),
-        Some("the connection to box1 was lost: nothing was heard of it for 15 s")
+        Some("the connection to box1 was lost: no message from it for 15 s")
     );
     proxy.stalled.store(false, Ordering::SeqCst);
     link.connected();

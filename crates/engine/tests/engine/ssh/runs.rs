@@ -274,7 +274,7 @@ fn who_leaves_can_come_back_or_end_the_jobs_that_stay() {
     until("it runs", || !hang.journal("started").is_empty());
     drop(engine);
     let ended = hang.sweep(&["hosts", "cancel"]);
-    assert_eq!((ended.code, ended.stderr.trim()), (Some(0), "1 job told to end"));
+    assert_eq!((ended.code, ended.stderr.trim()), (Some(0), "the end of 1 job was requested"));
 }
 
 #[test]

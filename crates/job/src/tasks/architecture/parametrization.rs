@@ -10,7 +10,7 @@ use crate::{
 choice! {
     /// The dependence of initial weights, learning rates and factors on the width of a network.
     pub enum Parametrization {
-        /// None but that of attention's scores, which are divided by the root of a head's width.
+        /// No dependence, except of attention's scores, which are divided by the square root of a head's width.
         Standard = "standard",
         /// Maximal update parametrization (Yang et al. 2022, "Tensor Programs V", table 8), in which the best learning rate is about
         /// the same for all widths.

@@ -17,19 +17,19 @@ choice! {
 }
 
 choice! {
-    /// The way in which a network knows the positions of tokens.
+    /// The position embeddings of a network.
     pub enum PositionKind {
         /// A learned table, added to the token embeddings.
         Learned = "learned",
         /// Rotary position embeddings (Su et al. 2021): rotates queries and keys by angles proportional to the position.
         Rope = "rope",
-        /// No positions: only the causal mask tells the order.
+        /// No position embeddings: the network gets the order of tokens only from the causal mask.
         None = "none",
     }
 }
 
 choice! {
-    /// A scaling of RoPE's frequencies for contexts that are longer than those of the training.
+    /// A scaling of RoPE's frequencies for contexts that are longer than the training context.
     pub enum RopeScalingKind {
         /// No scaling.
         None = "none",

@@ -20,7 +20,7 @@ choice! {
         Equals = "equals",
         /// `name=value`, with the quotes that Hydra needs.
         Hydra = "hydra",
-        /// `--name=value`, and a list as its items with commas: `--name=1,2`.
+        /// `--name=value`, and a list as comma-separated items: `--name=1,2`.
         Commas = "commas",
         /// `--name=value`, once for each item of a list: `--name=1 --name=2`.
         Repeat = "repeat",
@@ -141,18 +141,18 @@ impl Command {
             conflict(&["booleans"], message, "remove `booleans`: Hydra reads `name=true` and `name=false`");
         }
         if self.argv.first().is_some_and(|program| program.0 == FLAGS) {
-            let message = format!("`\"{FLAGS}\"` stands where the program's name belongs");
+            let message = format!("`\"{FLAGS}\"` is in the place of the program's name");
             conflict(&["argv"], message, "write the program as the first item of `argv`");
         }
         if let Some(name) = bad_name(&self.params) {
             let message = format!("`{}` cannot be the name of a flag", name.escape_debug());
-            conflict(&["params"], message, "use a name without blanks and `=`");
+            conflict(&["params"], message, "use a name without spaces and `=`");
         }
         if self.flags == FlagStyle::Dashes
             && let Some((name, item)) = item_like_a_flag("", &self.params)
         {
             let shown = item.escape_debug();
-            let message = format!("the item `{shown}` of the list `{name}` would be read as a flag of its own");
+            let message = format!("the item `{shown}` of the list `{name}` would be read as a separate flag");
             let advice = "write `flags: equals`, which passes a list as one argument, or read `SWEEP_PARAMS`";
             conflict(&["params"], message, advice);
         }
@@ -364,7 +364,7 @@ mod tests {
             command.check_flags(&mut conflicts);
             conflicts.into_iter().map(|conflict| conflict.message).collect::<Vec<_>>()
         };
-        let message = "the item `-a` of the list `o.x` would be read as a flag of its own";
+        let message = "the item `-a` of the list `o.x` would be read as a separate flag";
         assert_eq!(conflicts(r#"{"o":{"x":["b","-a"]}}"#, FlagStyle::Dashes), [message]);
         assert_eq!(conflicts(r#"{"o":{"x":["b","-a"]}}"#, FlagStyle::Equals), [""; 0]);
         assert_eq!(conflicts(r#"{"x":["-1",-2e-6,"a-b","-"]}"#, FlagStyle::Dashes), [""; 0]);

@@ -6,7 +6,7 @@ use crate::{Conflict, Value, Values, params::choice};
 choice! {
     /// Kind of start of several processes.
     pub enum Launch {
-        /// Every process sees all GPUs of the job, and its own is number `LOCAL_RANK` of them, as `torchrun` does it.
+        /// Every process sees all GPUs of the job and uses the GPU with the index `LOCAL_RANK`, as with `torchrun`.
         Torchrun = "torchrun",
         /// Every process sees its own GPU only.
         Processes = "processes",
@@ -90,7 +90,7 @@ impl Command {
             (Some(Launch::Fork), None) if self.project.is_none() => (
                 vec!["launch"],
                 "`launch: fork` runs a script in its project",
-                "add `project: .`, and remove `inputs`: what the script reads is observed",
+                "add `project: .`, and remove `inputs`: the files that the script reads are observed",
             ),
             (Some(Launch::Fork), None) => return,
             (Some(_), None) => (

@@ -321,7 +321,7 @@ impl<'t> Scanner<'t> {
         let fits = |char: char| char.is_alphanumeric() || "_-./@#%+".contains(char);
         if !inner.chars().all(fits) {
             let name: String = inner.chars().take_while(|char| fits(*char)).collect();
-            return Err(format!("`{{{inner}}}` is no placeholder: write `{{{name}}}`"));
+            return Err(format!("`{{{inner}}}` is not a placeholder: write `{{{name}}}`"));
         }
         let capture = format!("sweep_{}", self.groups.len());
         self.at += length;
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(error("(?<loss>"), "unclosed group");
         assert_eq!(error(r"loss (\d+)"), "no group has the name of a metric");
         assert_eq!(error("{step}"), "no group has the name of a metric");
-        assert_eq!(error("loss {loss:.4f}"), "`{loss:.4f}` is no placeholder: write `{loss}`");
+        assert_eq!(error("loss {loss:.4f}"), "`{loss:.4f}` is not a placeholder: write `{loss}`");
         assert!(error(r"(?<x>\w{1,1000}){1000}").contains("size limit"));
         for hostile in ["{", "}", "[", "[[", "\\", "(?<", "(?<a", "{a", "\\p{", "[^]", "((((", "))))", "{a}{", "[\\"] {
             let _ = Pattern::new(hostile);

@@ -41,7 +41,7 @@ impl Command {
     pub(super) fn check_reads(&self, conflicts: &mut Vec<Conflict>) {
         for (kind, place) in self.sources() {
             let (message, advice) = if !KINDS.contains(&kind) {
-                (format!("`reads` does not know `{kind}`"), format!("use {}", KINDS.join(", ")))
+                (format!("`reads` has no kind `{kind}`"), format!("use {}", KINDS.join(", ")))
             } else if kind == "stdout" {
                 let Err(reason) = Pattern::new(place) else { continue };
                 let advice =

@@ -111,7 +111,7 @@ impl Command {
                 let list = if words.len() > 1 { words.join(", ") } else { format!("{name}, -c") };
                 let known = [WITH_PIPEFAIL.as_slice(), &WITHOUT].concat().join("`, `");
                 let advice = format!("write `{known}`, or a list with the arguments before the script: `[{list}]`");
-                (format!("`shell` does not know `{name}`"), advice)
+                (format!("`shell` has the unknown value `{name}`"), advice)
             }
             _ => return,
         };

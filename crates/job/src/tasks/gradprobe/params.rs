@@ -25,7 +25,7 @@ choice! {
         /// One tensor at a time, from first to last, with candidates selected once. Weights that are pruned stay pruned
         /// while later tensors are probed.
         Streaming = "streaming",
-        /// Like `streaming`, but in `order`, and with candidates selected anew before each tensor.
+        /// Like `streaming`, but in `order`, and with candidates selected again before each tensor.
         LayerWise = "layer_wise",
         /// Rounds of `round_mode` with sparsity increasing by `step`, until the quality has changed by more than
         /// `limit`.
@@ -216,8 +216,9 @@ params! {
         save: bool = false;
         /// Keep the masks as the artifact `masks`: a safetensors file with 1 for each pruned weight.
         save_masks: bool = false;
-        /// Keep a timeline of the first 200 visits as the artifact `trace`, in the trace-event JSON format that Perfetto
-        /// reads. A visit is that of a tensor, or of those probed together; with `mode: simultaneous`, it is a pass.
+        /// Keep a timeline of the first 200 visits as the artifact `trace`, in the trace-event JSON format that
+        /// Perfetto reads. A visit concerns one tensor, or the tensors that are probed together; with `mode:
+        /// simultaneous`, a visit is a pass.
         trace: bool = false;
         /// Artifact `masks` of another job, for the metric `agreement`.
         against: Option<Path> = None;

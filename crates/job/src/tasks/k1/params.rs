@@ -95,7 +95,7 @@ choice! {
     pub enum NormScope {
         /// Its own tensors.
         Own = "own",
-        /// Its own tensors and those of its descendants. Factors on a node's gradients apply to its descendants, too.
+        /// Its own tensors and those of its descendants. Factors on a node's gradients also apply to its descendants.
         Subtree = "subtree",
     }
 }
@@ -131,7 +131,8 @@ choice! {
 choice! {
     /// Scaling of the loss with `precision: mixed_f16`.
     pub enum LossScaling {
-        /// By a factor that halves when gradients are not finite, and doubles after a number of finite ones.
+        /// By a factor that halves when gradients are not finite, and doubles after a number of steps with finite
+        /// gradients.
         Dynamic = "dynamic",
         /// None: small gradients become 0, and steps whose gradients are not finite are made.
         Off = "off",
@@ -260,7 +261,7 @@ params! {
         /// Method to select nodes. `reads_sort` and `reads_heap` read one number per tensor and sort or use a heap;
         /// `one_read` reads one vector; `device` selects on the device and reads nothing.
         selection: SelectionWay = SelectionWay::Device;
-        /// Measure in every step the fraction of the selected nodes that the other `norm` would select, too.
+        /// Measure in every step the fraction of the selected nodes that the other `norm` would also select.
         agreement: bool = false;
     }
 }
@@ -302,7 +303,7 @@ params! {
         /// Format of matrix products and attention. The rest is in single precision, evaluations entirely.
         precision: K1Precision = K1Precision::F32;
         /// Scaling of the loss with `precision: mixed_f16`. `dynamic` skips steps whose gradients are not finite, and
-        /// reads one number in every step to know.
+        /// reads one number in every step to detect them.
         loss_scaling: LossScaling = LossScaling::Dynamic;
         /// First factor of the loss with `loss_scaling: dynamic`.
         loss_scale: f64 = 65_536.0, in 0.001..=1e30;

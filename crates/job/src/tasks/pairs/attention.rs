@@ -14,7 +14,7 @@ choice! {
         Naive = "naive",
         /// Block by block, with a running softmax.
         Flash = "flash",
-        /// Block by block, with a running softmax and scores that a function modifies; blocks of which no score counts are
+        /// Block by block, with a running softmax and scores that a function modifies; fully masked blocks are
         /// skipped. As `FlexAttention`.
         Flex = "flex",
     }
@@ -48,7 +48,7 @@ params! {
         /// Modification of the scores. `naive` and `flash` read it from a matrix of all scores, `flex` computes it for each
         /// block.
         score: AttentionScore = AttentionScore::None;
-        /// Tokens that a token sees with `sliding_window`.
+        /// Number of tokens that a token sees with `sliding_window`.
         window: usize = 128, in 1..=1_048_576, unit "tokens";
         /// Queries and keys of a block with `flex`.
         block: usize = 128, in 1..=65_536, unit "tokens";

@@ -6,10 +6,10 @@ use crate::params::{choice, params};
 choice! {
     /// The origin of an operation's backward pass.
     pub enum CustomVariant {
-        /// The operation is composed of operations of the framework, each of which has a backward pass and keeps what that
-        /// needs.
+        /// The operation is composed of operations of the framework, each of which has a backward pass and keeps the
+        /// tensors that this pass needs.
         Composed = "composed",
-        /// The operation has a backward pass that keeps the inputs only, and computes the rest again.
+        /// The operation has its own backward pass, which keeps only the inputs and recomputes all other tensors.
         Custom = "custom",
     }
 }

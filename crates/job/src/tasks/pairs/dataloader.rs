@@ -12,9 +12,9 @@ choice! {
     pub enum DataloaderVariant {
         /// In the training loop, when a batch is needed.
         Sync = "sync",
-        /// In worker threads that start anew for every epoch.
+        /// In worker threads that are restarted for every epoch.
         Workers = "workers",
-        /// In worker threads that persist between epochs and prepare the first batches of the next one.
+        /// In worker threads that persist between epochs and prepare the first batches of the next epoch.
         Persistent = "persistent",
     }
 }

@@ -10,9 +10,9 @@ use crate::{
 choice! {
     /// The layout of the key-value cache.
     pub enum KvCacheVariant {
-        /// A tensor that is copied to a longer one for every token.
+        /// A tensor that is copied to a longer tensor for every token.
         Concatenate = "concatenate",
-        /// A tensor that is allocated in advance, for as many tokens as a request may have.
+        /// A tensor that is allocated in advance, for the maximum number of tokens of a request.
         Preallocate = "preallocate",
         /// Pages that are allocated when needed.
         Paged = "paged",
@@ -34,8 +34,8 @@ params! {
         head_dim: usize = 64, in 1..=1024;
         /// Tokens of the longest request.
         length: usize = 256, in 4..=1_048_576, unit "tokens";
-        /// Requests that are decoded at the same time, each with a cache. Request `i` of `n`, from 0, has the fraction
-        /// `(n - i) / n` of `length`, and keeps its cache until the last one has ended.
+        /// Requests that are decoded at the same time, each with a cache. Request `i` of `n`, from 0, has the
+        /// fraction `(n - i) / n` of `length`, and keeps its cache until the last request has ended.
         requests: usize = 1, in 1..=1024;
         /// Tokens for which `preallocate` reserves memory in each request; by default `length`.
         capacity: Option<usize> = None, in 4..=1_048_576, unit "tokens";

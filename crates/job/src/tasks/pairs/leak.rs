@@ -24,7 +24,7 @@ choice! {
     pub enum LeakVariant {
         /// With the leak.
         Leaking = "leaking",
-        /// Without it: everything is dropped when it is no longer needed.
+        /// Without the leak: every tensor is dropped when it is no longer needed.
         Fixed = "fixed",
     }
 }

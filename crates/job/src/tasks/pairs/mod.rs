@@ -71,7 +71,7 @@ metrics! {
         /// Peak memory of the first call in addition to its inputs. On the CPU, heap memory; on a GPU, device memory
         /// that the allocator reserved from the driver.
         MEMORY_CALL: Bytes = "memory.call", Deterministic;
-        /// Number of heap allocations in that call.
+        /// Number of heap allocations in the first call.
         ALLOCATIONS: Count = "allocations";
         /// Largest difference between the output of the first call and the output of the baseline, relative to the
         /// largest element of the latter.

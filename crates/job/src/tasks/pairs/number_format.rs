@@ -18,9 +18,9 @@ choice! {
         Bf16 = "bf16",
         /// Half precision, with master weights in single precision.
         F16 = "f16",
-        /// Matrix products of numbers that are rounded to 8 bits, with a scale for each tensor: weights and activations to
-        /// e4m3, gradients to e5m2; everything else in single precision. The products themselves are computed in single
-        /// precision, on the CPU only, so times say nothing about hardware with such products.
+        /// Matrix products of numbers that are rounded to 8 bits, with a scale for each tensor: weights and
+        /// activations to e4m3, gradients to e5m2; everything else in single precision. The products themselves are
+        /// computed in single precision, on the CPU only, so the times do not represent hardware with such products.
         Fp8 = "fp8",
     }
 }
@@ -50,7 +50,8 @@ metrics! {
         /// Relative rounding error of normally distributed numbers in the format of products, as a root mean square; with
         /// `fp8`, that of e4m3.
         ROUNDING: Fraction = "error.rounding", Deterministic;
-        /// The same of the format of gradients; with `fp8`, that of e5m2.
+        /// Relative rounding error of normally distributed numbers in the format of gradients; with `fp8`, that of
+        /// e5m2.
         ROUNDING_GRADIENTS: Fraction = "error.rounding.gradients", Deterministic;
     }
 }

@@ -49,8 +49,8 @@ metrics! {
     impl Sharding {
         /// Measured size of weights, gradients and moments on the device, per rank.
         MEMORY_STATE: Bytes = "memory.state", Deterministic;
-        /// Calculated size of weights, gradients and moments on the device: 16 bytes per weight, divided by the number
-        /// of ranks, less what is elsewhere.
+        /// Calculated size of weights, gradients and moments on the device: 16 bytes per weight, divided by the
+        /// number of ranks, minus the parts that are elsewhere.
         MEMORY_MODEL: Bytes = "memory.model", Deterministic;
         /// Bytes per call of weights that ranks gather from others, or of moments that move between host and device.
         GATHERED: Bytes = "bytes.gathered", Deterministic;
@@ -59,10 +59,10 @@ metrics! {
         MEMORY_RANK: Bytes = "memory.rank", Resolution(4096.0);
         /// Bytes per call that a rank sends to its neighbor, counted. `processes` only.
         SENT: Bytes = "bytes.sent", Deterministic;
-        /// Median time per call that the first rank spends in collective operations, including the time that it waits for
-        /// others. `processes` only.
+        /// Median time per call that the first rank spends in collective operations, including waiting for other
+        /// ranks. `processes` only.
         TIME_COLLECTIVES: Seconds = "time.collectives";
-        /// Median time per call of copies between the device and where the state is. `offloaded_parameters` only.
+        /// Median time per call of copies between the device and the place of the state. `offloaded_parameters` only.
         TIME_COPIES: Seconds = "time.copies";
     }
 }
@@ -88,7 +88,12 @@ impl Declared for Sharding {
             if !self.batch_size.is_multiple_of(self.shards) {
                 let (rows, ranks) = (self.batch_size, self.shards);
                 let message = format!("`batch_size: {rows}` is not a multiple of `shards: {ranks}`");
-                conflicts.push(conflict(vec!["batch_size", "shards"], message, "give every rank equally many rows"));
+                conflicts.push(conflict(
+                    vec!["batch_size", "shards"],
+                    message,
+                    "give every rank the same number of \
+                    rows",
+                ));
             }
         }
         conflicts

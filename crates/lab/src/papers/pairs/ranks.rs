@@ -218,7 +218,7 @@ impl BackendTask for Other {
 pub fn main() -> ExitCode {
     let job = std::env::var(VARIABLE).ok().and_then(|text| serde_json::from_str::<Job>(&text).ok());
     let Some(job) = job.filter(|job| (1..job.ranks).contains(&job.rank)) else {
-        eprintln!("this process is no rank of a job: jobs start it");
+        eprintln!("this process is not a rank of a job: only jobs start such processes");
         return ExitCode::FAILURE;
     };
     let number = job.rank;

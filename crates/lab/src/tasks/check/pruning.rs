@@ -65,7 +65,8 @@ impl<B: Compute> Checker<'_, B> {
         let (distance, iter, sparsity, expected_sparsity) = maximum;
         let problem = (distance.is_nan() || distance > TOLERANCE).then(|| {
             format!(
-                "{sparsity:.4} of the weights are 0 after iteration {iter}, the schedule wants {expected_sparsity:.4}"
+                "{sparsity:.4} of the weights are 0 after iteration {iter}, but the schedule requires \
+                 {expected_sparsity:.4}"
             )
         });
         let finding = format!("{target} after {updates} masks, at most {distance:.1e} beside the schedule");

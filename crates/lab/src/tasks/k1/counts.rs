@@ -38,8 +38,8 @@ pub(super) fn explain_absence(outcome: &mut Outcome, k1: &K1, backend: Backend) 
             }
             "steps.skipped" | "loss_scale" => "needs `loss_scaling: dynamic`",
             "gradients.zero" => "needs a `precision` other than `f32`",
-            "memory.peak" => "this system does not say what a process has in memory",
-            _ => "one iteration is no measure of it",
+            "memory.peak" => "this system does not report the memory of a process",
+            _ => "one iteration is not enough to measure it",
         }
     };
     for name in K1::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {

@@ -64,7 +64,7 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
     let reason = |name: &str| -> &str {
         match name {
             "memory.device.peak" | "memory.device.mean" | "memory.device.reserved" if backend == Backend::Cpu => {
-                "the CPU backend has no allocator of its own; `memory.peak` counts what it has"
+                "the CPU backend has no allocator of its own; `memory.peak` includes its memory"
             }
             "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
                 "the CPU backend compiles no kernels, so there is nothing to fuse"
@@ -85,8 +85,8 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
                 "the pass that finds the threshold computes the scores; `prune_update: single_pass` measures them"
             }
             "steps.skipped" => "only half precision needs to leave steps out",
-            "memory.peak" => "this system does not say what a process has in memory",
-            _ => "one iteration is no measure of it",
+            "memory.peak" => "this system does not report the memory of a process",
+            _ => "one iteration is not enough to measure it",
         }
     };
     for name in Train::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {

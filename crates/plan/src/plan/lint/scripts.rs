@@ -91,8 +91,8 @@ impl Check<'_> {
         };
         let help = match (exists, &self.project) {
             (true, _) if is_started && !is_absolute => format!(
-                "add `inputs: [{path}]`, with all other files that the program needs, or `project: .`, which runs the program in the \
-                 recipe's folder as by hand"
+                "add `inputs: [{path}]`, with all other files that the program needs, or `project: .`, which runs the \
+                 program in the recipe's folder"
             ),
             (true, _) => format!("add `{path}` to `inputs`"),
             (false, _) => near_file(base, path),

@@ -92,7 +92,7 @@ pub(in crate::plan) fn sentences(recipe: &Recipe, problems: &mut Collector) {
             }
             let (name, expected) = (&claim.name.value, expect.words());
             let message = format!("claim `{name}` says `{text}`, and expects {expected}");
-            let help = "give it the bound that the sentence has, or write the number as a remark: `(… in the paper)`";
+            let help = "give `expect` the bound of the sentence, or write the number as a remark: `(… in the paper)`";
             problems.warn(&recipe.sources, claim.name.span, message, help);
         }
     }

@@ -161,7 +161,7 @@ impl Loader {
             if earlier().any(|other| other.name != recipe.name && other.report == recipe.report) {
                 let message = format!("two recipes have their report in `{}`", recipe.report.display());
                 let help = "rename one of the files, or run them one after the other";
-                self.problem(*name, message, "the second one", help);
+                self.problem(*name, message, "the second recipe", help);
             }
             if earlier().any(|other| other.name == recipe.name) {
                 let message = format!("two recipes are called `{}`", recipe.name);
@@ -220,7 +220,7 @@ impl Loader {
             let path = self.sources.folder(recipe.span.source).join(&recipe.value);
             let Some(node) = self.named(&path, recipe.span, &mut Vec::new()) else { continue };
             if is_sweep(&node) {
-                let help = "a sweep file names recipes; name those that this one names";
+                let help = "a sweep file lists only recipes; list the recipes of that sweep file instead";
                 self.problem(recipe.span, format!("`{}` is a sweep file", recipe.value), "not a recipe", help);
                 continue;
             }
@@ -251,7 +251,7 @@ impl Loader {
                     io::ErrorKind::NotFound => format!("there is no `{}`", path.display()),
                     _ => format!("`{}` cannot be read: {error}", path.display()),
                 };
-                let help = "paths start from the folder of the file that they stand in";
+                let help = "paths are relative to the folder of the file that contains them";
                 self.problem(span, message, "cannot be read", help);
                 None
             }
@@ -295,13 +295,13 @@ impl Loader {
         let same = |other: &PathBuf| fs_err::canonicalize(other).ok() == fs_err::canonicalize(&path).ok();
         if path.exists() && chain.iter().any(same) {
             let message = format!("`{}` extends itself", path.display());
-            self.problem(named.span, message, "this closes the circle", "remove one `extends`");
+            self.problem(named.span, message, "this `extends` closes the cycle", "remove one `extends`");
             return None;
         }
         let base = self.named(&path, named.span, chain)?;
         if is_sweep(&base) {
             let message = format!("`{text}` is a sweep file");
-            self.problem(named.span, message, "not a recipe", "extend the recipe that it names");
+            self.problem(named.span, message, "not a recipe", "extend a recipe that the sweep file lists");
             return None;
         }
         Some(base)
@@ -373,12 +373,12 @@ fn read_text(path: &Path) -> io::Result<String> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         let kind = if metadata.is_dir() { "a folder" } else { "a device or a pipe" };
-        return Err(refusal(format!("it is {kind}, and a recipe is a file")));
+        return Err(refusal(format!("it is {kind}, but a recipe must be a file")));
     }
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(refusal(format!("it is larger than {} MiB, which no recipe is", MAX_FILE_BYTES >> 20)));
+        return Err(refusal(format!("it is larger than {} MiB, the limit of a recipe", MAX_FILE_BYTES >> 20)));
     }
     Ok(text)
 }

@@ -121,8 +121,9 @@ fn set_axis(
                 axes.sort_unstable();
                 axes.dedup();
                 let suggestion = suggest(axis, "axes", axes.iter().map(String::as_str));
-                let help = suggestion.map(|suggestion| format!("{suggestion}; `STEP.{axis}` gives a step a new axis"));
-                (format!("no step has an axis `{axis}` that can be given other values"), help)
+                let help =
+                    suggestion.map(|suggestion| format!("{suggestion}; `STEP.{axis}` adds a new axis to a step"));
+                (format!("no step has an axis `{axis}` whose values can be replaced"), help)
             }
         };
         let problem = Problem::new(sources, name.span, message, "cannot be changed").maybe_help(help);

@@ -315,7 +315,7 @@ impl Shape for TimeSpan {
         let help = format!("write a span of time with its unit, for example `{key}: 30m`, `1h30m` or `90s`");
         let seconds = with_unit(lower, node, key, parse_seconds, ("not a span of time", &help))?;
         if seconds == 0.0 && !self.zero {
-            lower.problem(node.span, format!("`{key}` must be longer than nothing"), "no time at all", help);
+            lower.problem(node.span, format!("`{key}` must be longer than 0 s"), "zero duration", help);
             return None;
         }
         Some(Duration::from_secs_f64(seconds))

@@ -56,8 +56,8 @@ impl Lower<'_> {
                 Some(number) => Some(number as usize),
                 None => {
                     let message = format!("`{key}` must be a whole number from 2 to 10000, found {number}");
-                    let help = "two seeds are the fewest that say anything about chance";
-                    self.problem(node.span, message, "no number of seeds", help);
+                    let help = "an estimate of the variance needs at least two seeds";
+                    self.problem(node.span, message, "not a number of seeds", help);
                     None
                 }
             }
@@ -75,7 +75,7 @@ impl Lower<'_> {
         let (least, most) = (least?, most?);
         if least > most {
             let message = format!("`min` is {least} and `max` is {most}");
-            self.problem(node.span, message, "cannot hold", "exchange the two");
+            self.problem(node.span, message, "cannot hold", "swap the two values");
             return None;
         }
         Some(Adaptive { least, most, budget, span: node.span })

@@ -26,8 +26,8 @@ mapping! {
         /// The axis whose values are the rows, for example the methods. Every combination of the other axes is a task,
         /// and seeds are its runs.
         axis [required]: Text = Text::NAME,
-        /// The value of the axis with which the others are compared: the probability that a run of theirs is better than
-        /// a run of it on the same task.
+        /// The value of the axis with which all others are compared: by the probability that a run of the other value
+        /// is better than a run of the baseline on the same task.
         baseline: Custom = Custom { schema: || reference("value"), accepts: "a value" },
     }
 }
@@ -45,7 +45,7 @@ impl Lower<'_> {
         let keys = AggregateKeys::read(self, node, "`aggregate`")?;
         if self.is_missing(node, "axis", &keys.axis) {
             let help = "write `{ axis: NAME }` with the axis whose values are the rows";
-            self.problem(node.span, "`aggregate` has no `axis`", "what are the rows?", help);
+            self.problem(node.span, "`aggregate` has no `axis`", "`axis` is missing", help);
         }
         let baseline = self.baseline(&keys.baseline, params);
         let axis = keys.axis.spanned()?;

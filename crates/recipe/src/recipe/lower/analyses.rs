@@ -99,8 +99,9 @@ mapping! {
         area: Number,
         /// Shows the value of the curve at this number of steps.
         at: Number,
-        /// A metric or a parameter of the jobs with the cost of one step, such as its tokens or its FLOPs. `target`, `area` and `at` are
-        /// in its unit then: at equal compute instead of equal steps. Default: one step costs 1.
+        /// The cost of one step: a metric or a parameter of the jobs, such as tokens or FLOPs. `target`, `area` and
+        /// `at` are then in the unit of the cost, which compares jobs at equal compute instead of equal steps.
+        /// Default: one step costs 1.
         cost: Text = Text::METRIC,
     }
 }
@@ -112,9 +113,9 @@ mapping! {
         axis [required]: Text = Text::NAME,
         /// The axis whose values are the workloads.
         workload [required]: Text = Text::NAME,
-        /// The value that the metric has to reach on each workload.
+        /// The value that the metric must reach on each workload.
         targets [required]: Custom = Custom { schema: targets, accepts: "values of `workload` to numbers" },
-        /// A metric or a parameter of the jobs with the cost of one step, as in `curve`. Default: one step costs 1.
+        /// The cost of one step: a metric or a parameter of the jobs, as in `curve`. Default: one step costs 1.
         cost: Text = Text::METRIC,
     }
 }
@@ -129,12 +130,13 @@ mapping! {
     struct FitKeys = "fit" {
         /// The size of a job: an axis, a parameter or a metric, such as `parameters`, `tokens` or `flops`.
         x [required]: Text = Text::METRIC,
-        /// A size that is left out of the fit. The table has its prediction with the 95 % prediction interval, and whether the measured
-        /// mean is in it.
+        /// A size that is left out of the fit. The table shows the law's prediction for this size with its 95 %
+        /// prediction interval, and whether the interval contains the measured mean.
         predict: Number,
         /// Adds a constant to the law, as in a claim's `law`. Such a law needs four sizes. Default: `false`.
         constant: Flag,
-        /// The axis whose values have a law each, such as `method`. The table says whether smaller sizes rank them as the largest does.
+        /// The axis with one law for each of its values, such as `method`. The table shows whether smaller sizes give
+        /// the same ranking as the largest size.
         axis: Text = Text::NAME,
     }
 }
@@ -206,7 +208,7 @@ impl Lower<'_> {
         let [target, area, at] = given;
         let help = "write a number of steps above 0";
         let steps =
-            [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "no number of steps", help));
+            [(area, "area"), (at, "at")].map(|(given, key)| self.positive(given, key, "not a number of steps", help));
         let reads = [
             (target, target.value.map(CurveRead::Target)),
             (area, steps[0].map(CurveRead::Area)),
@@ -216,7 +218,13 @@ impl Lower<'_> {
             reads.iter().filter(|(given, _)| given.is_there()).map(|(_, read)| *read).collect();
         let [read] = given_reads.as_slice() else {
             let help = "write exactly one of `target: VALUE`, `area: STEPS` and `at: STEPS`";
-            self.problem(node.span, format!("`{key}` must name one number of the curve"), "which number?", help);
+            self.problem(
+                node.span,
+                format!("`{key}` must have exactly one of `target`, `area` and `at`"),
+                "ambiguous \
+                or missing",
+                help,
+            );
             return None;
         };
         *read
@@ -227,11 +235,11 @@ impl Lower<'_> {
         let axis = self.row_axis(node, "profile", keys.axis, step);
         if self.is_missing(node, "workload", &keys.workload) {
             let help = "write `workload: NAME` with the axis whose values are the workloads";
-            self.problem(node.span, "`profile` has no `workload`", "over which workloads?", help);
+            self.problem(node.span, "`profile` has no `workload`", "`workload` is missing", help);
         }
         let help = "write `targets: { WORKLOAD: VALUE }` with a number for each workload";
         let Some(given) = keys.targets.node() else {
-            self.problem(node.span, "`profile` has no `targets`", "which values are to be reached?", help);
+            self.problem(node.span, "`profile` has no `targets`", "`targets` is missing", help);
             return None;
         };
         let mut targets = Vec::new();
@@ -253,7 +261,7 @@ impl Lower<'_> {
         let workload = keys.workload.spanned()?;
         self.check_axis(&workload, step, &step.axes());
         if targets.is_empty() {
-            self.problem(given.span, "`targets` has no workload", "nothing to reach", help);
+            self.problem(given.span, "`targets` has no workload", "no targets", help);
             return None;
         }
         Some(Profile { axis: axis?, workload, targets, cost: keys.cost.spanned() })
@@ -263,7 +271,7 @@ impl Lower<'_> {
         let keys = FitKeys::read(self, node, "`fit`")?;
         if self.is_missing(node, "x", &keys.x) {
             let help = "write `{ x: NAME }` with the axis, parameter or metric that is the size";
-            self.problem(node.span, "`fit` has no `x`", "over which sizes?", help);
+            self.problem(node.span, "`fit` has no `x`", "`x` is missing", help);
         }
         let predict = self.positive(&keys.predict, "predict", "no size", "write the size that is left out of the fit");
         let axis = keys.axis.spanned();
@@ -288,7 +296,7 @@ impl Lower<'_> {
     fn row_axis(&mut self, node: &Node, key: &str, given: Given<'_, String>, step: &Step) -> Option<Spanned<String>> {
         if self.is_missing(node, "axis", &given) {
             let help = "write `axis: NAME` with the axis whose values are the rows";
-            self.problem(node.span, format!("`{key}` has no `axis`"), "what are the rows?", help);
+            self.problem(node.span, format!("`{key}` has no `axis`"), "`axis` is missing", help);
         }
         let axis = given.spanned()?;
         self.check_axis(&axis, step, &step.axes());

@@ -64,42 +64,43 @@ mapping! {
         expect: Custom = Custom { schema: expect, accepts: EXPECTS },
         /// The treatment of jobs without a result. Default: `block`, which leaves the claim undecided.
         ///
-        /// `worst` counts a missing result as the worst measured value of the claim's jobs; it requires a metric with a
-        /// better direction. `ignore` leaves it out, with its pair.
+        /// `worst` counts a missing result as the worst measured value of the claim's jobs; it requires a metric with
+        /// a better direction. `ignore` leaves the missing result out, with its pair.
         missing: Word<Missing> = Word(Missing::WORDS),
-        /// The required conditions of times and rates: measured under conditions that are alike, or under any. Default:
-        /// `alike`.
+        /// The required conditions of times and rates: measured under like conditions, or under any conditions.
+        /// Default: `alike`.
         ///
         /// See [docs/statistics.md](statistics.md).
         conditions: Word<bool> = Word(CONDITIONS),
         /// Pairs points that agree on all axes except those that distinguish the sides. Default: `true`.
         ///
-        /// `false` compares the means of independent samples (Welch), for seeds that do not give both sides the same data or
-        /// initialization. Declare it before the run: a choice by the verdict is a further look.
+        /// `false` compares the means of independent samples (Welch), for seeds that do not give both sides the same
+        /// data or initialization. Declare `pair` before the run: a choice made after the verdict is known counts as
+        /// a further look at the data.
         pair: Flag,
-        /// The number that stands for a side, or for the differences of pairs: `mean`, `median`, `quantile` with `q`, `iqm`, the mean of
-        /// the middle half, or `failure_rate`, the share of jobs that failed or diverged. Default: `mean`.
+        /// The statistic of a side, or of the differences of pairs: `mean`, `median`, `quantile` with `q`, `iqm` (the
+        /// interquartile mean), or `failure_rate` (the fraction of jobs that failed or diverged). Default: `mean`.
         ///
-        /// A median and a quantile have the interval of the sign test, which needs six units for a median, and pairs. A mean of the
-        /// middle half has Yuen's. Shares have exact intervals and tests, for pairs and for independent sides. Not accepted with `order` and
-        /// `law`; `failure_rate` not with `ratio`.
+        /// A median and a quantile have the interval of the sign test, which requires pairs, and six units for a
+        /// median. An interquartile mean has Yuen's interval. Failure rates have exact intervals and tests, for pairs
+        /// and for independent sides. Not accepted with `order` and `law`; `failure_rate` not with `ratio`.
         statistic: Word<Statistic> = Word(Statistic::WORDS),
-        /// The share of the values below the quantile of `statistic: quantile`, such as `0.9`.
+        /// The fraction of the values below the quantile, for `statistic: quantile`, such as `0.9`.
         q: Number,
         /// The value in the paper, which is shown next to the measured one.
         paper: Number,
         /// The backends that the claim applies to. On other backends the claim is undecided.
         hardware: Words<Backend> = Words(BACKENDS),
-        /// The sizes from which the claim can be judged: parameters, axes or metrics of its jobs with their smallest number, or
-        /// the only text. At smaller sizes the claim is undecided.
+        /// The minimum size at which the claim can be judged: parameters, axes or metrics of its jobs, each with its
+        /// minimum number or its required text. At smaller sizes the claim is undecided.
         ///
-        /// The text of a path is that of its last part. `n_layer`, `n_head`, `d_model` and `block_size` are those that `model`
-        /// implies, if the step does not set them.
+        /// The text of a path is its last component. `n_layer`, `n_head`, `d_model` and `block_size` have the values
+        /// that `model` implies, if the step does not set them.
         scale: Custom = Custom { schema: least::schema, accepts: "name to a number, or to a text" },
         /// True for a claim that is true by construction, such as a count, a size or an exact zero. Default: `false`.
         ///
-        /// It holds or it is broken. It counts neither among the supported, refuted and undecided claims nor in `family:
-        /// holm`. A broken one fails `--strict`.
+        /// Such a claim holds or is broken. It counts neither among the supported, refuted and undecided claims nor
+        /// in `family: holm`. A broken claim fails `--strict`.
         invariant: Flag,
     }
 }
@@ -202,11 +203,11 @@ impl Lower<'_> {
             statements.iter().filter_map(|(word, given)| Some((*word, given.entry?))).collect();
         given.sort_by_key(|(_, entry)| entry.key.span.start);
         let [(kind, statement)] = given.as_slice() else {
-            let message = format!("claim `{}` must say exactly one thing", name.value);
+            let message = format!("claim `{}` must make exactly one statement", name.value);
             let help = format!("give it one of {}", statements.map(|(word, _)| format!("`{word}`")).join(", "));
             let span = given.get(1).map_or(name.span, |(_, entry)| entry.key.span);
             if !given.is_empty() || !statements.iter().any(|(word, _)| self.is_meant(&entry.value, word)) {
-                self.problem(span, message, "what does it claim?", help);
+                self.problem(span, message, "not exactly one statement", help);
             }
             return None;
         };
@@ -228,7 +229,7 @@ impl Lower<'_> {
             let about = About { kind: law.as_ref().map_or(kind, Law::kind), metric: traits };
             let Some(expect) = keys.expect.node().map(|node| self.expectation(node, about)) else {
                 let help = format!("add `expect`: {USAGE}");
-                let message = format!("claim `{}` expects nothing", name.value);
+                let message = format!("claim `{}` has no `expect`", name.value);
                 if self.is_missing(&entry.value, "expect", &keys.expect) {
                     self.problem(name.span, message, "`expect` is missing", help);
                 }
@@ -333,7 +334,7 @@ impl Lower<'_> {
 
     fn claimed_step(&mut self, node: &Node, step: Option<&Node>, context: &Context<'_>) -> Option<usize> {
         let Some(step) = step else {
-            self.problem(node.span, "which step is this about?", "`step` is missing", "add `step: NAME`");
+            self.problem(node.span, "this claim names no step", "`step` is missing", "add `step: NAME`");
             return None;
         };
         let name = self.text(step, "`step`")?;
@@ -361,8 +362,8 @@ impl Lower<'_> {
         let metric = self.metric(node, keys.metric, "order");
         let step = self.claimed_step(node, keys.step.node(), context);
         let Some(ascending) = keys.ascending.node() else {
-            let help = "add `ascending:` with the axis's values, that with the smallest metric first";
-            self.problem(node.span, "`order` does not say which order", "`ascending` is missing", help);
+            let help = "add `ascending:` with the axis's values, in ascending order of the metric";
+            self.problem(node.span, "`order` has no `ascending`", "`ascending` is missing", help);
             return None;
         };
         if !keys.axis.is_there() {

@@ -75,8 +75,8 @@ mapping! {
         /// The spread of the differences: each comparison's `own`, or `pooled` over all comparisons with a `baseline`.
         /// Default: `own`.
         ///
-        /// With `pooled`, intervals and p-values hold for all comparisons at once (Dunnett's test). That tells more apart
-        /// with few seeds, but is valid only if the spread is similar for all values.
+        /// With `pooled`, intervals and p-values hold for all comparisons at once (Dunnett's test). This has more
+        /// power with few seeds, but is valid only if the spread is similar for all values.
         error: Word<bool> = Word(&[("own", false), ("pooled", true)]),
         /// The form of a comparison: a difference, or a ratio of geometric means. Default: `difference`.
         show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
@@ -86,8 +86,8 @@ mapping! {
         ///
         /// It has an effect only on a step with `seeds: { min, max, until: decided }`.
         decide: Flag,
-        /// The largest difference in either direction that is practically none. Adds the probabilities that the first
-        /// value is less, equivalent, and more.
+        /// The largest difference in either direction that counts as equivalent. Adds the probabilities that the
+        /// first value is less, equivalent, and more.
         ///
         /// For ratios it is a fraction: `0.02` means two percent.
         equivalent: Number,
@@ -115,11 +115,11 @@ impl Lower<'_> {
             self.check_axis(noise, step, &step.axes());
             if noise.value == axis.value {
                 let help = "name the axis along which the same job is repeated, for example `repeat`";
-                self.problem(noise.span, "the axis that is compared is no noise", "also `axis`", help);
+                self.problem(noise.span, "`noise` must differ from the compared axis", "also `axis`", help);
             }
         }
         let (ratio, decide) = (keys.show.value.unwrap_or(false), keys.decide.value.unwrap_or(false));
-        let help = "write the largest difference that is practically none, for example `0.01`";
+        let help = "write the largest difference that counts as equivalent, for example `0.01`";
         let equivalent = self.positive(&keys.equivalent, "equivalent", "no region", help);
         let values = values?;
         let pooled = keys.error.value.unwrap_or(false);
@@ -147,7 +147,7 @@ impl Lower<'_> {
         };
         let items = if let NodeKind::List(items) = &pairs.kind { items.as_slice() } else { &[] };
         if items.is_empty() {
-            self.problem(pairs.span, "`pairs` compares nothing", "no list of pairs", usage);
+            self.problem(pairs.span, "`pairs` has no pair", "not a list of pairs", usage);
         }
         let mut pairs = Vec::new();
         for item in items {

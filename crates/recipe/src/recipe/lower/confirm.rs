@@ -27,7 +27,7 @@ mapping! {
     struct ConfirmKeys = "confirm" {
         /// The number of configurations, the best ones of the search. Default: 1.
         top: Custom = Custom { schema: || reference("number"), accepts: "an integer from 1" },
-        /// The number of seeds of each, none of which the search has seen.
+        /// The number of seeds of each configuration, none of which the search has used.
         seeds [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
     }
 }
@@ -53,7 +53,7 @@ impl Lower<'_> {
             let Some(Search { confirm: Some(confirm), .. }) = &step.search else { continue };
             let name = format!("{}{CONFIRMED}", step.name.value);
             if steps.iter().any(|other| other.name.value == name) {
-                let message = format!("step `{name}` is there, and `confirm` makes one of this name");
+                let message = format!("step `{name}` exists, but `confirm` creates a step with this name");
                 self.problem(confirm.span, message, "the same name", "rename the other step, or remove `confirm`");
                 continue;
             }
@@ -147,7 +147,7 @@ impl Lower<'_> {
         };
         let Some(largest) = largest.filter(|largest| (0.0..=MAX_INTEGER / 2.0).contains(largest)) else {
             let message = format!(
-                "`confirm` needs seeds that step `{}` has not seen, but its seeds are not known",
+                "`confirm` needs seeds that step `{}` does not use, but the seeds of the step are not known",
                 step.name.value
             );
             let help = "add `seeds:` with a number to the step";

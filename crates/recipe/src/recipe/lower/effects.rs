@@ -41,7 +41,7 @@ mapping! {
     struct EffectKeys = "effects" {
         /// The axes whose effects are estimated. Default: all axes that vary, except `seed`.
         ///
-        /// Of axes that are zipped, the first is taken. Every other axis must be constant.
+        /// Of zipped axes, only the first is used. Every other axis must be constant.
         factors: Texts = Texts::NAMES,
         /// The two-factor interactions to estimate: all, none, or those of the given pairs. Default: `false`.
         interactions: Custom = Custom { schema: interactions, accepts: "`true`, `false`, or `[[factor, factor], …]`" },
@@ -68,13 +68,13 @@ impl Lower<'_> {
         let given = keys.factors.is_there();
         let factors = keys.factors.value.unwrap_or_default();
         if given && factors.is_empty() {
-            let help = "name axes, or remove `factors` to take all axes that vary";
+            let help = "name axes, or remove `factors` to use all axes that vary";
             self.problem(node.span, "`factors` is empty", "no factors", help);
         }
         for (index, factor) in factors.iter().enumerate() {
             self.check_factor(factor, step, &axes);
             if factors[..index].iter().any(|earlier| earlier.value == factor.value) {
-                let message = format!("factor `{}` is there twice", factor.value);
+                let message = format!("factor `{}` is listed twice", factor.value);
                 self.problem(factor.span, message, "again", "remove one of them");
             }
         }
@@ -131,7 +131,7 @@ impl Lower<'_> {
                 pair.iter().all(|name| known.iter().any(|other| other.value == name.value))
             };
             if pairs.iter().any(same) {
-                let message = format!("the interaction of `{}` and `{}` is there twice", first.value, second.value);
+                let message = format!("the interaction of `{}` and `{}` is listed twice", first.value, second.value);
                 self.problem(item.span, message, "again", "remove one of them");
                 continue;
             }

@@ -100,8 +100,8 @@ mapping! {
     struct ExpectKeys = "expect" {
         /// The lower bound, inclusive.
         ///
-        /// A bound without a unit is in the unit in which the metric is shown: that of a `command`'s metric is the one that
-        /// its author reports, and metrics of other tasks have base units.
+        /// A bound without a unit is in the unit in which the metric is shown: the reported unit for a metric of
+        /// `command`, and the base unit for metrics of other tasks.
         at_least: Quantity,
         /// The upper bound, inclusive.
         at_most: Quantity,
@@ -109,17 +109,17 @@ mapping! {
         more_than: Quantity,
         /// The upper bound, exclusive: an exact tie refutes the claim.
         less_than: Quantity,
-        /// The largest difference in either direction that counts as none, for a claim of equivalence. Only with
-        /// `difference` and `ratio`.
+        /// The largest difference in either direction that counts as equivalent, for a claim of equivalence. Only
+        /// with `difference` and `ratio`.
         ///
         /// For a difference, the bounds are −`within` and `within`. For a ratio they are 1/(1 + `within`) and
         /// 1 + `within`, so `0.02` means two percent.
         within: Quantity,
-        /// The largest distance from a bound that does not matter. If the interval contains the bound and lies within this
-        /// distance of it, the claim is tied.
+        /// The largest negligible distance from a bound. If the interval contains the bound and stays within this
+        /// distance of the bound, the claim is tied.
         ///
-        /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`). Otherwise it is
-        /// in the unit of the metric. Seeds with `until: decided` end with a tie, too.
+        /// For a ratio, `0.02` means two percent: from bound/(1 + `negligible`) to bound · (1 + `negligible`).
+        /// Otherwise, the distance is in the unit of the metric. Seeds with `until: decided` also stop at a tie.
         negligible: Quantity,
     }
 }
@@ -165,14 +165,14 @@ impl Lower<'_> {
         if let Some(entry) = keys.within.entry {
             if given {
                 let help = "remove `within`, or the other bounds";
-                self.problem(entry.key.span, "`within` gives both bounds", "one bound too many", help);
+                self.problem(entry.key.span, "`within` sets both bounds", "one bound too many", help);
                 return None;
             }
             if matches!(kind, "value" | EXPONENT) {
                 let help = "write `{ at_least: X, at_most: Y }`";
                 let message = match kind {
-                    EXPONENT => "`within` is about a `difference` or a `ratio`, not about an exponent",
-                    _ => "`within` is about a `difference` or a `ratio`, not about a `value`",
+                    EXPONENT => "`within` applies to a `difference` or a `ratio`, not to an exponent",
+                    _ => "`within` applies to a `difference` or a `ratio`, not to a `value`",
                 };
                 self.problem(entry.key.span, message, "within what?", help);
                 return None;
@@ -193,13 +193,13 @@ impl Lower<'_> {
         }
         if !given {
             if let Some(entry) = keys.negligible.entry {
-                let message = "`negligible` is a distance from a bound, and there is no bound";
+                let message = "`negligible` is a distance from a bound, but `expect` has no bound";
                 self.problem(entry.key.span, message, "near what?", USAGE);
                 return None;
             }
             // Unknown keys have been reported.
             if !matches!(&node.kind, NodeKind::Map(entries) if !entries.is_empty()) {
-                self.problem(node.span, "`expect` expects nothing", "empty", USAGE);
+                self.problem(node.span, "`expect` has no bound", "empty", USAGE);
             }
             return None;
         }
@@ -221,9 +221,9 @@ impl Lower<'_> {
             && (low.value > high.value || (low.value == high.value && (low.strict || high.strict)))
         {
             let message =
-                format!("nothing is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
+                format!("no number is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
             let help = if low.value > high.value {
-                "exchange the two"
+                "swap the two values"
             } else {
                 "write `at_least` and `at_most` to expect exactly this number"
             };
@@ -265,17 +265,17 @@ impl Lower<'_> {
         let (message, label, help) = match (own_unit, unit) {
             (None, _) if !explicit => return Some(value),
             (None, _) => (
-                "a number without a unit, beside one that has a unit".to_owned(),
-                "in which unit?",
-                "write the unit of each of them".to_owned(),
+                "one number has a unit, and this one has none".to_owned(),
+                "the unit is missing",
+                "write the unit of each number".to_owned(),
             ),
             (Some(own_unit), _) if matches!(about.kind, "ratio" | EXPONENT) => (
                 format!(
-                    "{} is a pure number, and `{}` is a unit",
+                    "{} is a number without a unit, but `{}` is a unit",
                     if about.kind == EXPONENT { "an exponent" } else { "a ratio" },
                     own_unit.key()
                 ),
-                "no unit here",
+                "unexpected unit",
                 "remove the unit".to_owned(),
             ),
             (Some(own_unit), Some(unit)) if own_unit.is_like(unit) => return Some(own_unit.convert(value, unit)),
@@ -284,8 +284,12 @@ impl Lower<'_> {
                 let unit = unit.unwrap_or(Unit::One);
                 let help = if unit == Unit::One { "remove the unit" } else { "write a unit of the same kind" };
                 (
-                    format!("`{metric}` is measured in {}, and no `{}` is", words(unit), own_unit.key()),
-                    "a unit of something else",
+                    format!(
+                        "`{metric}` is measured in {}, but `{}` is another kind of unit",
+                        words(unit),
+                        own_unit.key()
+                    ),
+                    "another kind of unit",
                     help.to_owned(),
                 )
             }
@@ -305,7 +309,7 @@ impl Lower<'_> {
         if !given.is_there() {
             return Some(expected);
         }
-        let help = "write the largest distance from the bound that does not matter, for example `negligible: 0.02`";
+        let help = "write the largest negligible distance from the bound, for example `negligible: 0.02`";
         let distance = Given { entry: given.entry, value: numbers.negligible };
         let distance = self.positive(&distance, "negligible", "no distance", help)?;
         for bound in [&mut expected.low, &mut expected.high].into_iter().flatten() {
@@ -319,7 +323,7 @@ impl Lower<'_> {
     }
 
     fn within(&mut self, given: &Given<'_, Amount>, margin: f64, kind: &str) -> Option<Expectation> {
-        let help = "write the largest difference that counts as none, for example `within: 0.02`";
+        let help = "write the largest difference that counts as equivalent, for example `within: 0.02`";
         let given = Given { entry: given.entry, value: Some(margin) };
         let margin = self.positive(&given, "within", "no margin", help)?;
         let (low, high) = if kind == "ratio" { (1.0 / (1.0 + margin), 1.0 + margin) } else { (-margin, margin) };

@@ -47,7 +47,7 @@ impl Lower<'_> {
     pub(super) fn family(&mut self, entry: &Entry) -> Option<Family> {
         if matches!(entry.value.kind, NodeKind::Map(_)) {
             let help = "give the claim another name";
-            let message = "`family` is the correction for the number of claims, and no name for a claim";
+            let message = "`family` sets the correction for the number of claims and cannot be the name of a claim";
             self.problem(entry.key.span, message, "reserved", help);
             return None;
         }

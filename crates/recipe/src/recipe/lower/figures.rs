@@ -57,7 +57,7 @@ mapping! {
         /// The available curves depend on the task. `train` records `loss`, `val_loss`, `lr` and `sparsity`; `command`
         /// records what its program reports.
         y: Text,
-        /// The metric that is shown at each position, for kinds of figures that have one.
+        /// The metric that is shown at each position, for kinds of figures with such a metric.
         value: Text,
         /// The peak rates of the device, for kinds of figures that show them.
         roofs: Within<RoofKeys<'static>>,
@@ -72,24 +72,27 @@ mapping! {
         color: Text = Text::NAME,
         /// The band around averaged values: the 95 % confidence interval, or none. Default: `ci95`.
         band: Word<bool> = Word(&[("ci95", true), ("none", false)]),
-        /// The scale of the x-axis, for kinds with numbers on it. Default: what fits the numbers of an axis, else `linear`.
+        /// The scale of the x-axis, for kinds with numbers on it. Default: the scale that fits the values of an axis,
+        /// else `linear`.
         xscale: Word<bool> = Word(SCALES),
         /// The scale of the y-axis, for kinds with numbers on it. Default: `linear`.
         yscale: Word<bool> = Word(SCALES),
-        /// The ends of the x-axis, in the unit of the metric; `null` where the data decide. What lies beyond is not drawn.
+        /// The limits of the x-axis, in the unit of the metric; `null` uses the range of the data. Points outside of
+        /// the limits are not drawn.
         xlim: Limits,
-        /// The ends of the y-axis, likewise.
+        /// The limits of the y-axis, in the same form as `xlim`.
         ylim: Limits,
         /// The name of the quantity on the x-axis, for readers; the unit follows it. Default: the name of the metric or axis.
         xlabel: Text,
-        /// The name of the quantity on the y-axis, likewise.
+        /// The name of the quantity on the y-axis, in the same form as `xlabel`.
         ylabel: Text,
         /// The place of the legend. Default: `right`, and `bottom` in a column of a paper.
         legend: Word<Legend> = Word(Legend::WORDS),
-        /// The colors of series. Those of every palette can be told apart by color-blind people. Default: `okabe-ito`.
+        /// The colors of series. Color-blind people can distinguish the colors of every palette. Default:
+        /// `okabe-ito`.
         palette: Word<Palette> = Word(Palette::WORDS),
-        /// `paper`: also as PDF, 84 mm wide, with letters of 8 points and without a title. Kinds that need more room are 178 mm
-        /// wide and keep their title. Default: `page`.
+        /// `paper`: also as a PDF, 84 mm wide, in 8-point type and without a title. Kinds that need more space are
+        /// 178 mm wide and keep their title. Default: `page`.
         style: Word<bool> = Word(&[("page", false), ("paper", true)]),
     }
 }
@@ -124,7 +127,7 @@ impl Shape for AtMost {
                 value.as_f64().map(Roof::Number)
             }
             _ => {
-                let help = "name a metric, or write operations or bytes a second, such as `1.5e12`";
+                let help = "name a metric, or write operations or bytes per second, such as `1.5e12`";
                 let message = format!("`{key}` must be a metric or a positive number, found {}", node.describe());
                 lower.problem(node.span, message, "no roof", help);
                 None
@@ -291,7 +294,7 @@ impl Lower<'_> {
         for (key, span, _) in keys.into_iter().filter(|(_, _, has)| !has) {
             let word = declaration.map_or("", |kind| kind.word);
             if let Some(span) = span {
-                let message = format!("`{key}` is not for figures of kind `{word}`");
+                let message = format!("`{key}` is not allowed in figures of kind `{word}`");
                 self.problem(span, message, "not here", "remove it, or write another `kind`");
             }
         }
@@ -306,7 +309,7 @@ impl Lower<'_> {
                 if !axes.contains(&name.value.as_str()) {
                     let help = suggest(&name.value, "axes", axes.iter().copied());
                     let help = help.map(|help| format!("; {help}")).unwrap_or_default();
-                    let help = format!("a curve goes over the iterations, `x: iteration`, a metric over an axis{help}");
+                    let help = format!("write `x: iteration` for a curve, or an axis for a metric{help}");
                     let message = format!("step `{}` has no axis `{}`", step.name.value, name.value);
                     self.problem(name.span, message, "neither the iterations nor an axis", help);
                 }
@@ -330,7 +333,7 @@ impl Lower<'_> {
     fn roofs(&mut self, node: &Node, step: &Step) -> Roofs {
         let Some(keys) = RoofKeys::read(self, node, "`roofs`") else { return Roofs::default() };
         if !keys.compute.is_there() && !keys.bandwidth.is_there() {
-            self.problem(node.span, "`roofs` has none", "empty", "give `compute`, `bandwidth` or both");
+            self.problem(node.span, "`roofs` is empty", "empty", "give `compute`, `bandwidth` or both");
         }
         let mut roof = |given: Given<'_, Roof>| {
             let Spanned { value, span } = given.spanned()?;

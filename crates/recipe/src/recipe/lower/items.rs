@@ -45,7 +45,7 @@ mapping! {
         score: Text,
         /// The column whose values group items that depend on each other, such as the questions about one document.
         ///
-        /// Without it, items are independent units.
+        /// Without `cluster`, items are independent units.
         cluster: Text,
     }
 }
@@ -60,7 +60,7 @@ impl Lower<'_> {
     pub(super) fn items(&mut self, node: &Node, step: &Step, params: &Names) -> Vec<Items> {
         let mut items = Vec::new();
         if step.task.name != "command" {
-            let message = format!("the jobs of `{}` leave no file with items", step.task.name);
+            let message = format!("the jobs of `{}` write no file with items", step.task.name);
             self.problem(
                 node.span,
                 message,
@@ -91,7 +91,7 @@ impl Lower<'_> {
         let path = Path::new(&file.value);
         let ending = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
         if !ENDINGS.contains(&ending) {
-            let message = format!("`{}` has no ending of a file with items", file.value);
+            let message = format!("`{}` does not have the extension of a file with items", file.value);
             let help = format!(
                 "write a file that ends with {}",
                 ENDINGS.iter().map(|end| format!("`.{end}`")).collect::<Vec<_>>().join(", ")
@@ -116,7 +116,7 @@ impl Lower<'_> {
         if inside && outputs.is_none_or(|outputs| outputs.iter().any(covers)) {
             return true;
         }
-        let message = format!("`{}` is none of the outputs of step `{}`", file.value, step.name.value);
+        let message = format!("`{}` is not an output of step `{}`", file.value, step.name.value);
         let help = format!("add `outputs: [{}]` to `with`, so that the file is kept", file.value);
         self.problem(file.span, message, "not kept", help);
         false

@@ -31,8 +31,8 @@ mapping! {
         /// The parameter, axis or metric of the jobs whose values are the sizes. The law is fitted to the means of at least three sizes,
         /// and of four with `constant`.
         x [required]: Text = Text::METRIC,
-        /// A size that is left out of the fit. The claim is about the ratio of its measured mean to the law's prediction, with the
-        /// interval of the prediction. Without it the claim is about the exponent.
+        /// A size that is left out of the fit. The claim is about the ratio of its measured mean to the law's
+        /// prediction, with the interval of the prediction. Without `predict`, the claim is about the exponent.
         predict: Number,
         /// Adds a constant to the law, `constant + factor · x^exponent`: the loss that no size goes below (the irreducible loss), a fixed
         /// part of a time, or the score that larger sizes approach. Default: `false`.

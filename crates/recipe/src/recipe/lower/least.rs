@@ -40,7 +40,7 @@ impl Lower<'_> {
         let entries = self.entries(node, "`scale`");
         if entries.is_empty() && matches!(node.kind, NodeKind::Map(_)) {
             let help = "for example `scale: { d_model: 768 }`";
-            self.problem(node.span, "`scale` has no entry", "from which size?", help);
+            self.problem(node.span, "`scale` has no entry", "no size", help);
         }
         entries.iter().filter_map(|entry| self.one_least(entry, steps)).collect()
     }
@@ -53,7 +53,7 @@ impl Lower<'_> {
             Value::Int(_) | Value::Float(_) => false,
             _ => {
                 let message = format!("`{}` must be a number or a text, found {}", name.value, entry.value.describe());
-                let help = "write the smallest number from which the claim can be judged, or the text that it is about";
+                let help = "write the minimum number at which the claim can be judged, or the required text";
                 self.problem(entry.value.span, message, "no size", help);
                 return None;
             }
@@ -74,9 +74,9 @@ impl Lower<'_> {
             };
             if must_be_text.is_some_and(|wanted| wanted != is_text) {
                 let (is, help) = if is_text {
-                    ("a number", "write the smallest number from which the claim can be judged")
+                    ("a number", "write the minimum number at which the claim can be judged")
                 } else {
-                    ("not a number", "write the text that the claim is about")
+                    ("not a number", "write the required text")
                 };
                 let message = format!("{of} `{}` of task `{}` is {is}", name.value, step.task.name);
                 self.problem(entry.value.span, message, "another kind of value", help);

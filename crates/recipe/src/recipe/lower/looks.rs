@@ -30,7 +30,7 @@ impl Shape for Limits {
     type Value = [Option<f64>; 2];
 
     fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<[Option<f64>; 2]> {
-        let help = format!("write both ends, for example `{key}: [0, 1]`, with `null` for an end that the data decide");
+        let help = format!("write both limits, for example `{key}: [0, 1]`, with `null` for the limit of the data");
         let end = |node: &Node| match &node.kind {
             NodeKind::Scalar(Value::Null) => Some(None),
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64().map(Some),
@@ -42,7 +42,7 @@ impl Shape for Limits {
         };
         let Some(&[low, high]) = ends.as_deref() else {
             let message = format!("`{key}` must be a list of two numbers, found {}", node.describe());
-            lower.problem(node.span, message, "not two ends", help);
+            lower.problem(node.span, message, "not two limits", help);
             return None;
         };
         if let (Some(low), Some(high)) = (low, high)
@@ -78,7 +78,12 @@ impl Lower<'_> {
                 && ends.iter().flatten().any(|end| *end <= 0.0)
             {
                 let message = format!("`{name}lim` must be above zero on a logarithmic axis");
-                self.problem(span, message, "not above zero", format!("write positive ends, or `{name}scale: linear`"));
+                self.problem(
+                    span,
+                    message,
+                    "not above zero",
+                    format!("write positive limits, or `{name}scale: linear`"),
+                );
                 return Side { log, limits: [None; 2], label };
             }
             Side { log, limits: ends, label }

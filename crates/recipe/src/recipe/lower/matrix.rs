@@ -26,9 +26,9 @@ mapping! {
         random: Within<RandomKeys<'static>>,
         /// Additional points, or additional values for existing points.
         ///
-        /// An entry that contains only axes of the matrix is an additional point and must contain all of them. An entry
-        /// with further keys adds these to every point that it matches. If it matches none, it is an additional point.
-        /// See [`include`](#include).
+        /// An entry that contains only axes of the matrix is an additional point and must contain all of them. An
+        /// entry with further keys adds these to every point that it matches. An entry that matches no point is an
+        /// additional point. See [`include`](#include).
         include: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
         /// Excluded points. An entry excludes every point that has all of its values.
         exclude: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
@@ -149,7 +149,10 @@ pub(in crate::recipe) fn axis() -> Json {
     schema["items"] = reference("value");
     schema["minItems"] = json!(1);
     schema["pattern"] = json!(format!(r"^\s*\$\{{\{{\s*needs\.{NAME}\.axes\.{NAME}\s*\}}\}}\s*$"));
-    schema["patternErrorMessage"] = json!("An axis is a list, or another step's: `${{ needs.STEP.axes.AXIS }}`.");
+    schema["patternErrorMessage"] = json!(
+        "An axis is a list, or the axis of another step: `${{ needs.STEP.axes.AXIS \
+        }}`."
+    );
     schema
 }
 
@@ -204,7 +207,7 @@ impl Lower<'_> {
         let names: Vec<&Spanned<String>> = matrix.dimensions.iter().flat_map(Dimension::axes).collect();
         for (index, name) in names.iter().enumerate() {
             if names[..index].iter().any(|earlier| earlier.value == name.value) {
-                let message = format!("axis `{}` is there twice", name.value);
+                let message = format!("axis `{}` is defined twice", name.value);
                 self.problem(name.span, message, "again", "keep one of them");
             }
         }
@@ -303,17 +306,17 @@ impl Lower<'_> {
 
     /// Reads `${{ needs.STEP.axes.AXIS }}`.
     fn axis_of(&mut self, text: &str, span: Span, needed_steps: &[&str]) -> Option<AxisValues> {
-        let help = "an axis is a list, or another step's: `${{ needs.STEP.axes.AXIS }}`";
+        let help = "an axis is a list, or the axis of another step: `${{ needs.STEP.axes.AXIS }}`";
         let body = text.trim().strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")).map(str::trim);
         let parts: Vec<&str> = body.map(|body| body.split('.').collect()).unwrap_or_default();
         let ["needs", step, "axes", axis] = parts[..] else {
-            self.problem(span, format!("`{}` is no axis", text.trim()), "not a list", help);
+            self.problem(span, format!("`{}` is not an axis", text.trim()), "not a list", help);
             return None;
         };
         if !needed_steps.contains(&step) {
             let help = suggest(step, "needed steps", needed_steps.iter().copied())
                 .unwrap_or_else(|| format!("add `needs: [{step}]`"));
-            self.problem(span, format!("`{step}` is not a step that this one needs"), "not in `needs`", help);
+            self.problem(span, format!("this step does not need the step `{step}`"), "not in `needs`", help);
             return None;
         }
         Some(AxisValues::Of { step: Spanned::new(step.to_owned(), span), axis: Spanned::new(axis.to_owned(), span) })
@@ -378,7 +381,7 @@ impl Lower<'_> {
         let changes = keys.factors.node().map(|node| self.entries(node, "`factors`"));
         let is_empty = |node: &Node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty());
         if keys.factors.node().map_or(!keys.patches.is_there(), is_empty) {
-            let help = "add `factors:` with the values that the baseline's are changed to, or `patches:`";
+            let help = "add `factors:` with the values that replace those of the baseline, or `patches:`";
             self.problem(node.span, "`ablate` has no factors", "nothing is changed", help);
         }
         let mut factors = keys.patches.node().map_or_else(Vec::new, |node| self.patch_factors(node));
@@ -402,7 +405,7 @@ impl Lower<'_> {
         for entry in baseline {
             if !factors.iter().any(|factor: &Factor| factor.axis.value == entry.key.value) {
                 let message = format!("`{}` is in `baseline`, but no factor changes it", entry.key.value);
-                self.problem(entry.key.span, message, "not a factor", "put it into `with`, or add it to `factors`");
+                self.problem(entry.key.span, message, "not a factor", "move it to `with`, or add it to `factors`");
             }
         }
         Some(Ablation { design, factors })
@@ -417,7 +420,7 @@ impl Lower<'_> {
         if let NodeKind::List(items) = &node.kind {
             let (number, list) = (items.len().max(1), self.flow_list(node).unwrap_or("[0, 1, 2]"));
             let help = format!(
-                "write `seeds: {number}` for as many seeds, counted from 0, or `matrix: {{ seed: {list} }}` for certain ones"
+                "write `seeds: {number}` for {number} seeds, counted from 0, or `matrix: {{ seed: {list} }}` for specific seeds"
             );
             self.problem(node.span, "`seeds` is a number of seeds, found a list", "not a number", help);
             return None;
@@ -428,7 +431,7 @@ impl Lower<'_> {
             && (count < 1.0 || count.fract() != 0.0)
         {
             let message = format!("`seeds` must be a whole number of at least 1, found {}", Value::Float(count));
-            self.problem(node.span, message, "no number of seeds", "for example `seeds: 3`");
+            self.problem(node.span, message, "not a number of seeds", "for example `seeds: 3`");
             return None;
         }
         let from = Template::literal(Value::Int(0), node.span);

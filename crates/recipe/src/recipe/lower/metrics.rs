@@ -141,15 +141,17 @@ mapping! {
         /// True if a job always measures the same value. Equal values are certain then. Default: `true` for counts and
         /// for metrics that a task declares as deterministic, else `false`.
         deterministic: Flag,
-        /// The unit of the metric. Default: the one that its name or its task says, or else the one in which it is reported.
+        /// The unit of the metric. Default: the unit that the metric's name or task implies, else the unit in which
+        /// the metric is reported.
         ///
-        /// Tables, figures and exports with this recipe show the metric in this unit, and numbers about it that have no unit
-        /// of their own are in it. A number that is reported without a unit is in this unit.
+        /// Tables, figures and exports with this recipe show the metric in this unit, and numbers about the metric
+        /// without a unit are in this unit. A number that is reported without a unit is also in this unit.
         unit: Word<Unit> = Word(Unit::WRITTEN),
-        /// Makes the metric of a curve that each job records: the number of steps to a value, the mean height, or the value at a step.
+        /// Computes the metric from a curve that each job records: the number of steps to a value, the mean height,
+        /// or the value at a step.
         ///
-        /// Tables, figures, claims and seeds that are added until something is decided use it like any other metric. It is computed from
-        /// the records: nothing runs again. A job whose curve has no such number lacks the metric (`missing`).
+        /// Tables, figures, claims and adaptive seeds use it like any other metric. It is computed from the records:
+        /// no job runs again. A job whose curve has no such number lacks the metric (`missing`).
         read: Within<ReadKeys<'static>>,
     }
 }
@@ -157,7 +159,7 @@ mapping! {
 mapping! {
     /// The keys of a metric's `read`. Exactly one of `target`, `area` and `at` is given.
     struct ReadKeys = "read" {
-        /// The curve: a series that the program reports at several steps, or one of the task's.
+        /// The curve: a series that the program reports at several steps, or a curve of the task.
         curve [required]: Text = Text::METRIC,
         /// The number of steps until the curve is at least as good as this value. The better direction is that of the curve.
         target: Number,
@@ -193,9 +195,13 @@ impl Lower<'_> {
             if let (Some(unit), Some(span)) = (unit, keys.unit.span())
                 && let Some(declared) = tasks.map(|metric| metric.unit).find(|declared| !declared.is_like(unit))
             {
-                let message =
-                    format!("`{}` is measured in {}, which no `{}` is", name.value, words(declared), unit.key());
-                self.problem(span, message, "a unit of something else", "write a unit of the same kind, or remove it");
+                let message = format!(
+                    "`{}` is measured in {}, but `{}` is another kind of unit",
+                    name.value,
+                    words(declared),
+                    unit.key()
+                );
+                self.problem(span, message, "another kind of unit", "write a unit of the same kind, or remove it");
             }
             let help = "write the smallest difference between two values, for example `0.01`";
             let resolution = self.positive(&keys.resolution, "resolution", "not a resolution", help);
@@ -226,12 +232,12 @@ impl Lower<'_> {
         let number = self.curve_read(node, "read", [&keys.target, &keys.area, &keys.at]);
         if self.is_missing(node, "curve", &keys.curve) {
             let help = "write `curve: NAME` with a series that the jobs record";
-            self.problem(node.span, "`read` has no `curve`", "of which curve?", help);
+            self.problem(node.span, "`read` has no `curve`", "`curve` is missing", help);
         }
         let curve = keys.curve.spanned()?;
         if steps.iter().any(|step| step.task.metric(&name.value).is_some()) || same_metric(&name.value, &curve.value) {
-            let message = format!("`{}` is measured by the jobs themselves", name.value);
-            let help = format!("give the number of the curve another name, for example `{}_read`", curve.value);
+            let message = format!("the jobs already measure `{}`", name.value);
+            let help = format!("give the metric of the curve another name, for example `{}_read`", curve.value);
             self.problem(name.span, message, "already a metric", help);
             return None;
         }
@@ -250,19 +256,19 @@ impl Lower<'_> {
         let derived = |name: &str| rules.iter().find(|rule| rule.read.is_some() && rule.name.value == name);
         for ReadOff { curve, number } in rules.iter().filter_map(|rule| rule.read.as_ref()) {
             if derived(&curve.value).is_some() {
-                let message = format!("`{}` is itself read off a curve", curve.value);
+                let message = format!("`{}` is itself computed from a curve", curve.value);
                 self.problem(curve.span, message, "no curve", "name a series that the jobs record");
             } else if let CurveRead::Target(_) = number
                 && steps.iter().all(|step| traits_of(rules, step, &curve.value).better.is_none())
             {
-                let message = format!("neither direction of `{}` is better, so no value is a target", curve.value);
+                let message = format!("`{}` has no better direction, so it cannot have a target", curve.value);
                 let help = format!("declare it: `metrics: {{ {}: {{ better: min }} }}`", curve.value);
-                self.problem(curve.span, message, "which direction is better?", help);
+                self.problem(curve.span, message, "no better direction", help);
             }
         }
         for by in steps.iter().filter_map(|step| step.search.as_ref()).flat_map(Search::decided_by) {
             if derived(&by.value).is_some() {
-                let message = format!("a search cannot decide by `{}`, which is read off a curve", by.value);
+                let message = format!("a search cannot decide by `{}`, which is computed from a curve", by.value);
                 self.problem(by.span, message, "not measured by the jobs", "name a metric that the jobs measure");
             }
         }
@@ -276,9 +282,12 @@ impl Lower<'_> {
     ) {
         let (Some(Missing::Worst), Some(span)) = (missing.value, missing.span()) else { return };
         for (metric, _) in traits.filter(|(_, traits)| traits.better.is_none()) {
-            let message = format!("the worst value of `{metric}` is unknown, because neither direction is better");
+            let message = format!(
+                "the worst value of `{metric}` is unknown, because the metric has no better \
+                direction"
+            );
             let help = format!("declare it: `metrics: {{ {metric}: {{ better: min }} }}`, or write `missing: ignore`");
-            self.problem(span, message, "which one is the worst?", help);
+            self.problem(span, message, "no worst value", help);
         }
     }
 }

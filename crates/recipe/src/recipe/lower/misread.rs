@@ -22,10 +22,10 @@ impl Lower<'_> {
         };
         let (message, help) = match &node.kind {
             NodeKind::Scalar(Value::Null) if what == "a recipe" => {
-                ("the recipe is empty".to_owned(), "`sweep new` writes a recipe to begin with".to_owned())
+                ("the recipe is empty".to_owned(), "`sweep new` writes an example recipe".to_owned())
             }
             NodeKind::Scalar(Value::Text(text)) if text.contains(':') && !text.contains(": ") => {
-                let help = format!("put a space behind the colon: `{}`", text.replacen(':', ": ", 1));
+                let help = format!("put a space after the colon: `{}`", text.replacen(':', ": ", 1));
                 (format!("{what} must be a map, found text"), help)
             }
             NodeKind::List(items) if items.iter().any(|item| matches!(item.kind, NodeKind::Map(_))) => {
@@ -42,7 +42,7 @@ impl Lower<'_> {
     pub(super) fn instead(&self, entry: &Entry, what: &str, allowed: &[&str]) -> (Vec<String>, String) {
         let word = entry.key.value.as_str();
         if let Some((key, value)) = word.split_once(':').filter(|(key, _)| allowed.contains(key)) {
-            return (vec![key.to_owned()], format!("put a space behind the colon: `{key}: {value}`"));
+            return (vec![key.to_owned()], format!("put a space after the colon: `{key}: {value}`"));
         }
         let argv = self.flow_list(&entry.value).filter(|_| what == "a step" && foreign::PROGRAM.contains(&word));
         let of_a_tool = match argv {

@@ -54,18 +54,19 @@ impl Occasion {
 mapping! {
     /// The keys of `notify`.
     struct NotifyKeys = "notify" {
-        /// A command for `/bin/sh`. It has the message in the variables `SWEEP_TITLE` and `SWEEP_TEXT`, the occasion in
-        /// `SWEEP_EVENT` and the name of the study in `SWEEP_STUDY`.
+        /// A command for `/bin/sh`. The variables `SWEEP_TITLE` and `SWEEP_TEXT` contain the message, `SWEEP_EVENT`
+        /// the occasion and `SWEEP_STUDY` the name of the study.
         command: Text,
-        /// An address that takes a POST of JSON with `text` and `content` (the message, as Slack, Mattermost and Discord expect it),
-        /// `title`, `event` and `study`. `$NAME` takes the address from the environment, so that a secret is not in the recipe.
+        /// A URL that accepts a POST request with JSON: `text` and `content` (the message, as Slack, Mattermost and
+        /// Discord expect it), `title`, `event` and `study`. `$NAME` reads the URL from the environment, so that the
+        /// recipe contains no secret.
         webhook: Text,
         /// Shows the message on the desktop, by `notify-send`. Default: `false`.
         desktop: Flag,
         /// Sends the message to this address, by `sendmail`.
         mail: Text,
-        /// The occasions: the `end` of a run, a `failure` of a job, a `verdict` on a claim at the end, a `divergence` (a
-        /// metric is not finite), or a `stall` (a job without a sign of life was ended). Default: all.
+        /// The occasions: the `end` of a run, a `failure` of a job, a `verdict` on a claim at the end, a `divergence`
+        /// (a metric is not finite), or a `stall` (a job was ended because it showed no activity). Default: all.
         on: Words<Occasion> = Words(Occasion::WORDS),
     }
 }
@@ -95,7 +96,7 @@ impl Lower<'_> {
         };
         if notify.command.is_none() && notify.webhook.is_none() && notify.mail.is_none() && !notify.desktop {
             let help = "add `command`, `webhook`, `desktop: true` or `mail`";
-            self.problem(node.span, "`notify` sends messages nowhere", "no destination", help);
+            self.problem(node.span, "`notify` has no destination", "no destination", help);
         }
         Some(notify)
     }

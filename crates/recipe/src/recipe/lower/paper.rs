@@ -41,7 +41,7 @@ impl Lower<'_> {
     /// Reports backends and sizes of a table whose rows are comparisons.
     pub(super) fn no_extent(&mut self, keys: [(&str, Option<Span>); 2]) {
         let subject = "a table of differences, effects or aggregates";
-        self.no_place(subject, "its rows are compared anyway", keys.into_iter());
+        self.no_place(subject, "its rows are always compared", keys.into_iter());
     }
 
     /// Reads `[{ prune: none, loss: 3.1 }, …]`: the axes select points, the metrics are the paper's values there.
@@ -101,8 +101,8 @@ impl Lower<'_> {
                     "write a number in the unit of the metric, or one with its unit"
                 }
                 Unit::Fraction => "write a number from 0 to 1",
-                Unit::FlopsPerSecond => "write operations a second, such as `4.9e13`",
-                Unit::BytesPerSecond => "write bytes a second, such as `4.8e12`",
+                Unit::FlopsPerSecond => "write operations per second, such as `4.9e13`",
+                Unit::BytesPerSecond => "write bytes per second, such as `4.8e12`",
                 _ => "write a number",
             };
             self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);

@@ -179,7 +179,7 @@ impl Lower<'_> {
             || tables.iter().any(|table| matches!(&table.kind, TableKind::Compare(compare) if compare.decide));
         for adaptive in steps.iter().filter_map(|step| step.adaptive.as_ref()).filter(|_| !decides) {
             let help = "add a claim, or `decide: true` to a table's `compare`";
-            let message = "seeds are added until something is decided, but nothing is to be decided";
+            let message = "`seeds` has `until: decided`, but the recipe has nothing to decide";
             self.problem(adaptive.span, message, "nothing to decide", help);
         }
         let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);

@@ -142,7 +142,7 @@ impl Shape for Counted {
         let count = number.and_then(ResourceCount::of).filter(in_range);
         if count.is_none() {
             let message =
-                format!("`{key}` must be an integer from {least} to {most}, or a part of one {one} in thousandths");
+                format!("`{key}` must be an integer from {least} to {most}, or a fraction of one {one} in thousandths");
             let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a {one}");
             lower.problem(node.span, message, format!("not a number of {several}"), help);
         }
@@ -157,7 +157,7 @@ impl Shape for Counted {
     }
 
     fn accepts(&self) -> String {
-        format!("an integer from {} to {}, or a part of one {}: `0.25`", self.least, self.most, self.names.0)
+        format!("an integer from {} to {}, or a fraction of one {}: `0.25`", self.least, self.most, self.names.0)
     }
 }
 
@@ -174,13 +174,8 @@ impl Shape for MemoryOfGpu {
             return Some(GpuMemory::Measured);
         }
         if parse_bytes(text).is_ok_and(|bytes| bytes == 0) {
-            let message = format!("`{key}` must be more than nothing");
-            lower.problem(
-                node.span,
-                message,
-                "no memory at all",
-                format!("leave it out, or write `{key}: {MEASURED}`"),
-            );
+            let message = format!("`{key}` must be more than 0 bytes");
+            lower.problem(node.span, message, "zero memory", format!("leave it out, or write `{key}: {MEASURED}`"));
             return None;
         }
         Size.read(lower, node, key).map(GpuMemory::Bytes)
@@ -204,29 +199,29 @@ mapping! {
     struct ResourceKeys = "resources" {
         /// The number of nodes over which the processes of a program are spread. Default: 1.
         ///
-        /// More than 1 needs `launch` and an executor that gives several nodes, such as Slurm. All other resources are those of
-        /// each node. See [several nodes](programs.md#several-nodes).
+        /// More than 1 requires `launch` and an executor that provides several nodes, such as Slurm. All other
+        /// resources are per node. See [several nodes](programs.md#several-nodes).
         nodes: Whole = Whole { range: 1..=1024, of: "nodes" },
         /// The number of CPU cores that a job uses. Default: 1 for a program, or 1 for each of its processes; all cores
         /// for other tasks.
         ///
         /// A program whose times are measured has all cores by default, and a job on a GPU its share of the cores. A
-        /// program that computes with several threads needs as many cores: `cpus: 8`. A number below 1 is a part of one
-        /// core, for a program that mostly waits for servers or files: with `cpus: 0.25`, four jobs run on each core.
+        /// program that computes with 8 threads needs `cpus: 8`. A number below 1 is a fraction of a core, for a
+        /// program that mostly waits for servers or files: with `cpus: 0.25`, four jobs run on each core.
         cpus: Counted = Counted::CORES,
         /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs, and, if the
         /// machine has GPUs, for each process of a program without `cpus`.
         ///
-        /// A job that computes on the CPU gets no GPU. A program whose times are measured has none reserved by default,
-        /// and sees all. With `gpus: 0` none is reserved, either.
-        /// The process of a job sees only its own GPUs
-        /// (`CUDA_VISIBLE_DEVICES`). A number below 1 is a part of one GPU: other jobs may use the rest of it, see
-        /// [shares of a GPU](#shares-of-a-gpu).
+        /// A job that computes on the CPU gets no GPU. For a program whose times are measured, no GPU is reserved by
+        /// default, and the program sees all GPUs. `gpus: 0` reserves no GPU either. The process of a job sees only
+        /// its own GPUs (`CUDA_VISIBLE_DEVICES`). A number below 1 is a fraction of a GPU: other jobs may use the
+        /// rest of the GPU, see [shares of a GPU](#shares-of-a-gpu).
         gpus: Counted = Counted::GPUS,
-        /// Memory that a job uses on each of its GPUs, such as `8GiB`, or `measured` for that of earlier jobs of the same shape.
+        /// Memory that a job uses on each of its GPUs, such as `8GiB`, or `measured` for the memory that earlier jobs
+        /// of the same shape used.
         ///
-        /// Without `gpus`, the job shares one GPU with others as far as its memory has room. The scheduler uses this value. It
-        /// is not enforced as a limit. Default for a part of a GPU: `measured`.
+        /// Without `gpus`, the job shares one GPU with other jobs, as far as the memory of the GPU suffices. The
+        /// scheduler uses this value. It is not enforced as a limit. Default for a fraction of a GPU: `measured`.
         gpu_memory: MemoryOfGpu,
         /// Main memory that is reserved for a job while it runs, such as `4GiB`.
         ///

@@ -18,7 +18,7 @@ pub(in crate::recipe) const PLAIN: &str = "quick";
 mapping! {
     /// The keys of a scale.
     struct ScaleKeys = "scale" {
-        /// A description of the scale for readers: its size, and what it takes.
+        /// A description of the scale for readers: its size and its cost.
         about: Text,
         /// New values for params.
         ///
@@ -26,7 +26,7 @@ mapping! {
         set: Custom = Custom { schema: || named("literal"), accepts: "name to value" },
         /// New values for axes: `AXIS` for the axis in all steps, `STEP.AXIS` for the axis of one step.
         ///
-        /// The entries are those of `axes` in a sweep file.
+        /// The entries have the same form as those of `axes` in a sweep file.
         axes: Custom = Custom { schema: axes, accepts: "axis to values" },
     }
 }

@@ -79,11 +79,12 @@ pub struct Racing {
 mapping! {
     /// The keys of `search`.
     struct SearchKeys = "search" {
-        /// Successive halving: every configuration is trained a little, and the best part of them goes on.
+        /// Successive halving: every configuration is trained for a short time, and the best fraction continues.
         ///
         /// See [rungs](#rungs).
         rungs: Within<RungKeys<'static>>,
-        /// A race over seeds: a configuration gets no further seeds once it is worse than the best one or a baseline.
+        /// A race over seeds: a configuration gets no further seeds once it is worse than the best configuration or a
+        /// baseline.
         ///
         /// Not together with `rungs`. See [racing](#racing).
         racing: Within<RacingKeys<'static>>,
@@ -91,7 +92,7 @@ mapping! {
         ///
         /// See [suggest](#suggest).
         suggest: Within<SuggestKeys<'static>>,
-        /// Repeats the best configurations with seeds that the search has not seen, in a step `NAME-confirmed`.
+        /// Repeats the best configurations with seeds that the search has not used, in a step `NAME-confirmed`.
         ///
         /// Claims about a search belong to that step. See [confirm](#confirm).
         confirm: Within<ConfirmKeys<'static>>,
@@ -112,16 +113,16 @@ mapping! {
             schema: || json!({ "type": "array", "minItems": 2, "uniqueItems": true, "items": reference("number") }),
             accepts: "a list of integers",
         },
-        /// The part of the configurations that goes on from each rung: of `n`, the fraction of `n` rounded down, and at
+        /// The fraction of the configurations that continue from each rung. Their number is rounded down, and is at
         /// least one.
         keep [required]: Part,
         /// The metric that decides.
         by [required]: Text = Text::METRIC,
         /// The axes whose values are averaged. Default: `seed`, if the step has seeds.
         over: Texts = Texts::NAMES,
-        /// The better direction. Default: that of the metric, and `min` for a metric without one.
+        /// The better direction. Default: the direction of the metric, or `min` for a metric without a direction.
         direction: Word<Better> = Word(DIRECTIONS),
-        /// Lets a configuration go on before all others have reached its rung.
+        /// Lets a configuration continue before all others have reached its rung.
         asynchronous: Within<AsynchronousKeys<'static>>,
     }
 }
@@ -129,8 +130,8 @@ mapping! {
 mapping! {
     /// The keys of `asynchronous`.
     struct AsynchronousKeys = "asynchronous" {
-        /// The number of virtual workers, on which the decisions depend. The number of jobs that really run at once is
-        /// that of `--jobs`, or of the machine, and changes nothing.
+        /// The number of virtual workers, on which the decisions depend. The decisions do not depend on the actual
+        /// number of jobs at once, which `--jobs` and the machine limit.
         workers [required]: Whole = Whole { range: 1..=10_000, of: "workers" },
     }
 }
@@ -140,10 +141,10 @@ mapping! {
     struct RacingKeys = "racing" {
         /// The metric that decides.
         by [required]: Text = Text::METRIC,
-        /// The better direction. Default: that of the metric, and `min` for a metric without one.
+        /// The better direction. Default: the direction of the metric, or `min` for a metric without a direction.
         direction: Word<Better> = Word(DIRECTIONS),
-        /// The configuration that the others are compared with: values of axes that only one configuration has. Default:
-        /// the best so far.
+        /// The configuration with which all others are compared: values of axes that select exactly one
+        /// configuration. Default: the best configuration so far.
         against: Custom = Custom::SELECTION,
         /// The number of seeds that every configuration has before the first look. Default: 3.
         min: Whole = Whole { range: 2..=10_000, of: "seeds" },
@@ -276,7 +277,7 @@ impl Lower<'_> {
             self.problem(span, "`confirm` needs a search whose best configurations it confirms", "of what?", help);
         } else if !decides && matches!(&node.kind, NodeKind::Map(_)) {
             let help = "write `rungs: { of: iters, at: [100, 300, 900], keep: 1/3, by: loss }`";
-            self.problem(node.span, "`search` decides nothing", "empty", help);
+            self.problem(node.span, "`search` has no method", "empty", help);
         }
         Some(Search { rungs, racing, suggest, confirm, span: node.span })
     }
@@ -379,16 +380,20 @@ impl Lower<'_> {
                 _ => false,
             };
             if !step.matrix.dimensions.iter().any(is_counted) {
-                let help =
-                    "add `seeds:` with the number of seeds of a configuration that stays, for example `seeds: 10`";
-                self.problem(racing.span, "a race is over the seeds 0, 1, …", "no `seeds`", help);
+                let help = "add `seeds:` with the maximum number of seeds of a configuration, for example `seeds: 10`";
+                self.problem(racing.span, "`racing` needs an axis with the seeds 0, 1, …", "no `seeds`", help);
             }
             let axes = step.axes();
             for (axis, _) in racing.against.iter().flat_map(|against| &against.0) {
                 self.check_axis(axis, step, &axes);
                 if axis.value == "seed" {
                     let help = "name the values of the other axes";
-                    self.problem(axis.span, "a configuration has all its seeds", "not a configuration", help);
+                    self.problem(
+                        axis.span,
+                        "a configuration includes all its seeds, so it has no single `seed`",
+                        "not a configuration",
+                        help,
+                    );
                 }
             }
         }

@@ -53,16 +53,16 @@ impl KeptStates {
 mapping! {
     /// The keys of `states`.
     struct StateKeys = "states" {
-        /// Trains what several jobs of the step have in common only once: jobs that begin in the same way continue from
-        /// the state at which they begin to differ. Default: `false`.
+        /// Trains the common beginning of several jobs of the step only once: the jobs continue from the state at
+        /// which they begin to differ. Default: `false`.
         ///
-        /// The results are those of jobs that run alone, bit for bit on the CPU. `sweep plan` shows what it saves.
+        /// The results are those of jobs that run alone, bit for bit on the CPU. `sweep plan` shows the savings.
         share: Flag,
         /// The states that are kept after a run: `last` keeps the state at the end of a job until a longer one has a
         /// result, `rungs` keeps all of them, `none` keeps none. Default: `last`.
         ///
-        /// Only a job that ends before the end of the whole leaves a state: `until` says where. Every state can be
-        /// removed; a job without it runs from its first step.
+        /// A job leaves a state only if it ends before the end of its schedule, at `until`. Every state can be
+        /// removed; a job without a state runs from its first step.
         keep: Word<KeptStates> = Word(KeptStates::WORDS),
     }
 }
@@ -83,11 +83,12 @@ impl Lower<'_> {
     pub(super) fn adopt(&mut self, node: &Node, task: &TaskInfo, is_exclusive: bool) -> Option<AdoptPolicy> {
         let keys = AdoptKeys::read_or_empty(self, node, "`adopt`");
         if self.is_missing(node, "after", &keys.after) {
-            let help = "write `adopt: { after: 40 }`: after 40 equal steps the earlier result holds";
-            self.problem(node.span, "`adopt` has no `after`", "after how many equal steps?", help);
+            let help = "write `adopt: { after: 40 }`: after 40 equal steps, the earlier result is adopted";
+            self.problem(node.span, "`adopt` has no `after`", "`after` is missing", help);
         }
         if is_exclusive {
-            let message = "the step is exclusive, so that its times count, but `adopt` keeps those of earlier code";
+            let message = "the step is exclusive because its times are measured, but `adopt` keeps times of earlier \
+                code";
             self.problem(node.span, message, "times of earlier code", "remove `adopt`, or `exclusive: true`");
         }
         if task.name != Command::NAME {

@@ -43,9 +43,9 @@ impl Statistic {
             Self::Mean => units.to_owned(),
             Self::Quantile(0.5) => format!("median of {units}"),
             Self::Quantile(q) => format!("quantile at {q} of {units}"),
-            Self::Iqm => format!("mean of the middle half of {units}"),
+            Self::Iqm => format!("interquartile mean of {units}"),
             Self::WithoutOutliers => format!("mean without outliers of {units}"),
-            Self::FailureRate => format!("share of failures of {units}"),
+            Self::FailureRate => format!("failure rate of {units}"),
         }
     }
 }
@@ -76,22 +76,22 @@ impl Lower<'_> {
             self.problem(span, "a quantile of independent samples has no interval", "needs pairs", help);
         }
         if let (Statistic::FailureRate, "ratio", Some(span)) = (named, kind, statistic.span()) {
-            let help = "claim the `difference` of the shares, or the share of one side as a `value`";
-            self.problem(span, "a share of failures may be zero, so it has no ratio", "not here", help);
+            let help = "claim the `difference` of the rates, or the rate of one side as a `value`";
+            self.problem(span, "a failure rate may be zero, so it has no ratio", "not here", help);
         }
         let is_open = matches!(named, Statistic::Quantile(q) if q.is_nan());
         match (is_open, q.value, q.span()) {
             (true, Some(q), _) if 0.0 < q && q < 1.0 => Statistic::Quantile(q),
             (true, _, span) => {
                 if let Some(span) = span.or_else(|| statistic.span()) {
-                    let help = "write the share of the values that lie below, for example `q: 0.9`";
+                    let help = "write the fraction of the values below the quantile, for example `q: 0.9`";
                     self.problem(span, "a quantile needs `q`, above 0 and below 1", "which quantile?", help);
                 }
                 Statistic::Quantile(0.5)
             }
             (false, _, Some(span)) => {
                 let help = "write `statistic: quantile`, or remove `q`";
-                self.problem(span, "`q` belongs to `statistic: quantile`", "has no effect", help);
+                self.problem(span, "`q` requires `statistic: quantile`", "has no effect", help);
                 named
             }
             (false, _, None) => named,

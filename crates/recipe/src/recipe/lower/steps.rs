@@ -80,20 +80,20 @@ mapping! {
         /// A map with a minimum and a maximum adds seeds while a result is undecided; see [adaptive
         /// seeds](#adaptive-seeds).
         seeds: Custom = Custom { schema: seeds, accepts: "an integer from 1, or `{ min, max, until, budget }`" },
-        /// The kind of replication of axes: `dataset`, `fold`, `seed`, `repeat`, or `condition` for an axis that is none of
-        /// them. Default: the kind that the axis's name implies, such as `dataset`, `fold` or `data_seed`.
+        /// The kind of replication of axes: `dataset`, `fold`, `seed`, `repeat`, or `condition` for any other axis.
+        /// Default: the kind that the name of the axis implies, such as `dataset`, `fold` or `data_seed`.
         ///
-        /// It decides the independent units of results; see [replication](#replication).
+        /// The kinds determine the independent units of results; see [replication](#replication).
         replicates: Custom = Custom { schema: replicates::schema, accepts: "axis to a kind of replication" },
-        /// Scores of single items that the jobs leave in a file, by the name of a metric that claims can be about.
+        /// Scores of individual items in a file that each job writes, by the name of the metric for claims.
         ///
-        /// They are read when claims are judged and are not part of a key; see [items](#items).
+        /// The scores are read when claims are judged and are not part of a key; see [items](#items).
         items: Custom = Custom { schema: items::schema, accepts: "metric to `{ file, id, score, cluster }`" },
         /// An ablation design: a baseline and the changes to it.
         ///
         /// See [`ablate`](#ablate).
         ablate: Custom = Custom { schema: ablate, accepts: "`{ design, baseline, factors, patches }`" },
-        /// Decides what runs next from the results so far.
+        /// A search: the results so far decide which jobs run next.
         ///
         /// See [`search`](#search).
         search: Within<SearchKeys<'static>>,
@@ -119,26 +119,29 @@ mapping! {
         exclusive: Flag,
         /// The maximum duration of a job. A job that exceeds it is ended.
         ///
-        /// A program that writes reports is asked to stop, and receives SIGTERM after its `grace`. Every other process
-        /// receives SIGTERM at once. 5 s after SIGTERM, it and all processes that it started receive SIGKILL.
+        /// A program that writes reports is asked to stop, and receives SIGTERM after its `grace`. Every other
+        /// process receives SIGTERM at once. 5 s after SIGTERM, the process and all processes that it started receive
+        /// SIGKILL.
         timeout: TimeSpan = TimeSpan { zero: false },
         /// The time that a program has between the request to stop and SIGTERM. Default: 30 s.
         ///
         /// The request is the file `SWEEP_STOP`, which appears when the job exceeds its `timeout`, when the run is
-        /// interrupted, and when a batch system ends its allocation. In that time a program can save a checkpoint. It
-        /// concerns programs that write reports; see [stop](programs.md#stopping). A batch system grants its own time, which
-        /// can be shorter.
+        /// interrupted, and when a batch system ends its allocation. During this time, the program can save a
+        /// checkpoint. `grace` applies to programs that write reports; see [stop](programs.md#stopping). A batch
+        /// system grants its own time, which can be shorter.
         grace: TimeSpan = TimeSpan { zero: true },
         /// The maximum time for which a job may show no activity. A job that exceeds it is ended.
         ///
         /// See [execution of a job](#execution-of-a-job).
         heartbeat: TimeSpan = TimeSpan { zero: false },
-        /// The states from which longer jobs continue: which are kept, and whether variants share them.
+        /// Settings of the states from which longer jobs continue: the states to keep, and whether variants share
+        /// them.
         ///
         /// See [`states`](#states).
         states: Within<StateKeys<'static>>,
-        /// Adopts the earlier result of a program after a change of its code, if the program repeats the first steps of the
-        /// earlier run bit for bit. Default: every change of the code that a program reads runs it to its end.
+        /// Adopts the earlier result of a program after a change of its code, if the program repeats the first steps
+        /// of the earlier run bit for bit. Default: after every change of the code that a program reads, the program
+        /// runs to its end.
         ///
         /// See [`adopt`](#adopt).
         adopt: Within<AdoptKeys<'static>>,
@@ -148,8 +151,8 @@ mapping! {
         retries: Whole = Whole { range: 0..=100, of: "retries" },
         /// Tolerates failures: a failed job neither stops the run nor changes its exit code. Default: `false`.
         ///
-        /// Jobs that need the failed job are skipped nevertheless, and the exit code is 5 then, unless their own step tolerates
-        /// failures, too.
+        /// Jobs that need the failed job are still skipped, and the exit code is then 5, unless their own step also
+        /// tolerates failures.
         tolerated = "continue-on-error": Flag,
     }
 }
@@ -243,9 +246,9 @@ impl Lower<'_> {
         resources.exclusive = keys.exclusive.value.unwrap_or(false);
         if let Some(node) = keys.resources.node().filter(|_| resources.exclusive && resources.shares_gpu()) {
             let message =
-                format!("`{}` is exclusive, so that its times count, but its jobs would share a GPU", name.value);
-            let help = "write `gpus: 1`; `exclusive: true` and a part of a GPU exclude each other";
-            self.problem(node.span, message, "it has whole GPUs only", help);
+                format!("`{}` is exclusive because its times are measured, but its jobs would share a GPU", name.value);
+            let help = "write `gpus: 1`; `exclusive: true` and a fraction of a GPU exclude each other";
+            self.problem(node.span, message, "an exclusive step uses whole GPUs", help);
         }
         let mut policy = Policy {
             retries: keys.retries.value.unwrap_or(0),
@@ -271,7 +274,7 @@ impl Lower<'_> {
         let variants = self.take_variants(&mut with);
         if self.is_missing(&entry.value, "uses", &keys.uses) {
             let help = "add `uses:` with a task, such as `command` for a program; `sweep tasks` lists all tasks";
-            self.problem(name.span, format!("step `{}` uses no task", name.value), "what should it run?", help);
+            self.problem(name.span, format!("step `{}` uses no task", name.value), "`uses` is missing", help);
         }
         let uses = keys.uses.spanned()?;
         let Some(task) = Task::info(&uses.value) else {

@@ -63,9 +63,9 @@ mapping! {
         batch [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 1" },
         /// The number of batches.
         batches [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 1" },
-        /// The metric that decides. Default: that of `rungs`, if the step has rungs.
+        /// The metric that decides. Default: the metric of `rungs`, if the step has rungs.
         by: Text = Text::METRIC,
-        /// The better direction. Default: that of the metric, and `min` for a metric without one.
+        /// The better direction. Default: the direction of the metric, or `min` for a metric without a direction.
         direction: Word<Better> = Word(DIRECTIONS),
         /// The seed of the sampler. Default: 0.
         seed: Custom = Custom { schema: || reference("value"), accepts: "a value" },
@@ -75,13 +75,13 @@ mapping! {
 mapping! {
     /// The forms of an axis of a search: one key each.
     struct SpaceForms = "space" {
-        /// The numbers between two bounds, or those of them that are `from`, `from + step`, ….
+        /// The numbers between two bounds, or only the numbers `from`, `from + step`, … between them.
         uniform: Custom = Custom { schema: || numbers("number", 2, 3), accepts: "`[from, to]` or `[from, to, step]`" },
-        /// The numbers between two bounds, with a logarithm that varies evenly.
+        /// The numbers between two bounds, uniform in the logarithm.
         log_uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
-        /// The integers between two bounds, inclusive, or those of them that are `from`, `from + step`, ….
+        /// The integers between two bounds, inclusive, or only the integers `from`, `from + step`, … between them.
         int: Custom = Custom { schema: || numbers("number", 2, 3), accepts: "`[from, to]` or `[from, to, step]`" },
-        /// The integers between two bounds, inclusive, with a logarithm that varies evenly.
+        /// The integers between two bounds, inclusive, uniform in the logarithm.
         log_int: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
         /// A list of values without an order.
         choice: Custom = CHOICE,
@@ -278,15 +278,20 @@ impl Lower<'_> {
             None
         };
         if low > high {
-            return wrong(format!("`{form}` goes from {low} to {high}"), "no values", "exchange the two");
+            return wrong(format!("`{form}` goes from {low} to {high}"), "no values", "swap the two values");
         }
         let least = if form == "log_int" { 1.0 } else { f64::MIN_POSITIVE };
         if log && low < least {
             let message = format!("`{form}` needs numbers above 0, found {low}");
-            return wrong(message, "not above 0", "a logarithm has no place for it");
+            return wrong(message, "not above 0", "only positive numbers have a logarithm");
         }
         if !(high - low).is_finite() {
-            return wrong(format!("`{form}` goes too far"), "too large", "use bounds whose difference is a number");
+            return wrong(
+                format!("the range of `{form}` is too large"),
+                "too large",
+                "use bounds whose difference is \
+                finite",
+            );
         }
         if let Some(step) = step {
             if step <= 0.0 || step > high - low {
@@ -330,8 +335,8 @@ impl Lower<'_> {
         self.check_metric(&suggest.by, step);
         let axes = step.matrix.axes();
         for axis in suggest.axes.iter().filter(|axis| axes.contains(&axis.value.as_str()) || axis.value == "seed") {
-            let message = format!("axis `{}` is there twice, in `space` and in the matrix", axis.value);
-            let help = "an axis is searched or varied, not both; seeds are what a value is averaged over";
+            let message = format!("axis `{}` is defined twice, in `space` and in the matrix", axis.value);
+            let help = "an axis is either searched or varied; a value is averaged over seeds";
             self.problem(axis.span, message, "again", help);
         }
         let filtered = [
@@ -340,7 +345,7 @@ impl Lower<'_> {
             (step.matrix.condition.as_ref().map(|_| suggest.span), "if"),
         ];
         for (span, key) in filtered.into_iter().filter_map(|(span, key)| Some((span?, key))) {
-            let help = "the sampler chooses the points; give it a space that has only valid ones";
+            let help = "the sampler chooses the points; declare a `space` that has only valid points";
             self.problem(span, format!("a step with `suggest` cannot have `{key}`"), "not with `suggest`", help);
         }
         // First: points of one configuration are neighbors.
@@ -373,8 +378,8 @@ impl Lower<'_> {
             let needed_step = &steps[need.step];
             if needed_step.search.as_ref().is_some_and(|search| search.suggest.is_some()) {
                 let message = format!("no step can need `{}`, whose points a sampler chooses", needed_step.name.value);
-                let help = "measure what is of interest in the step itself; tables and claims can be about it";
-                self.problem(need.span, message, "not known before", help);
+                let help = "measure the result in the step itself; tables and claims can use it";
+                self.problem(need.span, message, "not known in advance", help);
             }
         }
     }

@@ -50,7 +50,7 @@ mapping! {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string" } }),
             accepts: "a selection, or a list of them",
         },
-        /// The executor that starts the jobs: its word, or a map with its options.
+        /// The executor that starts the jobs: its name, or a map with its options.
         ///
         /// This has the effect of `--executor slurm`. See [cluster.md](cluster.md).
         executor: Custom = Custom {

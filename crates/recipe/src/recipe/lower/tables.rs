@@ -143,7 +143,7 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         compare: Within<super::compare::CompareKeys<'static>>,
-        /// Shows effects of factors instead of metrics, and each factor's share of the differences.
+        /// Shows effects of factors instead of metrics, and each factor's share of the variance between points.
         ///
         /// It replaces `rows` and `columns`.
         effects: Within<EffectKeys<'static>>,
@@ -152,21 +152,23 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         aggregate: Within<AggregateKeys<'static>>,
-        /// Shows a number of each job's curve by one axis: the steps to a target, the area below the curve, or the value at equal
-        /// compute.
+        /// Shows a number that is computed from each job's curve, by one axis: the steps to a target, the area below
+        /// the curve, or the value at equal compute.
         ///
         /// It replaces `rows` and `columns`.
         curve: Within<CurveKeys<'static>>,
-        /// Shows how near methods are to the fastest one, over workloads that have a target each (performance profiles).
+        /// Shows performance profiles: how close each method is to the fastest method, over workloads with one target
+        /// each.
         ///
         /// It replaces `rows` and `columns`.
         profile: Within<ProfileKeys<'static>>,
-        /// Shows a power law of metrics over sizes, its prediction at another size, and whether small sizes rank as the largest does.
+        /// Shows a power law of metrics over sizes, its prediction at another size, and whether small sizes give the
+        /// same ranking as the largest size.
         ///
         /// It replaces `rows` and `columns`.
         fit: Within<FitKeys<'static>>,
-        /// Shows the parts of random sources in the variance of a measurement, such as the seeds of the data order and of the
-        /// initialization.
+        /// Shows the contribution of each source of randomness to the variance of a measurement, such as the seeds of
+        /// the data order and of the initialization.
         ///
         /// It replaces `rows` and `columns`.
         variance: Within<VarianceKeys<'static>>,
@@ -181,11 +183,12 @@ mapping! {
             schema: || json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } }),
             accepts: "a list of maps",
         },
-        /// The backends that the paper's values are about; on others, no difference from them is shown. In a table without `paper`,
-        /// the backends on which rows are ranked: on others they may be the same program.
+        /// The backends to which the paper's values apply; on other backends, no difference from these values is
+        /// shown. In a table without `paper`, the backends on which rows are ranked: on other backends, rows may be
+        /// the same program.
         hardware: Words<Backend> = Words(BACKENDS),
-        /// The sizes from which on a difference from the paper's values is shown, or rows are ranked, as with `hardware`:
-        /// parameters, axes or metrics with their smallest number, or the only text, as in a claim.
+        /// The minimum size at which a difference from the paper's values is shown, or rows are ranked, as with
+        /// `hardware`: parameters, axes or metrics, each with its minimum number or its required text, as in a claim.
         scale: Custom = Custom { schema: least::schema, accepts: "name to a number, or to a text" },
         /// Claims with a `ratio` to show instead of a step. A row has the two sides, the value in the paper and the
         /// verdict.
@@ -196,12 +199,11 @@ mapping! {
         /// The treatment of jobs without a result in comparisons and marks. Default: `block`, which leaves them
         /// undecided.
         ///
-        /// `worst` counts a missing result as the worst measured value; with `compare`, it requires metrics with a better
-        /// direction.
-        /// `ignore` leaves it out.
+        /// `worst` counts a missing result as the worst measured value; with `compare`, it requires metrics with a
+        /// better direction. `ignore` leaves the missing result out.
         missing: Word<Missing> = Word(Missing::WORDS),
-        /// The required conditions of times and rates in comparisons and marks: measured under conditions that are
-        /// alike, or under any. Default: `alike`.
+        /// The required conditions of times and rates in comparisons and marks: measured under like conditions, or
+        /// under any conditions. Default: `alike`.
         ///
         /// See [docs/statistics.md](statistics.md).
         conditions: Word<bool> = Word(CONDITIONS),
@@ -275,12 +277,12 @@ impl Lower<'_> {
             let Some(index) = claims.iter().position(|known| known.name.value == claim.value) else {
                 let names = claims.iter().map(|claim| claim.name.value.as_str());
                 let help = suggest(&claim.value, "claims", names).unwrap_or_default();
-                let message = format!("table `{}` is about unknown claim `{}`", name.value, claim.value);
+                let message = format!("table `{}` refers to unknown claim `{}`", name.value, claim.value);
                 self.problem(claim.span, message, "no claim has this name", help);
                 continue;
             };
             let Some(comparison) = claims[index].statement.ratio() else {
-                let message = format!("claim `{}` is no `ratio`", claim.value);
+                let message = format!("claim `{}` is not a `ratio`", claim.value);
                 self.problem(claim.span, message, "has no two sides to divide", "leave it out of the table");
                 continue;
             };
@@ -329,7 +331,7 @@ impl Lower<'_> {
         let compare = keys.compare.node().and_then(|node| self.compare(node, step, &of, params));
         if let (Some(axis), true) = (rows.iter().chain(&columns).next(), compare.is_some()) {
             let help = "remove `rows` and `columns`, or `compare`";
-            self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
+            self.problem(axis.span, "the rows of a table with `compare` are its pairs", "not allowed here", help);
         }
         let effects = keys.effects.node().and_then(|node| self.effects(node, step, of.clone()));
         let aggregate = keys.aggregate.node().and_then(|node| self.aggregate(node, step, of.clone(), params));
@@ -346,8 +348,8 @@ impl Lower<'_> {
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
         {
             if let (Some(node), false, true) = (given.node(), is_empty, compare.is_some()) {
-                let message = format!("a table that compares has no place for `{key}`");
-                self.problem(node.span, message, "shown beside values only", "remove it, or give it to another table");
+                let message = format!("a table with `compare` cannot have `{key}`");
+                self.problem(node.span, message, "only shown next to values", "remove it, or give it to another table");
             }
         }
         let marked = best.clone();
@@ -382,7 +384,7 @@ impl Lower<'_> {
         for list in lists {
             for (index, name) in list.iter().enumerate() {
                 if list[..index].iter().any(|earlier| earlier.value == name.value) {
-                    self.problem(name.span, format!("`{}` is there twice", name.value), "again", "remove one of them");
+                    self.problem(name.span, format!("`{}` is listed twice", name.value), "again", "remove one of them");
                 }
             }
         }
@@ -415,7 +417,7 @@ impl Lower<'_> {
     pub(super) fn no_place<'k>(&mut self, what: &str, why: &str, keys: impl Iterator<Item = (&'k str, Option<Span>)>) {
         for (key, span) in keys {
             let Some(span) = span else { continue };
-            let message = format!("{what} has no place for `{key}`");
+            let message = format!("{what} cannot have `{key}`");
             self.problem(span, message, why, "remove it, or give it to another table");
         }
     }
@@ -436,7 +438,7 @@ impl Lower<'_> {
         if !cells.iter().any(|cell| same_metric(&cell.value, &metric.value)) {
             let names = cells.iter().map(|cell| cell.value.as_str());
             let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
-            let message = format!("{what} speaks of `{}`, which is not shown", metric.value);
+            let message = format!("{what} refers to `{}`, which is not shown", metric.value);
             self.problem(metric.span, message, "not shown", help);
         }
     }
@@ -452,7 +454,7 @@ impl Lower<'_> {
     ) -> Option<(Spanned<usize>, &'s Step)> {
         let name = &entry.key;
         if self.is_missing(&entry.value, "from", &from) {
-            let message = format!("{what} `{}` does not say which step it is about", name.value);
+            let message = format!("{what} `{}` names no step", name.value);
             self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
         }
         let from = from.spanned()?;
@@ -460,7 +462,7 @@ impl Lower<'_> {
             // A mistake in the step itself has already been reported.
             if !written.contains(&from.value) {
                 let help = suggest(&from.value, "steps", written.iter().map(String::as_str)).unwrap_or_default();
-                let message = format!("{what} `{}` is about unknown step `{}`", name.value, from.value);
+                let message = format!("{what} `{}` refers to unknown step `{}`", name.value, from.value);
                 self.problem(from.span, message, "no step has this name", help);
             }
             return None;

@@ -60,7 +60,7 @@ impl Lower<'_> {
         let name = match entries.remove(NAME) {
             Some(Value::Text(name)) => name,
             Some(other) => {
-                let message = format!("the name of a variant is text, not {}", other.kind());
+                let message = format!("the name of a variant must be text, not {}", other.kind());
                 self.problem(node.span, message, "no name", "write `name: no-norm`");
                 return None;
             }
@@ -127,7 +127,7 @@ impl Lower<'_> {
         let mut patches = Vec::new();
         for item in items {
             let NodeKind::Scalar(Value::Text(pattern)) = &item.kind else {
-                let message = format!("a patch is a path, found {}", item.describe());
+                let message = format!("a patch must be a path, found {}", item.describe());
                 self.problem(item.span, message, "no path", "write `patches: ablations/*.patch`");
                 continue;
             };

@@ -93,7 +93,8 @@ fn kind(kind: Kind, nullable: bool) -> Value {
             "properties": { "from": {
                 "type": "string",
                 "pattern": text_pattern(Reach::Everywhere),
-                "description": "The variable of the environment, where the job runs, whose value is passed on and written down nowhere.",
+                "description": "The environment variable, where the job runs, whose value is passed on and not \
+                    recorded.",
             } },
             "required": ["from"],
             "additionalProperties": false,

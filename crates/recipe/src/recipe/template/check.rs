@@ -37,15 +37,15 @@ pub fn check_references(
             (Scope::Flags, Known { flags, .. }) if !flags || !template.has_item(span) => {
                 let message = "`${{ flags }}` cannot be used here";
                 Problem::new(sources, span, message, "not an item of the `argv` of a `command`")
-                    .help(format!("it stands for whole arguments: `argv: [python, train.py, \"{FLAGS}\"]`"))
+                    .help(format!("write it as a whole argument: `argv: [python, train.py, \"{FLAGS}\"]`"))
             }
             (Scope::Needs(..), Known { needs: None, .. }) => {
-                let message = "what a job leaves cannot be used here";
+                let message = "results of jobs cannot be used here";
                 Problem::new(sources, span, message, "only `params` are known here")
-                    .help("it is known when the job has run; use it in `with`")
+                    .help("results are known only after the job has run; use them in `with`")
             }
             (Scope::Needs(step, _), Known { needs: Some(needs), .. }) if !needs.contains(&step.as_str()) => {
-                let message = format!("`{step}` is not a step that this one needs");
+                let message = format!("this step does not need the step `{step}`");
                 Problem::new(sources, span, message, "not in `needs`").help(
                     suggest(step, "needed steps", needs.iter().copied())
                         .unwrap_or_else(|| format!("add `needs: [{step}]`")),

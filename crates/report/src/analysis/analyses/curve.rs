@@ -232,7 +232,7 @@ impl Made {
 
 /// Note on a metric without targets.
 pub(super) fn no_target(metric: &str) -> String {
-    format!("{metric}: neither direction is better, so no value is a target; declare `better` under `metrics`")
+    format!("{metric}: no better direction, so no value is a target; declare `better` under `metrics`")
 }
 
 /// The reason why there is no log-rank test: runs are independent only if nothing but the seed varies.

@@ -76,7 +76,9 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         }
         contents.notes.extend(ranks(&settings.x.value, metric, of_metric));
     }
-    contents.notes.push("law: [95 % interval of the prediction of one more size with as many seeds]".to_owned());
+    contents
+        .notes
+        .push("law: [95 % interval of the prediction of one more size with the same number of seeds]".to_owned());
 }
 
 fn push(contents: &mut Made, metric: &str, unit: Unit, cells: Vec<Cell>) {
@@ -178,11 +180,11 @@ fn note(
     let x = &settings.x.value;
     let of = about(metric, method);
     if let Some(reason) = &numbers.unlike {
-        return format!("{of}: no law: {reason}; `conditions: any` fits one nevertheless");
+        return format!("{of}: no law: {reason}; `conditions: any` fits a law nevertheless");
     }
     let Some(law) = law else {
         let least = least_sizes(settings.constant);
-        return format!("{of}: no law, which needs {least} sizes and numbers above zero");
+        return format!("{of}: no law: a fit needs {least} sizes and numbers above zero");
     };
     let as_text = |value: Option<f64>| value.map_or_else(String::new, |value| number(value, DECIMALS));
     let Estimate { value, low, high, .. } = law.exponent(numbers.level());

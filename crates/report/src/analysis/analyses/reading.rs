@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
     fn unread(&self, found: &Found<'a>) -> Option<(Absence, JobId, &'a Point)> {
         let reason = match self.read {
             CurveRead::Target(_) => "no curve, or no cost of a step",
-            CurveRead::Area(_) | CurveRead::At(_) => "no curve that is so long, or no cost of a step",
+            CurveRead::Area(_) | CurveRead::At(_) => "no curve of this length, or no cost of a step",
         };
         let absence = Absence::NotReached { metric: self.metric.to_owned(), reason: reason.to_owned() };
         Some((absence, *self.jobs.get(&found.by?.key)?, found.point))

@@ -32,7 +32,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         let only = resolved(&source.study.recipe, &analysis.of.only);
         let side = source.side(analysis.of.step, &only, metric, traits);
         if let Err(Silence::Unlike(reason)) = like(&[&side], traits, table.rules) {
-            contents.notes.push(format!("{metric}: the conditions are a source, too: {reason}"));
+            contents.notes.push(format!("{metric}: the conditions are also a source: {reason}"));
         }
         let result = parts(&side, &axes, &source.kinds(&[analysis.of.step]));
         let n = side.found.len();
@@ -129,7 +129,10 @@ impl Parts {
 /// The variances of the sources, or the reason why they are unknown.
 fn parts(side: &Side<'_>, axes: &[String], kinds: &Kinds) -> Result<Parts, String> {
     if !side.absent.is_empty() {
-        return Err(format!("{} without a result, so the sources are not told apart", count(side.absent.len(), "job")));
+        return Err(format!(
+            "{} without a result, so the sources cannot be distinguished",
+            count(side.absent.len(), "job")
+        ));
     }
     if axes.is_empty() {
         return Err("no axis repeats a measurement; name `axes`, or declare `replicates` in the step".to_owned());
@@ -143,7 +146,7 @@ fn parts(side: &Side<'_>, axes: &[String], kinds: &Kinds) -> Result<Parts, Strin
     for axis in axes_of_points.into_iter().filter(is_left) {
         if points.iter().any(|(point, _)| text(point, axis) != text(points[0].0, axis)) {
             return Err(format!(
-                "`{axis}` varies, and is no source: select one value with `where`, or name it in `axes`"
+                "`{axis}` varies, but is not a source: select one value with `where`, or name it in `axes`"
             ));
         }
     }
@@ -178,7 +181,7 @@ fn alone(values: &[Leveled], axes: &[String]) -> Result<Vec<(Estimate, usize)>, 
     let components = (0..axes.len()).map(|index| of_axis(index).ok_or(index)).collect::<Result<Vec<_>, usize>>();
     components.map_err(|index| {
         let axis = &axes[index];
-        format!("the axes are not fully crossed, and no two points differ in `{axis}` only, so its part is unknown")
+        format!("the axes are not fully crossed, and no two points differ in `{axis}` only, so its share is unknown")
     })
 }
 
@@ -202,7 +205,7 @@ fn said(variance_parts: &Parts, axes: &[String], jobs: usize) -> String {
     let [first, second, ..] = order.as_slice() else { return design };
     let (largest, next) = (estimates[*first], estimates[*second]);
     if largest.value <= 0.0 {
-        return format!("{design}; no source has a part of its own");
+        return format!("{design}; no source contributes on its own");
     }
     let is_clear = largest.low.zip(next.high).is_some_and(|(low, high)| low > high);
     let doubt = if is_clear { "" } else { ", though the intervals overlap" };
@@ -213,8 +216,5 @@ fn said(variance_parts: &Parts, axes: &[String], jobs: usize) -> String {
         }
         _ => String::new(),
     };
-    format!(
-        "{design}; `{}` has the largest part{doubt}: vary all sources, and this one in any case{hidden}",
-        axes[*first]
-    )
+    format!("{design}; `{}` has the largest share{doubt}: vary all sources, at least this one{hidden}", axes[*first])
 }

@@ -36,7 +36,7 @@ impl Against {
             Place::Below => "below",
             Place::Above => "above",
         };
-        let near = if near { ", so that the claim is not tied although the interval is so near the bound" } else { "" };
+        let near = if near { ", so the claim is not tied although the interval is near the bound" } else { "" };
         format!("the paper's {paper} is {place} the interval{near}")
     }
 }

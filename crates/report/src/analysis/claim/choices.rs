@@ -71,7 +71,7 @@ impl Verdict {
     pub fn agreement(&self) -> Option<String> {
         let alike = self.choices.iter().filter(|choice| choice.state == self.state).count();
         let choices = self.choices.len();
-        (choices > 0).then(|| format!("other choices that decide alike: {alike} of {choices}"))
+        (choices > 0).then(|| format!("other choices with the same verdict: {alike} of {choices}"))
     }
 }
 
@@ -86,7 +86,7 @@ fn has_choices(claim: &Claim) -> bool {
 fn others(claim: &Claim) -> impl Iterator<Item = (&'static str, Rules)> {
     let centers = [
         ("the median", Statistic::Quantile(0.5)),
-        ("the mean of the middle half", Statistic::Iqm),
+        ("the interquartile mean", Statistic::Iqm),
         ("the mean without outliers", Statistic::WithoutOutliers),
     ];
     let centers = centers.map(|(choice, statistic)| (choice, Rules { statistic, ..claim.rules }));

@@ -41,7 +41,7 @@ impl<'a> Judge<'a> {
         ratio: bool,
     ) -> Result<Evidence, String> {
         if self.rules.statistic != Statistic::Mean {
-            return Err("items have means only: remove `statistic`".to_owned());
+            return Err("items support only means: remove `statistic`".to_owned());
         }
         let sides = comparison.sides();
         let scored_sides: Vec<Scored<'a>> =
@@ -57,7 +57,7 @@ impl<'a> Judge<'a> {
             measured.iter().map(|side| side.looks.clone()).reduce(|all, own| all.joined(&own)).unwrap_or_default();
         let (sides, value) = influences(&scored_sides, apart, ratio, self.rules.independent)?;
         let (mean, error) = clustered(&sides, &clusters).ok_or("the jobs have no items in common")?;
-        let error = error.ok_or("one cluster of items says nothing about others")?;
+        let error = error.ok_or("a variance cannot be estimated from one cluster of items")?;
         if error.is_zero() {
             return Err(format!(
                 "all {} have the same score, so their spread is unknown",
@@ -76,7 +76,9 @@ impl<'a> Judge<'a> {
         let mut evidence =
             Evidence::of_items(value.unwrap_or(mean), Exact::Items { error, signs }, ratio, looks, basis);
         if scored_sides.iter().any(|side| side.runs.len() == 1) {
-            evidence.notes.push("one seed a side, so it is about these runs, and not about other seeds".to_owned());
+            evidence
+                .notes
+                .push("one seed per side, so the verdict is about these runs, not about other seeds".to_owned());
         }
         Ok(evidence)
     }
@@ -210,11 +212,11 @@ fn difference_of(one: &Scored<'_>, other: &Scored<'_>) -> String {
         Some(item) => {
             let difference = first.symmetric_difference(&second).count();
             format!(
-                "the jobs have other items: {} in only one of two, such as `{}`",
+                "the jobs have different items: {} in only one of the two, such as `{}`",
                 count(difference, "item"),
                 clean(item)
             )
         }
-        None => "the jobs have their items in other clusters".to_owned(),
+        None => "the jobs have their items in different clusters".to_owned(),
     }
 }

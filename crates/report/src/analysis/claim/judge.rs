@@ -56,7 +56,7 @@ impl<'a> Judge<'a> {
         ratio: bool,
         verdict: &mut Verdict,
     ) -> Result<(), String> {
-        let Some(to) = &comparison.to else { return Err("it compares nothing".to_owned()) };
+        let Some(to) = &comparison.to else { return Err("it has nothing to compare with".to_owned()) };
         let metric = comparison.metric.value.as_str();
         let axes = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
         let sides = [&comparison.of.only, &to.only].map(|only| resolved(&self.source.study.recipe, only));
@@ -213,13 +213,13 @@ impl Doubt {
         match self {
             Self::NoEffect => evidence.equal().unwrap_or_default(),
             Self::Few => {
-                "so few units have no exact interval: at 95 %, a median and the signs of clusters need six, a quantile at 0.9 needs 36, and \
-                 several looks need more"
+                "too few units for an exact interval: at 95 %, a median and the signs of clusters need six, a \
+                 quantile at 0.9 needs 36, and several looks need more"
             }
             Self::Unbounded => {
-                "the sizes do not bound it: several constants fit them; more sizes, further apart, would"
+                "the sizes do not bound the result: several constants fit them; more sizes, further apart, would"
             }
-            Self::One => "one measurement says nothing about chance; give the step more seeds",
+            Self::One => "a variance cannot be estimated from one measurement; give the step more seeds",
             Self::Equal => {
                 "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
                  metric's `resolution`, or `deterministic: true`, under `metrics`"
@@ -260,10 +260,8 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &m
         }
     }
     let list = |words: &str, steps: &[&str]| (!steps.is_empty()).then(|| format!("{words} {}", steps.join(", ")));
-    let against_order: Vec<String> = list("it is the other way round for", &contradictions)
-        .into_iter()
-        .chain(list("equal, against", &equal))
-        .collect();
+    let against_order: Vec<String> =
+        list("the order is reversed for", &contradictions).into_iter().chain(list("equal, against", &equal)).collect();
     (verdict.state, verdict.because, verdict.p) = if !against_order.is_empty() {
         (State::Refuted, format!("{}; {ranking}", against_order.join("; ")), Some(against))
     } else if undecided.is_empty() {
@@ -366,7 +364,7 @@ fn without_rounding(estimate: Estimate, expect: Expectation, rounding: f64) -> E
 fn outlook(needed: Option<Needed>) -> String {
     match needed {
         Some(Needed::About(seeds)) => {
-            format!("; about {seeds} seeds would decide it with a power of 80 %, if the number stays")
+            format!("; about {seeds} seeds would decide it with a power of 80 %, if the estimate stays the same")
         }
         Some(Needed::MoreThan(seeds)) => {
             format!("; it is so near the bound that more than {seeds} seeds would be needed to decide it")

@@ -202,11 +202,11 @@ impl Judge<'_> {
         }
         let fitted: Vec<f64> = sizes.fitted(predict).collect();
         if let Some(size) = fitted.iter().find(|size| sizes.mean(**size).is_some_and(|mean| mean <= 0.0)) {
-            return Err(format!("`{}` is not above zero at {}, as a power law is", clean(metric), brief(*size)));
+            return Err(format!("`{}` is not above zero at {}, as a power law requires", clean(metric), brief(*size)));
         }
         let Some(power) = sizes.law(predict, law.constant) else {
             let (least, sizes) = (least_sizes(law.constant), count(fitted.len(), "size"));
-            return Err(format!("a law needs means at {least} sizes at least; there are {sizes} of `{}`", clean(x)));
+            return Err(format!("a law needs means at {least} or more sizes; there are {sizes} of `{}`", clean(x)));
         };
         let constant =
             power.constant().map_or_else(String::new, |constant| format!("; the constant is {}", brief(constant)));
@@ -220,7 +220,7 @@ impl Judge<'_> {
                 let text = brief(size);
                 let mean = sizes.mean(size).ok_or_else(|| format!("no job has a `{}` of {text}", clean(x)))?;
                 if mean <= 0.0 {
-                    return Err(format!("`{}` is not above zero at {text}, as a power law is", clean(metric)));
+                    return Err(format!("`{}` is not above zero at {text}, as a power law requires", clean(metric)));
                 }
                 let [mean_text, predicted] = [mean, power.predict(size, LEVEL).value].map(brief);
                 let others = count(fitted.len(), "size");

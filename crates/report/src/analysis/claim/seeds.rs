@@ -54,10 +54,11 @@ impl OverAll {
         if self.is_of_store {
             let (seeds, own) = (count(self.seeds, "seed"), self.own);
             format!(
-                "the store has {seeds} of these configurations, and this is over {own} of them: over all it is {word} ({because})"
+                "the store has {seeds} of these configurations, but this claim uses {own} of them: over all seeds it \
+                 is {word} ({because})"
             )
         } else {
-            format!("the claim selects seeds: over all that were measured it is {word} ({because})")
+            format!("the claim selects seeds: over all measured seeds it is {word} ({because})")
         }
     }
 }

@@ -20,9 +20,9 @@ pub(super) fn spoken(silence: &Silence, metric: &str, sides: &[&Side<'_>]) -> St
             format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`")
         }
         Silence::NoStatistic => {
-            "a median or a mean of the middle half needs independent units, and a median needs pairs".to_owned()
+            "a median or an interquartile mean needs independent units, and a median needs pairs".to_owned()
         }
-        Silence::Unpaired => "the points do not go together one by one".to_owned(),
+        Silence::Unpaired => "the points cannot be paired one to one".to_owned(),
         Silence::Absent => absent(metric, sides),
     }
 }

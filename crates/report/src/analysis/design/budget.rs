@@ -94,7 +94,8 @@ pub(super) fn choose(
     let counting: Vec<(&Outlook, Vec<usize>, usize)> = counting(decisions, &chains);
     if counting.is_empty() {
         return Err(
-            "no claim or comparison has records that tell how many seeds it needs; run the pilot first".to_owned()
+            "no claim or comparison has the records to compute the number of seeds that it needs; run the pilot first"
+                .to_owned(),
         );
     }
     let involved: BTreeSet<usize> = counting.iter().flat_map(|(_, chains, _)| chains).copied().collect();

@@ -99,7 +99,7 @@ pub(super) fn decisions<'a>(source: Source<'a>, detect: &Detect) -> Vec<Decision
                     finder.unplanned(table, metric, &aggregate.of, "aggregates are judged by a bootstrap within tasks");
                 }
                 TableKind::Analysis(analysis) => {
-                    finder.unplanned(table, metric, &analysis.of, "further analyses have units of their own");
+                    finder.unplanned(table, metric, &analysis.of, "other analyses have their own units");
                 }
             }
             finder.group += 1;
@@ -144,7 +144,7 @@ impl<'a> Finder<'a> {
         let is_over_items = sides().all(|side| declared(self.source.study, side.step, metric).is_some());
         let unplanned = match (measure, claim.rules.statistic) {
             (Measure::Law(_), _) => Some("the error of a law is that of its sizes"),
-            _ if is_over_items => Some("its units are items, of which more seeds give no more"),
+            _ if is_over_items => Some("its units are items, and more seeds add no items"),
             (_, Statistic::Mean) => None,
             _ => Some("the power of another `statistic` than the mean does not follow from a standard deviation"),
         };

@@ -35,22 +35,22 @@ impl Experiment<'_> {
             if self.layout.factors.len() > 1 {
                 notes.push("an effect is averaged over the values of the other factors".to_owned());
             }
-            notes.push("share: part of the variance between points (Shapley value), chance included".to_owned());
+            notes.push("share: part of the variance between points (Shapley value), including chance".to_owned());
         } else {
             notes.push("no shares: they need all combinations of the factors".to_owned());
         }
         let reasons: BTreeSet<NoInterval> = outcomes.iter().filter_map(|(_, outcome)| outcome.no_interval).collect();
         notes.extend(reasons.into_iter().map(|reason| {
             match reason {
-                NoInterval::OneRepetition => "no intervals: one seed says nothing about chance",
-                NoInterval::SharedJobs => "no intervals: some seeds are the same job, so they are no repetitions",
-                NoInterval::NoSpread => "no intervals: equal numbers of all seeds say nothing about chance",
+                NoInterval::OneRepetition => "no intervals: a variance cannot be estimated from one seed",
+                NoInterval::SharedJobs => "no intervals: some seeds are the same job, so they are not repetitions",
+                NoInterval::NoSpread => "no intervals: all seeds have equal values, so the variance is unknown",
             }
             .to_owned()
         }));
         let noise = |outcome: &Outcome| outcome.within_noise || outcome.effects.iter().any(EffectOf::is_noise);
         if outcomes.iter().any(|(_, outcome)| noise(outcome)) {
-            notes.push("≈ not told apart from no effect, which does not mean none".to_owned());
+            notes.push("≈ not told apart from no effect, which does not mean that there is none".to_owned());
         }
         if self.leaves_seeds_out {
             notes.push("seeds that not all points have are left out".to_owned());

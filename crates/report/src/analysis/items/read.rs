@@ -36,7 +36,7 @@ pub(super) fn scores(path: &Path, content: Vec<u8>, items: &Items) -> Result<Sco
         let (id, cluster, score) =
             item(row, items).map_err(|reason| error_at(format!("row {}: {reason}", index + 1)))?;
         if scores.insert(id.clone(), (cluster, score)).is_some() {
-            return Err(error_at(format!("row {}: item `{}` is there twice", index + 1, clean(&id))));
+            return Err(error_at(format!("row {}: item `{}` is listed twice", index + 1, clean(&id))));
         }
     }
     if scores.is_empty() { Err(error_at("it has no items".to_owned())) } else { Ok(scores) }
@@ -66,13 +66,13 @@ fn item(row: &Row, items: &Items) -> Result<(String, String, f64), String> {
         _ => None,
     };
     let score = score.filter(|score| score.is_finite());
-    score.map(|score| (id, cluster, score)).ok_or_else(|| format!("the score is no finite number: {value}"))
+    score.map(|score| (id, cluster, score)).ok_or_else(|| format!("the score is not a finite number: {value}"))
 }
 
 fn json_rows(text: &str) -> Result<Vec<Row>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| format!("line {} is no JSON object: {error}", index + 1))
+        serde_json::from_str(line).map_err(|error| format!("line {} is not a JSON object: {error}", index + 1))
     };
     lines.map(row).collect()
 }
@@ -173,8 +173,8 @@ mod tests {
         let error = scores(Path::new("x.jsonl"), text, &items(Some("page"))).unwrap_err();
         assert!(error.contains("row 1: it has no value in column `page`"), "{error}");
         for (content, reason) in [
-            (&b"[1]\n"[..], "line 1 is no JSON object"),
-            (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is there twice"),
+            (&b"[1]\n"[..], "line 1 is not a JSON object"),
+            (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is listed twice"),
             (b"{\"id\": 1, \"correct\": [1]}\n", "row 1: the score is no finite number"),
             (b"\xff\n", "invalid utf-8"),
             (b"", "it has no items"),

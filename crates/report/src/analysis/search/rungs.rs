@@ -44,7 +44,7 @@ impl Followed<'_> {
             for place in &places {
                 let (one, rank) = (among[place.configuration], place.rank);
                 if place.goes_on {
-                    let because = format!("{} goes on to {next}: rank {rank} of {of}", named(&one.label));
+                    let because = format!("{} is promoted to {next}: rank {rank} of {of}", named(&one.label));
                     released.extend(one.stages[rung + 1].iter().map(|job| (*job, because.clone())));
                 } else {
                     let because = match values[place.configuration] {
@@ -56,7 +56,7 @@ impl Followed<'_> {
             }
             let going = places.iter().filter(|place| place.goes_on).count();
             let step = &self.study.recipe.steps[self.step].name.value;
-            let text = format!("{step}: {going} of {} go on from {at} to {next}", count(of, "configuration"));
+            let text = format!("{step}: {going} of {} promoted from {at} to {next}", count(of, "configuration"));
             decisions.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
             let indices: HashSet<usize> =
                 places.iter().filter(|place| place.goes_on).map(|place| place.configuration).collect();
@@ -113,8 +113,10 @@ impl Followed<'_> {
             for start in &next_starts {
                 let one = &configurations[start.configuration];
                 let Start { rank, of, at: time, .. } = start;
-                let because =
-                    format!("{} goes on to {next}: rank {rank} of {of} at the virtual time {time}", named(&one.label));
+                let because = format!(
+                    "{} is promoted to {next}: rank {rank} of {of} at the virtual time {time}",
+                    named(&one.label)
+                );
                 released.extend(one.stages[rung + 1].iter().map(|job| (*job, because.clone())));
             }
             let mut stopped = Vec::new();
@@ -131,7 +133,7 @@ impl Followed<'_> {
             }
             let step = &self.study.recipe.steps[self.step].name.value;
             let text = format!(
-                "{step}: {} of {} went on from {at} to {next}",
+                "{step}: {} of {} promoted from {at} to {next}",
                 next_starts.len(),
                 count(among.len(), "configuration")
             );

@@ -100,7 +100,8 @@ pub fn list_section(more: &Markup) -> Markup {
             p .note #filter-note role="status" hidden {}
             details .columns #columns { summary { "Columns" } div #columns-body {} }
             p .note { span #shown role="status" {} " " button .plain type="button" id="unpick" hidden { "Choose no jobs" } " " span #pair hidden {} }
-            p .hidden #keys { "Arrow keys lead from job to job, Page Up and Page Down to other pages; Enter opens a job, Escape closes it." }
+            p .hidden #keys { "Arrow keys move from job to job, Page Up and Page Down to other pages; Enter opens a \
+                job, Escape closes it." }
             div .panel {
                 div .scroll tabindex="0" role="region" aria-label="Jobs" aria-describedby="keys" {
                     table .jobs { thead { tr #jobs-head {} } tbody #jobs-body {} }

@@ -102,7 +102,7 @@ const compileFilter = (text, columns, rows = []) => {
     const wanted = value === undefined ? [] : [...value.matchAll(VALUES)].map(([all, inner]) => (inner === undefined ? [all, false] : [unquoted(inner), true]));
     if (!column) {
       const name = word.match(/^([^<>=].*?):?(<=|>=|!=|<|>|=)/s)?.[1];
-      if (name && raw === word) remarks.push(`${name} is no axis or metric of these jobs`);
+      if (name && raw === word) remarks.push(`${name} is not an axis or metric of these jobs`);
       tests.push((row) => row.label.toLowerCase().includes(part) || row.key.startsWith(part) || row.says.toLowerCase().includes(part));
     } else if (!wanted.length) {
       remarks.push(`a value is missing after ${word}`);

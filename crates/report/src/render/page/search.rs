@@ -11,7 +11,7 @@ pub(super) fn section(accounts: &[Account]) -> Markup {
     html! {
         section id="search" {
             h2 { "Search" }
-            p .note { "What ran was decided by these results, and by nothing else." }
+            p .note { "These results, and nothing else, decided which jobs ran." }
             @for account in accounts {
                 @if account.rows.is_empty() {
                     p { (account.text) }

@@ -30,7 +30,7 @@ impl Sources<'_> {
             let runs = |axes: &[&str]| self.values_of(points, axes, &repeats);
             match points.iter().find_map(|(_, id)| self.plan.job(*id).seeds.filter(|_| is_planned)) {
                 Some(SeedPlan { least, most }) if most > least => topic.say(format!(
-                    "Step \"{name}\" has {least} to {most} seeds, as many as decide its results; {} were run.",
+                    "Step \"{name}\" has {least} to {most} seeds, until its results are decided; {} were run.",
                     runs(&["seed"])
                 )),
                 Some(SeedPlan { least, .. }) => topic.say(format!("Step \"{name}\" has {}.", count(least, "seed"))),

@@ -57,7 +57,7 @@ impl Remote {
         if self.create(&self.decision_place(key), file)? {
             return Ok(decision.clone());
         }
-        self.decision(store, key)?.ok_or_else(|| self.refused(key, "it was there and is not any more"))
+        self.decision(store, key)?.ok_or_else(|| self.refused(key, "it existed and is now missing"))
     }
 
     /// Makes an object; `false` if there is one already.

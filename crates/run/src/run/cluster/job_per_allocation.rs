@@ -258,11 +258,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
             Some(QueuedState::Canceled) if orphaned => self.jobs[job].stage = Stage::Held,
             Some(QueuedState::Canceled) => self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}"))),
             Some(QueuedState::Completed) => {
-                self.lose(
-                    job,
-                    crash(format!("job {id} has ended well in {system}, but there is no record of it")),
-                    true,
-                );
+                self.lose(job, crash(format!("job {id} has completed in {system}, but has no record")), true);
             }
             None => match self.session.cluster.remembered(&id).filter(|state| !state.is_live()) {
                 Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, &id, &word),
@@ -270,7 +266,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
                     self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}")));
                 }
                 _ => {
-                    let message = format!("{system} does not know job {id} any more, and it has left no result");
+                    let message = format!("{system} no longer lists job {id}, and the job has no result");
                     self.lose(job, crash(message), true);
                 }
             },
@@ -424,7 +420,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
                         let text = format!(
-                            "{} takes no more jobs for now, the rest follows: {error}",
+                            "{} accepts no more jobs for now, the rest are submitted later: {error}",
                             self.session.cluster.system()
                         );
                         self.session.state.notice(text);
@@ -458,7 +454,7 @@ impl<'a, 'o> JobExecutor<'a, 'o> {
         let held_jobs = self.jobs.held();
         if self.session.options.detach && held_jobs > 0 {
             let jobs = crate::format::count(held_jobs, "job");
-            self.session.state.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
+            self.session.state.notice(format!("{jobs} could not be submitted yet; run the same command again later"));
         }
     }
 

@@ -199,7 +199,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     pub(super) fn trouble(&mut self, error: &str) {
         if self.troubles == 0 {
             let system = self.cluster.system();
-            self.state.notice(format!("{system} does not answer, and is asked again until it does: {error}"));
+            self.state.notice(format!("{system} does not respond; requests are repeated until it does: {error}"));
         }
         let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(MAX_BACKOFF);
         self.troubles += 1;
@@ -212,8 +212,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         }
         let (system, limit) = (self.cluster.system(), crate::format::duration(limit.as_secs_f64()));
         let broken = format!(
-            "{system} has not answered within {limit}: {error}; correct its address or start it. Nothing was submitted, jobs of \
-             earlier runs go on there, and the same command takes them over"
+            "{system} has not responded within {limit}: {error}; correct its address or start it. Nothing was \
+             submitted, jobs of earlier runs continue there, and the same command takes them over"
         );
         self.state.summary.broken = Some(broken);
         self.leaving = true;
@@ -229,7 +229,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             self.leaving = true;
             let system = self.cluster.system();
             self.state.notice(format!(
-                "the terminal is gone; the jobs stay in {system}, and the same command takes them over"
+                "the terminal was closed; the jobs stay in {system}, and the same command takes them over"
             ));
             return;
         }

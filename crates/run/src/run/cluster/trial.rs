@@ -95,11 +95,11 @@ pub fn examine(cluster: &dyn Cluster, results: &Path, gpus: usize, patience: Dur
             let live_jobs = jobs.iter().filter(|job| job.state.is_live()).count();
             let jobs = crate::format::count(live_jobs, "job");
             let took = start.elapsed().as_secs_f64() * 1e3;
-            vec![Finding::good("queue", format!("{system} answers in {took:.0} ms; it has {jobs} of this store"))]
+            vec![Finding::good("queue", format!("{system} responds in {took:.0} ms; it has {jobs} of this store"))]
         }
         Err(error) => {
-            let help = "start the system or correct its address; runs wait until it answers";
-            return vec![Finding::failed("queue", format!("{system} does not answer: {error}"), help)];
+            let help = "start the system or correct its address; runs wait until it responds";
+            return vec![Finding::failed("queue", format!("{system} does not respond: {error}"), help)];
         }
     };
     findings.extend(cluster.examine(gpus));
@@ -133,7 +133,7 @@ impl Trial<'_> {
             Ok(id) => id,
             Err(Refusal::Full(error) | Refusal::No(error) | Refusal::Unreachable(error)) => {
                 let help = "the options in `executor`, the account and the limits of this user decide what is accepted";
-                let says = format!("{} does not take a job: {error}", self.cluster.system());
+                let says = format!("{} does not accept a job: {error}", self.cluster.system());
                 return vec![Finding::failed("submission", says, help)];
             }
         };
@@ -149,7 +149,7 @@ impl Trial<'_> {
                 let text = fs::read_to_string(&output).unwrap_or_default();
                 let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                 let last: String = last.chars().take(300).collect();
-                let last_words = if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
+                let last_words = if last.is_empty() { String::new() } else { format!("; its last output: {last}") };
                 let help = "the program and the results folder must have the same paths on all machines";
                 vec![Finding::failed("trial job", format!("{says}{last_words}"), help)]
             }
@@ -268,7 +268,7 @@ impl Trial<'_> {
                 ));
             }
             expected => {
-                let says = format!("the job asked for {} and sees {gpus_seen}", crate::format::count(expected, "GPU"));
+                let says = format!("the job requested {} and sees {gpus_seen}", crate::format::count(expected, "GPU"));
                 let help = "the system must set CUDA_VISIBLE_DEVICES, and a driver must be on the machine";
                 findings.push(Finding::failed("GPUs", says, help));
             }

@@ -39,8 +39,8 @@ impl LocalExecutor<'_, '_> {
             return;
         }
         let text = format!(
-            "{} of `sweep` itself changed since the run began, by a job or by a user: jobs that start from now on have what is \
-             set now; a new run has what is set for it",
+            "{} of `sweep` itself changed since the run began, by a job or by a user: jobs that start from now on use \
+             the present settings; a new run uses the settings of its own process",
             differences.join(", ")
         );
         self.settings = now;

@@ -197,7 +197,7 @@ impl LocalExecutor<'_, '_> {
     /// Handles a job beyond the maximum number of starts: no more jobs start, and the run ends with the running ones.
     fn out_of_starts(&mut self, job: usize) -> Vec<Event> {
         if self.state.summary.interrupted.is_none() {
-            let text = "as many jobs have started as the budget allows, retries included; no other one starts";
+            let text = "the budget of job starts is used up, retries included; no other job starts";
             self.state.warn(text);
             self.state.summary.interrupted = Some(SIGTERM);
         }

@@ -116,7 +116,7 @@ impl Artifact {
                 Digest::Link { to } => fs::read_link(&path).is_ok_and(|now| now == *to),
             };
             if !is_whole {
-                defects.push(Defect { file: (*name).to_owned(), how: "has another content" });
+                defects.push(Defect { file: (*name).to_owned(), how: "has different content" });
             }
         }
         defects.extend(names_found.into_iter().map(|file| Defect { file, how: STRAY }));

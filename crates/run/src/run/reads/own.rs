@@ -239,7 +239,7 @@ fn inside(path: &Path, difference: &Difference) -> Changed {
     };
     let how = match difference.kind {
         Kind::Added => "appeared",
-        Kind::Changed => "has another content",
+        Kind::Changed => "has different content",
         Kind::ByAnother => "was written by another job",
         Kind::Removed => "is gone",
     };
@@ -268,7 +268,7 @@ fn note_of_input(input: &Path, own: &[Difference]) -> Vec<String> {
         let is_file = first.inner.as_os_str().is_empty();
         let remedy = if is_file { "let it write to another file" } else { "`copy: true` gives each job its own copy" };
         notes.push(format!(
-            "the job changed {}, which is an input, so what reads it has another key from now on; {remedy}",
+            "the job changed {}, which is an input, so jobs that read it have another key from now on; {remedy}",
             description(first, &changed)
         ));
     }

@@ -153,7 +153,7 @@ impl Stored<'_> {
         let is_output = kind == STDOUT;
         if !is_output && !self.has(place) {
             return Err(format!(
-                "`{place}` was not kept, so that nothing can be read from it; what other sources report stays"
+                "`{place}` was not kept, so that nothing can be read from it; the values of other sources are kept"
             ));
         }
         let mut kind_command = command.clone();
@@ -197,7 +197,7 @@ impl Stored<'_> {
         let reported = series.reported(&name);
         // A program need not print every number in every job, which the table shows.
         if reported == ReportedSource::of(&name) && !is_output {
-            notes.push(format!("`{place}` finds nothing in what is stored"));
+            notes.push(format!("`{place}` finds nothing in the stored files"));
         }
         let mut curves = BTreeMap::new();
         series.curves(&mut curves);
@@ -311,7 +311,7 @@ fn take(
     for (name, mode) in &collect {
         let is_reported = sources.iter().any(|source| source.reported.has(name));
         if !is_reported && !outcome.metrics.contains_key(name) {
-            notes.push(format!("`metrics` names `{name}`, which nothing that is stored reports"));
+            notes.push(format!("`metrics` names `{name}`, which no stored file reports"));
         }
         let first_source = sources.iter().find(|source| source.reported.has(name));
         let series = first_source.and_then(|source| source.reported.series.get(name));

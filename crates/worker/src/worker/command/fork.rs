@@ -384,7 +384,7 @@ fn ask(line: &mut BufReader<UnixStream>, request: &impl Serialize) -> Result<Ans
         }
         Ok(serde_json::from_str(&answer)?)
     };
-    exchange(line).map_err(|error| format!("the interpreter does not answer: {error}"))
+    exchange(line).map_err(|error| format!("the interpreter does not respond: {error}"))
 }
 
 /// The program and its arguments as the program sees them.

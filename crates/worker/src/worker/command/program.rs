@@ -244,7 +244,7 @@ pub(super) fn run(
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    let End { rank, status, at } = program_end.ok_or_else(|| io::Error::other("its end was missed"))?;
+    let End { rank, status, at } = program_end.ok_or_else(|| io::Error::other("its end was not detected"))?;
     info!(target: log::SPAWN, %status, rank, "program ended");
     let mut guard = complaints.lock().unwrap_or_else(PoisonError::into_inner);
     let seconds = (at - start).as_secs_f64();

@@ -28,8 +28,9 @@ pub(super) fn words(command: &Command, script: &str, folder: &Path) -> Result<Ve
         Some(Shell::Pipefail) if is_there("bash", &path, folder) => command_line("bash", &Shell::PIPEFAIL),
         Some(Shell::Pipefail) if knows_pipefail(&path, folder) => command_line("sh", &Shell::PIPEFAIL),
         Some(Shell::Pipefail) => {
-            let message = "`run` has a pipe, and there is no `bash` on the PATH and no `sh` that knows `pipefail`: the failure of its first \
-                           part would be missed; install bash, name another shell with `shell`, or accept that with `shell: sh`";
+            let message = "`run` has a pipe, and there is no `bash` on the PATH and no `sh` that supports `pipefail`: \
+                the failure of its first part would be missed; install bash, name another shell with `shell`, or \
+                accept that with `shell: sh`";
             return Err(Failure { kind: FailureKind::Input, message: message.into() });
         }
         Some(Shell::Plain) | None => command_line("sh", &Shell::PLAIN),

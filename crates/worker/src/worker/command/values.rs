@@ -52,7 +52,7 @@ impl<'c> Values<'c> {
             // Patterns may read several numbers of a line.
             let reason = match Number::parse(first_word) {
                 Some(_) if first_word.len() < text.len() => "more than a number: the line is not read as `name=value`",
-                _ => "no number: ignored; a line has one name, and a number a decimal point",
+                _ => "not a number: ignored; a line has one name, and a number has a decimal point",
             };
             self.others.insert(name, format!("is printed as `{}`, which is {reason}", shortened(text, QUOTED)));
         }
@@ -67,7 +67,7 @@ impl<'c> Values<'c> {
         })?;
         self.found = numbers.found;
         let description =
-            |text: String| format!("is {} in `{path}`, which is no number: ignored", shortened(&text, QUOTED));
+            |text: String| format!("is {} in `{path}`, which is not a number: ignored", shortened(&text, QUOTED));
         self.others = numbers.others.into_iter().map(|(name, text)| (name, description(text))).collect();
         Ok(())
     }
@@ -82,7 +82,7 @@ impl<'c> Values<'c> {
         }
         let remaining = others.len().saturating_sub(MAX_NOTICES);
         if remaining > 0 {
-            report.note(&format!("other values are no numbers, too, {remaining} at least: ignored"));
+            report.note(&format!("other values, at least {remaining}, are not numbers either: ignored"));
         }
         let is_file = self.file.is_some();
         for (name, Metric { value, unit }) in if is_file { self.found } else { self.lines } {
@@ -115,7 +115,7 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// The notice about a program's metric with the name of a metric that `sweep` measures.
 pub(super) fn reserved(name: &str) -> String {
     format!(
-        "the program's `{name}` is not taken: `sweep` measures a metric of this name; report it under another name, such as \
-         `program.{name}`"
+        "the program's `{name}` is ignored: `sweep` measures a metric of this name; report it under another name, \
+         such as `program.{name}`"
     )
 }

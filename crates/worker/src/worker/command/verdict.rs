@@ -31,7 +31,7 @@ pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
     };
     let stop_failure = |message: String| Some(Failure { kind: FailureKind::Stopped, message });
     if facts.says_stopped {
-        let remark = if facts.is_asked { "" } else { ", and was not asked to" };
+        let remark = if facts.is_asked { "" } else { " without a request to stop" };
         return stop_failure(format!("the program stopped{position}{remark}"));
     }
     if !facts.is_success || !(facts.is_asked || facts.is_terminated) {
@@ -41,16 +41,17 @@ pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
         // Steps count from 0 or from 1.
         return match (facts.step, facts.total) {
             (Some(step), Some(total)) if step.saturating_add(1) >= total => None,
-            (_, Some(_)) => stop_failure(format!("the program ended{position} after it was asked to stop")),
+            (_, Some(_)) => stop_failure(format!("the program ended{position} after a request to stop")),
             (_, None) => stop_failure(format!(
-                "the program ended{position} after it was asked to stop; without `total` in its reports it is not known whether it has finished"
+                "the program ended{position} after a request to stop; without `total` in its reports it is not known \
+                 whether it has finished"
             )),
         };
     }
     // A program that does not read requests to stop is interrupted only by SIGTERM.
     facts.is_terminated.then(|| Failure {
         kind: FailureKind::Crash,
-        message: "it was asked to end (SIGTERM); in a script, `kill 0` asks its worker, too".into(),
+        message: "it received SIGTERM; in a script, `kill 0` also signals its worker".into(),
     })
 }
 

@@ -227,26 +227,26 @@ mapping! {
         system: Text,
         /// The command that submits a job: its arguments, as templates.
         ///
-        /// `${name}` is the value of a field, and `${name?text}` the text where the field has a value. A list inside of the list, and a
-        /// part of a text in `[[` and `]]`, is left out if one of its fields has no value, for example `[-l, "h_rt=${hms}"]` for a
-        /// job without a time limit.
+        /// `${name}` is the value of a field, and `${name?text}` is the text if the field has a value. A list inside
+        /// of the list, and a part of a text in `[[` and `]]`, is left out if one of its fields has no value, for
+        /// example `[-l, "h_rt=${hms}"]` for a job without a time limit.
         submit: Custom = COMMAND,
         /// The standard input of `submit`, as a template.
         input: Text,
         /// Regular expression whose first group is the job's number in the output of `submit`.
         id: Text = PATTERN,
-        /// One needed job in `${after}`, as a template with `${id}`. Default: `${id}`.
+        /// The template of each needed job in `${after}`, with `${id}`. Default: `${id}`.
         ///
         /// If `submit` has no `${after}`, a job is submitted when the jobs that it needs are done.
         after: Text,
-        /// Text between the needed jobs in `${after}`. Default: `,`.
+        /// The separator of the needed jobs in `${after}`. Default: `,`.
         join: Text,
         /// The command that lists the jobs.
         status: Custom = COMMAND,
         /// Regular expression of a job in the output of `status`, with the groups `id` and `state`, and `label` and `exit` where the output has them.
         ///
-        /// It is searched for in the whole output; `(?m)^` and `$` bind it to lines. Without `label`, the numbers of jobs are kept in the
-        /// results folder.
+        /// The whole output is searched; `(?m)^` and `$` anchor the expression to lines. Without `label`, the numbers
+        /// of jobs are kept in the results folder.
         job: Text = PATTERN,
         /// Meanings of the states: regular expression of a whole word to `pending`, `held`, `running`, `completed`, `failed`, `canceled`, `ended`, `time-limit`, `out-of-memory` or `lost`. The first that matches applies.
         states: Custom = Custom { schema: states, accepts: "state to its meaning" },
@@ -254,19 +254,19 @@ mapping! {
         cancel: Custom = COMMAND,
         /// The command that sends SIGINT to the programs of jobs, for `--pilot`.
         interrupt: Custom = COMMAND,
-        /// The command that knows the end of the job `${id}` after `status` no longer lists it.
+        /// The command that reports the end of the job `${id}` after `status` no longer lists the job.
         history: Custom = COMMAND,
         /// Regular expression of the end in the output of `history`, with the groups `exit` or `state`.
         ended: Text = PATTERN,
-        /// Regular expression of the refusal of a job because of a limit of jobs in the queue.
+        /// Regular expression of the error message when the queue's limit of jobs is reached.
         full: Text = PATTERN,
-        /// Regular expression of the complaint that the system does not answer.
+        /// Regular expression of the error message when the system does not respond.
         unreachable: Text = PATTERN,
-        /// Regular expression of a failure of `status` that means that there are no jobs.
+        /// Regular expression of an error message of `status` that means that the queue has no jobs.
         none: Text = PATTERN,
-        /// The time in which each command has to answer. Default: `30s`.
+        /// The time limit of each command. Default: `30s`.
         answers_within = "answers-within": TimeSpan = TimeSpan { zero: false },
-        /// Arguments that take the place of `${options}`, passed on unchanged.
+        /// Arguments that replace `${options}`, passed on unchanged.
         options: Texts = Texts {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string" } }),
             accepts: "an argument, or a list of arguments",
@@ -275,7 +275,7 @@ mapping! {
         time: TimeSpan = TimeSpan { zero: true },
         /// Further fields of the templates, by name.
         values: Custom = Custom { schema: values, accepts: "name to text" },
-        /// `options`, `time` and `values` for the jobs of single steps.
+        /// `options`, `time` and `values` for the jobs of individual steps.
         steps: Custom = Custom { schema: steps, accepts: "step to a map of these keys" },
     }
 }

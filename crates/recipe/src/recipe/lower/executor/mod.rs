@@ -182,7 +182,7 @@ pub(super) fn schema() -> Json {
 
 /// The accepted values of `executor`, as a phrase.
 pub(super) fn accepted() -> &'static str {
-    "the word of an executor, or a map with its options"
+    "the name of an executor, or a map with its options"
 }
 
 /// The words for executors, as a phrase.
@@ -209,7 +209,7 @@ impl Lower<'_> {
         let mut systems = ExecutorKeys::read_or_empty(self, node, "`executor`").systems(self).into_iter();
         let Some((_, system, steps)) = systems.next() else {
             if !matches!(&node.kind, NodeKind::Map(entries) if !entries.is_empty()) {
-                self.problem(node.span, "`executor` says nothing", "no executor", format!("write {}", expected()));
+                self.problem(node.span, "`executor` is empty", "no executor", format!("write {}", expected()));
             }
             return (None, Vec::new());
         };

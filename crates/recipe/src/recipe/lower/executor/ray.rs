@@ -21,7 +21,7 @@ pub struct Ray {
     pub address: Option<String>,
     /// Custom resources of every job.
     pub resources: BTreeMap<String, f64>,
-    /// Custom resources of the jobs of single steps, in addition.
+    /// Additional custom resources of the jobs of individual steps.
     pub steps: Vec<(String, BTreeMap<String, f64>)>,
     /// Timeout for the first response of the cluster in a run.
     pub answers_within: Option<Duration>,
@@ -40,18 +40,19 @@ mapping! {
     struct RayKeys = "ray" {
         /// The address of the Jobs API: `http://HOST:8265`. Default: `RAY_API_SERVER_ADDRESS`, else `RAY_ADDRESS`, else `http://127.0.0.1:8265`.
         ///
-        /// A token comes from `RAY_AUTH_TOKEN`, and further headers from `RAY_JOB_HEADERS`.
+        /// A token is read from `RAY_AUTH_TOKEN`, and further headers from `RAY_JOB_HEADERS`.
         address: Text = Text {
             schema: || json!({ "type": "string", "pattern": "^https?://[^/@?#]+/?$" }),
             accepts: "`http://HOST:PORT` or `https://HOST:PORT`",
         },
         /// Custom resources of every job, for example `{ "accelerator_type:A100": 0.001 }`.
         resources: Custom = Custom { schema: resources, accepts: "name to a number" },
-        /// Custom resources of the jobs of single steps, in addition.
+        /// Additional custom resources of the jobs of individual steps.
         steps: Custom = Custom { schema: steps, accepts: "step to `{ resources: … }`" },
-        /// The time in which the cluster has to answer for the first time in a run, which ends otherwise. Default: `10m`.
+        /// The maximum time until the first response of the cluster in a run; after that, the run ends. Default:
+        /// `10m`.
         ///
-        /// Later it is asked until it answers. Jobs of earlier runs go on in Ray.
+        /// Later requests are repeated until the cluster responds. Jobs of earlier runs continue in Ray.
         answers_within = "answers-within": TimeSpan = TimeSpan { zero: false },
     }
 }
@@ -98,10 +99,10 @@ pub fn check_address(address: &str) -> Result<(), &'static str> {
     let host = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     let host = host.ok_or("it does not begin with `http://` or `https://`")?.trim_end_matches('/');
     if host.contains('@') {
-        return Err("credentials come from the environment");
+        return Err("it contains credentials, which are read from the environment");
     }
     let plain = |char: char| char.is_ascii_alphanumeric() || ".-_:[]".contains(char);
-    if host.is_empty() || !host.chars().all(plain) { Err("it ends with the port") } else { Ok(()) }
+    if host.is_empty() || !host.chars().all(plain) { Err("it must end with the port") } else { Ok(()) }
 }
 
 fn amounts(lower: &mut Lower<'_>, node: Option<&Node>) -> BTreeMap<String, f64> {

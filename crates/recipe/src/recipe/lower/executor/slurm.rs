@@ -84,9 +84,9 @@ mapping! {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string", "pattern": "^-" } }),
             accepts: "an option, or a list of options",
         },
-        /// Options for the jobs of single steps.
+        /// Options for the jobs of individual steps.
         ///
-        /// They override the options for all jobs. `options` are added to those for all jobs.
+        /// These options override the options for all jobs, except `options`, which are added.
         steps: Custom = Custom { schema: steps, accepts: "step to a map of the keys above" },
     }
 }
@@ -158,11 +158,11 @@ fn request(lower: &mut Lower<'_>, keys: SlurmKeys<'_>) -> SlurmRequest {
     for option in &options {
         let name = option.value.split('=').next().unwrap_or_default();
         if !name.starts_with('-') {
-            let help = "one option an entry, with its value behind `=`, for example `--constraint=a100`";
-            lower.problem(option.span, format!("`{}` is no option", option.value), "not an option", help);
+            let help = "write one option per entry, with its value after `=`, for example `--constraint=a100`";
+            lower.problem(option.span, format!("`{}` is not an option", option.value), "not an option", help);
         } else if OWN.contains(&name) {
-            let message = format!("`{name}` is given by `sweep` itself");
-            lower.problem(option.span, message, "not the author's to give", "take it out");
+            let message = format!("`{name}` is set by `sweep` itself");
+            lower.problem(option.span, message, "reserved", "remove it");
         }
     }
     let options = options.into_iter().map(|option| option.value).collect();

@@ -18,7 +18,7 @@ use crate::recipe::{
 pub struct Ssh {
     /// The hosts.
     pub hosts: Vec<SshHost>,
-    /// True if jobs run on this machine, too.
+    /// True if jobs also run on this machine.
     pub local: bool,
     /// Patterns of ignored files that the jobs need nevertheless.
     pub sync: Vec<String>,
@@ -81,7 +81,7 @@ impl SshHost {
     pub fn named(name: &str) -> Result<Self, &'static str> {
         let reason = match name.chars().next() {
             None => "it is empty",
-            Some('-') => "`ssh` would take it for an option",
+            Some('-') => "`ssh` would parse it as an option",
             _ if name.chars().any(|char| char.is_whitespace() || char.is_control()) => "it contains spaces",
             _ => return Ok(Self { host: name.to_owned(), ..Self::default() }),
         };
@@ -94,22 +94,22 @@ mapping! {
     struct SshKeys = "ssh" {
         /// The hosts: names for `ssh`, or maps with further keys.
         ///
-        /// A name is a host name, `user@host`, or an entry of `~/.ssh/config`. Hosts that `sweep hosts add` adds are used,
-        /// too.
+        /// A name is a host name, `user@host`, or an entry of `~/.ssh/config`. Hosts added with `sweep hosts add` are
+        /// also used.
         hosts: Custom = Custom { schema: hosts, accepts: "a list of names and `{ host: NAME, … }`" },
-        /// True if jobs run on this machine, too. Default: `true`.
+        /// True if jobs also run on this machine. Default: `true`.
         local: Flag,
-        /// Patterns of files that git ignores and that the jobs need nevertheless, such as `data/*.bin`.
+        /// Patterns of files that jobs need although Git ignores the files, such as `data/*.bin`.
         ///
-        /// The files that git knows below the project's folder are sent without being named, and so are the inputs of
-        /// jobs. Patterns begin at the project's folder.
+        /// The inputs of jobs, and the files below the project's folder that Git does not ignore, are always sent.
+        /// Patterns are relative to the project's folder.
         sync: Texts = Texts {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string", "minLength": 1 } }),
             accepts: "a pattern, or a list of patterns",
         },
         /// The time after which the jobs of a host that cannot be reached run elsewhere. Default: `10m`.
         ///
-        /// Until then they count as running, because they usually are. The first result is used.
+        /// Until then, these jobs count as running, because they usually are. The first result is used.
         lost_after = "lost_after": TimeSpan = TimeSpan { zero: true },
     }
 }
@@ -117,15 +117,15 @@ mapping! {
 mapping! {
     /// The keys of a host.
     struct SshHostKeys = "ssh-host" {
-        /// Its name for `ssh`.
+        /// The name of the host for `ssh`.
         host [required]: Text = Text { schema: || json!({ "type": "string", "pattern": NAME }), accepts: "a name for `ssh`" },
-        /// The number of cores that jobs use there. Default: all cores.
+        /// The number of cores that jobs use on the host. Default: all cores.
         cpus: Whole = Whole { range: 1..=4096, of: "cores" },
-        /// The number of GPUs that jobs use there. Default: all that the host shows.
+        /// The number of GPUs that jobs use on the host. Default: all GPUs that the host reports.
         gpus: Whole = Whole { range: 0..=1024, of: "GPUs" },
-        /// The main memory that jobs use there. Default: all of it.
+        /// The main memory that jobs use on the host. Default: all memory.
         memory: Size,
-        /// The folder on the host for everything that `sweep` keeps there. Default: `~/.sweep`.
+        /// The folder on the host for programs, files and records. Default: `~/.sweep`.
         workdir: Text,
         /// Further arguments of `ssh`, one per entry, such as `[-F, ssh-config]`.
         options: Texts = Texts {
@@ -152,8 +152,8 @@ impl Settings for Ssh {
             if names.insert(host.host.clone()) {
                 hosts.push(host);
             } else {
-                let help = "one entry for each host; its jobs share the resources";
-                lower.problem(span, format!("the host `{}` is there twice", host.host), "also here", help);
+                let help = "write one entry for each host; its jobs share the resources";
+                lower.problem(span, format!("the host `{}` is listed twice", host.host), "also here", help);
             }
         }
         let default = Self::default();
@@ -201,8 +201,8 @@ fn named(lower: &mut Lower<'_>, name: &Spanned<String>) -> Option<SshHost> {
     match SshHost::named(&name.value) {
         Ok(host) => Some(host),
         Err(reason) => {
-            let help = "write the name that follows `ssh` on a command line, for example `box1` or `me@box1`";
-            lower.problem(name.span, format!("`{}` is no host: {reason}", name.value), "not a host", help);
+            let help = "write a host name that `ssh` accepts, for example `box1` or `me@box1`";
+            lower.problem(name.span, format!("`{}` is not a host: {reason}", name.value), "not a host", help);
             None
         }
     }

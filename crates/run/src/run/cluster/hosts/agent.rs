@@ -285,7 +285,7 @@ impl Agent {
         if task.streams.as_ref().is_none_or(|streams| streams.place != place) {
             match Streams::begin(&shared.opening, &task.run, key, place) {
                 Ok(streams) => task.streams = Some(streams),
-                Err(error) => state.news.push(format!("cannot write what {} says: {error}", key.short())),
+                Err(error) => state.news.push(format!("cannot write the messages of {}: {error}", key.short())),
             }
         }
         shared.beside(move |shared| {
@@ -445,7 +445,7 @@ fn of_host(state: &mut State, place: PlaceId, event: HostEvent) {
             if let Some(streams) = streams.filter(|streams| streams.place == place)
                 && let Err(error) = streams.said.say(&line, name)
             {
-                state.news.push(format!("cannot write what {} says: {error}", key.short()));
+                state.news.push(format!("cannot write the messages of {}: {error}", key.short()));
             }
         }
         HostEvent::Ended { key, has_record } => {

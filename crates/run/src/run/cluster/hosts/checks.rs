@@ -81,7 +81,7 @@ fn of_gpus(host: &SshHost, probe: &Probe, gpus: usize) -> Finding {
         Finding::failed("GPUs", format!("{says}, and {gpus_declared} are declared"), help)
     } else if gpus > gpus_seen {
         let help = "jobs with more GPUs run on other hosts; the driver must be installed (`ssh HOST nvidia-smi`)";
-        Finding::doubtful("GPUs", format!("{says}, and {gpus} were asked for"), help)
+        Finding::doubtful("GPUs", format!("{says}, and {gpus} were requested"), help)
     } else {
         Finding::good("GPUs", says)
     }
@@ -93,7 +93,7 @@ fn spool(probe: &Probe) -> Finding {
     let (running, recorded) = (number(SpoolState::Running), number(SpoolState::Recorded));
     let says = format!("{} of this store on it, {} not fetched yet", count(running, "job"), count(recorded, "result"));
     if running + recorded > 0 {
-        let help = "the next run with this host takes them over; `sweep hosts cancel` ends the jobs";
+        let help = "the next run with this host takes over the jobs; `sweep hosts cancel` ends them";
         return Finding { help: help.to_owned(), ..Finding::good("spool", says) };
     }
     Finding::good("spool", says)

@@ -43,7 +43,7 @@ impl Agent {
             let stays = hosts.contains(&link.host) && link.connection.is_some();
             if !stays && !state.queue.places[place].leaving {
                 let name = &state.queue.places[place].name;
-                state.news.push(format!("{name} gets no new jobs; those that run there end there"));
+                state.news.push(format!("{name} gets no new jobs; the jobs that run there finish there"));
                 state.queue.places[place].leaving = true;
             }
         }

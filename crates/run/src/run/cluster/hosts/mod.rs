@@ -108,7 +108,7 @@ impl Cluster for Hosts {
         }
         for host in self.settings.hosts.iter().filter(|host| members.removed.contains(&host.host)) {
             let name = &host.host;
-            state.news.push(format!("{name} is not used: it was removed, and `sweep hosts add {name}` brings it back"));
+            state.news.push(format!("{name} is not used: it was removed; `sweep hosts add {name}` adds it again"));
         }
         if self.settings.local {
             Shared::open_local(&mut state);
@@ -213,7 +213,7 @@ impl Cluster for Hosts {
             _ if word.is_empty() => EndCause::Other("no result".to_owned()),
             _ => match (word.strip_prefix(NOT_STARTED), word.strip_prefix(queue::LOST)) {
                 (Some(reason), _) => EndCause::Impossible(reason.to_owned()),
-                (None, Some(host)) => EndCause::Lost(format!("{host} does not know it any more")),
+                (None, Some(host)) => EndCause::Lost(format!("{host} no longer has it")),
                 (None, None) => EndCause::Other(word.to_owned()),
             },
         };

@@ -130,7 +130,7 @@ impl JobExecutor<'_, '_> {
         let file = plan.changed_file(id, &mut manifests, &mut digests);
         let file = file.map_or_else(|| "a file".to_owned(), |file| format!("`{file}`"));
         let message = format!(
-            "its program read another {file} on its machine than is here; bring the project in its image up to date"
+            "its program read a {file} on its machine that differs from the one here; update the project in its image"
         );
         // If the record cannot be condemned, the plan passes it over.
         let _ = store.condemn(key, || true);

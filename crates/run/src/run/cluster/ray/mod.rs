@@ -58,7 +58,7 @@ impl RayJobs {
         let address_given = address_given.or_else(|| variable("RAY_ADDRESS"));
         let kept_address = || fs::read_to_string(kept(&opening)).ok().map(|text| text.trim().to_owned());
         let address = address_given.or_else(kept_address).unwrap_or_else(|| LOCAL.to_owned());
-        let help = "it is that of the Jobs API, for example `http://127.0.0.1:8265`";
+        let help = "write the address of the Jobs API, for example `http://127.0.0.1:8265`";
         let unusable = check_address(&address).err();
         let unusable = unusable.map(|why| format!("the address {address:?} cannot be used: {why}; {help}"));
         let unusable = MISSING.map(str::to_owned).or(unusable);

@@ -78,7 +78,7 @@ impl Client {
         match answer.status {
             Some(status) if status.success() => Ok(answer.out().lines().filter_map(seen).collect()),
             Some(_) => Err(format!("squeue: {}", last_words(&answer))),
-            None => Err(format!("squeue does not answer within {} s", TIMEOUT.as_secs())),
+            None => Err(format!("squeue does not respond within {} s", TIMEOUT.as_secs())),
         }
     }
 
@@ -150,7 +150,7 @@ fn slurm(program: &str) -> Command {
 }
 
 fn last_words(answer: &Answer) -> String {
-    let text = answer.last_words().unwrap_or("it ended without a word");
+    let text = answer.last_words().unwrap_or("it ended without a message");
     ["sbatch: error: ", "squeue: error: ", "scancel: error: "]
         .iter()
         .find_map(|prefix| text.strip_prefix(prefix))
@@ -163,7 +163,7 @@ fn refusal(answer: &Answer) -> Refusal {
     let lines =
         answer.complaint.lines().map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: "));
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    let text = if lines.is_empty() { "sbatch failed without a word".to_owned() } else { lines.join("; ") };
+    let text = if lines.is_empty() { "sbatch failed without a message".to_owned() } else { lines.join("; ") };
     if is_unreachable(answer) {
         Refusal::Unreachable(text)
     } else if text.contains("SubmitJob") || text.contains("job submit limit") || text.contains("MaxJobCount") {

@@ -103,8 +103,8 @@ fn why_pending(reason: &str) -> Option<&'static str> {
         "PartitionConfig" | "PartitionNodeLimit" | "BadConstraints" | "ReqNodeNotAvail" | "NodeDown" => {
             "no node of its partition has the requested resources"
         }
-        "PartitionTimeLimit" => "it asks for more time than its partition allows",
-        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs",
+        "PartitionTimeLimit" => "it requests more time than its partition allows",
+        "PartitionDown" | "PartitionInactive" => "its partition accepts no jobs",
         "InvalidAccount" => "its account is not valid",
         "InvalidQOS" => "its QOS is not valid",
         "JobHeldUser" | "JobHeldAdmin" => "it is held; `scontrol release` frees it",
@@ -121,7 +121,7 @@ fn why_pending(reason: &str) -> Option<&'static str> {
         | "AssocMaxJobsLimit"
         | "AssocGrpGRES"
         | "QOSMinCpuNotSatisfied"
-        | "QOSMinGRES" => "it asks for more than its account or QOS allows",
+        | "QOSMinGRES" => "it requests more than its account or QOS allows",
         "launch_failed_requeued_held" | "launch" => "it could not be started on its node and is held",
         _ => return None,
     })

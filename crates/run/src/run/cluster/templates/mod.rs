@@ -116,10 +116,10 @@ impl Templates {
         let result = ask::converse(&mut command, input.map(|input| input.as_bytes().to_vec()), limits);
         let answer = result.map_err(|error| format!("{program}: {error}"))?;
         if answer.status.is_none() {
-            return Err(format!("{program} does not answer within {} s", patience.as_secs_f64()));
+            return Err(format!("{program} does not respond within {} s", patience.as_secs_f64()));
         }
         if !answer.is_whole() {
-            return Err(format!("the answer of {program} is longer than {} MiB", MAX_ANSWER_BYTES >> 20));
+            return Err(format!("the output of {program} is longer than {} MiB", MAX_ANSWER_BYTES >> 20));
         }
         Ok(answer)
     }
@@ -325,7 +325,7 @@ impl Cluster for Templates {
 
     fn why_pending(&self, reason: &str) -> Option<&str> {
         let held = self.patterns.phase(reason) == Some(Phase::Held);
-        held.then_some("it is held until somebody releases it")
+        held.then_some("it is held until a user releases it")
     }
 
     fn ending(&self, id: &BatchId, word: &str) -> Ending {
@@ -417,10 +417,10 @@ fn complaint(answer: &Answer) -> String {
     let out = answer.out();
     let lines = answer.complaint.lines().chain(out.lines()).map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<&str> = lines.take(5).collect();
-    let text = if lines.is_empty() { "it failed without a word".to_owned() } else { lines.join("; ") };
+    let text = if lines.is_empty() { "it failed without a message".to_owned() } else { lines.join("; ") };
     text.chars().take(400).collect()
 }
 
 fn last_words(answer: &Answer) -> String {
-    answer.last_words().unwrap_or("it ended without a word").chars().take(400).collect()
+    answer.last_words().unwrap_or("it ended without a message").chars().take(400).collect()
 }

@@ -46,7 +46,7 @@ impl Log {
         let has_ranks = launched(&record.params).is_some();
         let Some(recorded_log) = &record.provenance.log else {
             if attempts > 1 {
-                return Err("its log, of an earlier version, does not say where its last attempt begins".into());
+                return Err("its log, of an earlier version, does not mark the beginning of its last attempt".into());
             }
             return Ok(Self { path, from: 0, end: length, has_ranks });
         };

@@ -65,7 +65,7 @@ fn named(cells: &[String], separator: u8, step: u64, sink: &mut Series) {
         None => sink.once(&format!("text of {name}"), || {
             let (name, value) = (shortened(name, QUOTED), shortened(value, QUOTED));
             format!(
-                "`{}` is `{}` in the CSV file, which is no number: no value",
+                "`{}` is `{}` in the CSV file, which is not a number: no value",
                 name.escape_debug(),
                 value.escape_debug()
             )
@@ -187,7 +187,7 @@ impl Table {
                     sink.once(&format!("text of {name}"), || {
                         let cell = shortened(cell, QUOTED);
                         format!(
-                            "`{name}` is `{}` in row {row} of the CSV file, which is no number: no value",
+                            "`{name}` is `{}` in row {row} of the CSV file, which is not a number: no value",
                             cell.escape_debug()
                         )
                     });
@@ -206,16 +206,13 @@ impl Table {
         if self.rows == 1 && Number::parse(cell).is_some() {
             self.step = None;
             sink.once("step", || {
-                format!(
-                    "the step `{}` in the CSV file is no integer from 0: rows are counted in its place",
-                    cell.trim()
-                )
+                format!("the step `{}` in the CSV file is not an integer from 0: rows are counted instead", cell.trim())
             });
             return Some(self.rows);
         }
         sink.once("step", || {
             let cell = shortened(cell, QUOTED);
-            format!("the step `{}` in the CSV file is no integer from 0: row skipped", cell.escape_debug())
+            format!("the step `{}` in the CSV file is not an integer from 0: row skipped", cell.escape_debug())
         });
         None
     }

@@ -159,7 +159,7 @@ impl State {
             return;
         }
         let Some(entries) = parse_object(line) else {
-            return sink.once("line", || "the JSON file has a line that is no object, which is skipped".into());
+            return sink.once("line", || "the JSON file has a line that is not an object, which is skipped".into());
         };
         self.entries(&entries, sink);
     }
@@ -172,12 +172,13 @@ impl State {
         let step = value.and_then(whole);
         if let Some(value) = value.filter(|_| step.is_none()) {
             if self.count > 1 {
-                return sink
-                    .once("step", || format!("the step {value} in the JSON file is no integer from 0: line skipped"));
+                return sink.once("step", || {
+                    format!("the step {value} in the JSON file is not an integer from 0: line skipped")
+                });
             }
             self.counts = true;
             sink.once("step", || {
-                format!("the step {value} in the JSON file is no integer from 0: lines are counted in its place")
+                format!("the step {value} in the JSON file is not an integer from 0: lines are counted instead")
             });
         }
         self.steps |= step.is_some();

@@ -148,7 +148,8 @@ impl Matches {
                 };
                 return sink.once("step", || {
                     format!(
-                        "the step `{step}` that the pattern `{pattern_text}` reads is no integer from 0: line skipped"
+                        "the step `{step}` that the pattern `{pattern_text}` reads is not an integer from 0: line \
+                         skipped"
                     )
                 });
             }
@@ -163,12 +164,16 @@ impl Matches {
             match reading {
                 Reading::Number(number) => sink.point(step, &name, number.value, number.unit),
                 Reading::Text(text) => sink.once(&format!("text of {name}"), || {
-                    format!("`{name}` is `{}` in a line of output, which is no number: no value", shortened(&text, QUOTED))
+                    format!(
+                        "`{name}` is `{}` in a line of output, which is not a number: no value",
+                        shortened(&text, QUOTED)
+                    )
                 }),
                 Reading::Cut(part, text) => sink.once(&format!("part of {name}"), || {
                     let (part, text) = (shortened(&part, QUOTED), shortened(&text, QUOTED));
                     format!(
-                        "the pattern `{pattern_text}` reads `{part}` of `{text}` as `{name}`, which is no whole number: no value; `{{{name}}}` stands for a number, and text around it belongs to the pattern"
+                        "the pattern `{pattern_text}` reads `{part}` of `{text}` as `{name}`, which is not a whole \
+                         number: no value; `{{{name}}}` stands for a number, and text around it belongs to the pattern"
                     )
                 }),
             }

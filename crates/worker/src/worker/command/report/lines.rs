@@ -265,7 +265,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
     let Some(entries) = parse_object(line) else {
         let excerpt = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         return sink
-            .once("line", || format!("the report has a line that is no JSON object, which is skipped: {excerpt}"));
+            .once("line", || format!("the report has a line that is not a JSON object, which is skipped: {excerpt}"));
     };
     // Of several processes that report, only rank 0 counts.
     if entries.get("rank").and_then(Value::as_f64).is_some_and(|rank| rank != 0.0) {
@@ -276,7 +276,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
         Some(step) => match whole(step) {
             Some(step) => Some(step),
             None => {
-                return sink.once("step", || format!("`step` is {step}, which is no integer from 0: line skipped"));
+                return sink.once("step", || format!("`step` is {step}, which is not an integer from 0: line skipped"));
             }
         },
     };
@@ -286,14 +286,14 @@ fn report(line: &Line<'_>, sink: &mut Series) {
     if let Some(total) = entries.get("total") {
         match whole(total) {
             Some(total) => sink.total(total),
-            None => sink.once("total", || format!("`total` is {total}, which is no integer from 0: ignored")),
+            None => sink.once("total", || format!("`total` is {total}, which is not an integer from 0: ignored")),
         }
     }
     values("", &entries, &RESERVED, step, sink);
     if let Some(path) = entries.get("checkpoint") {
         match path.as_str() {
             Some(path) => sink.checkpoint(path),
-            None => sink.once("checkpoint", || format!("`checkpoint` is {path}, which is no path: ignored")),
+            None => sink.once("checkpoint", || format!("`checkpoint` is {path}, which is not a path: ignored")),
         }
     }
     if let Some(note) = entries.get("note") {

@@ -171,7 +171,7 @@ impl<R: Report> Thread<R> {
         }
         for path in self.keeper.look(checkpoints(&self.sources), self.spoke.load(Ordering::Relaxed)) {
             let text =
-                format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
+                format!("the checkpoint `{}` is not kept: it is not a non-empty file in SWEEP_SCRATCH", clean(&path));
             self.to.note(&text);
         }
         // An attempt that continues an earlier one has earlier points, but has to read its code again.

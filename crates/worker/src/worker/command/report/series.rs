@@ -118,7 +118,7 @@ impl Series {
         if new_count < old_count {
             let lost_count = old_count - new_count;
             self.note(&format!(
-                "`{source}` was written anew, and {lost_count} of the values that it had do not count any more: append to it"
+                "`{source}` was rewritten, and {lost_count} of its earlier values no longer count: append to it"
             ));
         }
     }
@@ -292,7 +292,8 @@ impl Series {
     fn leave_out(&mut self, name: &str) {
         self.once("", || {
             format!(
-                "`{name}` and other names are left out: {MAX_NAMES} at most, and those that `metrics`, tables, figures and claims name"
+                "`{name}` and other names are left out: at most {MAX_NAMES} names are kept, and those that `metrics`, \
+                 tables, figures and claims name"
             )
         });
     }
@@ -303,7 +304,10 @@ impl Series {
             let excerpt: String = name.chars().take(40).collect();
             self.once("name of a series", || {
                 let excerpt = excerpt.escape_debug();
-                format!("`{excerpt}` is no name of a series: 1 to {MAX_NAME_LENGTH} bytes without control characters")
+                format!(
+                    "`{excerpt}` is not a name of a series: 1 to {MAX_NAME_LENGTH} bytes without control \
+                    characters"
+                )
             });
         }
         fits

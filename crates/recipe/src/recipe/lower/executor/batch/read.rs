@@ -232,7 +232,7 @@ impl Lower<'_> {
                                 "fields",
                                 known_fields.iter().copied().chain(own_fields.iter().copied()),
                             );
-                            let help = format!("give it in `values`; {}", help.unwrap_or_default());
+                            let help = format!("add it to `values`; {}", help.unwrap_or_default());
                             self.problem(node.span, message, "a field without a value", help);
                         }
                     }
