@@ -355,7 +355,7 @@ fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, comparisons: 
     match comparisons {
         0 => {}
         1 => {
-            notes.push("p is the probability of a difference at least as large if there were no difference".to_owned())
+            notes.push("p is the probability of a difference at least as large if there were no difference".to_owned());
         }
         several => notes.push(format!("p is corrected for {} (Holm)", count(several, "comparison"))),
     }

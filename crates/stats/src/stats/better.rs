@@ -29,9 +29,9 @@ impl Better {
     ///
     /// Every word of the name must be known: `loss_scale` and `acc_step` are not measures of quality.
     pub fn of_name(name: &str) -> Option<Self> {
+        const AT_RANK: [&str; 10] = ["acc@", "hit@", "hits@", "hr@", "map@", "mrr@", "ndcg@", "p@", "precision@", "r@"];
         let lower = name.to_ascii_lowercase();
         // Precision and recall at a rank.
-        const AT_RANK: [&str; 10] = ["acc@", "hit@", "hits@", "hr@", "map@", "mrr@", "ndcg@", "p@", "precision@", "r@"];
         let is_at_rank = |last: &str| AT_RANK.iter().any(|start| last.starts_with(start));
         if lower.rsplit(['/', '.', '_']).next().is_some_and(is_at_rank) {
             return Some(Self::More);
