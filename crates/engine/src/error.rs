@@ -176,7 +176,7 @@ pub enum Error {
     /// A program in a language whose parameters are not read.
     #[error(
         "{} is a program, not a recipe, and the parameters of programs in its language are not read: write its command line with a \
-         place for each value, as in `sweep run --axis lr=0.1,0.2 -- {by} --lr {{lr}}`",
+         place for each value, as in `sweep run --axis lr=0.1,0.2 -- {by}`",
         .path.display()
     )]
     UnreadProgram {

@@ -34,13 +34,19 @@ const OTHER_LANGUAGES: [(&str, Option<&str>); 17] = [
     ("tcl", Some("tclsh")),
 ];
 
-/// The command line that starts a program in a language whose parameters are not read; `None` for any other file.
+/// The command line that starts a program in a language whose parameters are not read, with a place for a value; `None` for any other file.
 pub fn started_by(program: &Path) -> Option<String> {
+    if program
+        .file_name()
+        .is_some_and(|name| ["GNUmakefile", "Makefile", "makefile"].iter().any(|known| name == *known))
+    {
+        return Some("make TARGET lr={lr}".to_owned());
+    }
     let extension = program.extension()?.to_str()?;
     let (_, starter) = OTHER_LANGUAGES.iter().find(|(candidate, _)| *candidate == extension)?;
     Some(match starter {
-        Some(starter) => format!("{starter} {}", program.display()),
-        None => format!("./{}", program.file_stem()?.display()),
+        Some(starter) => format!("{starter} {} --lr {{lr}}", program.display()),
+        None => format!("./{} --lr {{lr}}", program.file_stem()?.display()),
     })
 }
 

@@ -20,7 +20,7 @@ pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?
 /// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
 pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"(?<words>\p{L}[\p{L}\p{N}_@/^-]*(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*){0,2})",
+        r"(?<words>(?:(?:[Aa]dj|[Aa]vg|[Mm]ax|[Mm]in|[Vv]al)\.[ \t]+)?\p{L}[\p{L}\p{N}_@/^-]*(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*){0,2})",
         r"(?<remark>[ \t]*[(\[](?:%|(?:\d+%?[ ])?\p{L}[\p{L}\p{N}_ -]*)[)\]]|[ \t]*%)?",
         r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|→|[:=]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
         r"(?:[~≈<>≤≥$€£]=?[ ]?)?(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
@@ -115,7 +115,9 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
         let last = words.last().filter(|_| is_fraction && has_separator())?;
         let is_split = own_split(last).is_some_and(|(tag, _)| tag.len() == last.len());
         let is_result = |word: &&str| ["best", "final"].contains(&word.to_ascii_lowercase().as_str());
-        (is_split && words[..words.len() - 1].iter().all(is_result)).then(|| words.clone())
+        // `Best: 0.61 using {'C': 1}`
+        let is_best = words.len() == 1 && is_result(last);
+        (is_best || is_split && words[..words.len() - 1].iter().all(is_result)).then(|| words.clone())
     };
     let name = known(&words).or_else(with_known_end).or_else(split).or_else(subject)?;
     // `Root mean squared error` has more words than a number's own.
@@ -193,7 +195,7 @@ fn name_of_unit(unit: &str) -> String {
 
 /// The name of a metric, composed of words. `tok/s` is a rate, and the capital letter of `D_B` no unit.
 pub(super) fn joined(words: &[&str]) -> String {
-    let name = words.join("_").replace('^', "");
+    let name = words.join("_").replace("._", "_").replace('^', "");
     let name = name
         .strip_suffix("/s")
         .or_else(|| name.strip_suffix("/sec"))

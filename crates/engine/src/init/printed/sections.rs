@@ -23,8 +23,8 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
 /// The number of a line's subject: `Fold 3: accuracy 0.9`.
 static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"(?i)(?:^|[^A-Za-z])(?<counted>(?:agent|class|client|domain|expert|fold|group|head|layer|member|model|repeat|repetition|run|seed",
-        r"|split|subject|task|threshold|trial|worker)[ _:=#-]*\d+(?:\.\d+)?)(?:[^.\d]|$)",
+        r"(?i)(?:^|[^A-Za-z])(?<counted>(?:agent|class|client|cv|domain|expert|fold|group|head|layer|member|model|repeat|repetition|run|seed",
+        r"|split|subject|task|threshold|trial|worker)[ _:=#-]*\d+(?:\.\d+)?|__label__\w+)(?:[^.\d]|$)",
     ))
 });
 /// A line with a setting, which the lines below it are about if a program runs several: `lr=0.1`, `kernel: linear`.
@@ -109,6 +109,8 @@ mod tests {
         assert_eq!(section("Epoch 3:\nacc 0.5"), of("", "Epoch"));
         assert_eq!(section("Fold 3: acc 0.5"), of("", "Fold 3"));
         assert_eq!(section("Class 3 accuracy: 0.5"), of("", "Class 3"));
+        assert_eq!(section("[CV 2/3] END C=1;, score=0.5"), of("", "CV 2"));
+        assert_eq!(section("F1-Score : 0.5   __label__c"), of("", "__label__c"));
         assert_eq!(section("threshold=0.9 f1: 0.5"), of("", "threshold=0.9"));
         assert_eq!(section("lr=0.1\nval accuracy: 0.5"), of("", "lr=0.1"));
         assert_eq!(section("kernel: linear\nacc 0.5"), of("", "kernel: linear"));

@@ -214,43 +214,53 @@ fn split(mut bytes: &[u8], partial_line: &mut Vec<u8>, is_too_long: &mut bool, o
 }
 
 /// Follows the file `SWEEP_REPORT`.
-pub(in super::super) struct ReportFile(Appended);
+pub(in super::super) struct ReportFile {
+    lines: Appended,
+    /// The rank of a line that was ignored: that of LoRA, or a mean rank, is reported without any line of rank 0.
+    other_rank: Option<Value>,
+}
 
 impl ReportFile {
     pub(in super::super) fn new(path: PathBuf) -> Self {
-        Self(Appended::new(path))
+        Self { lines: Appended::new(path), other_rank: None }
     }
 }
 
 impl Follower for ReportFile {
     fn poll(&mut self, sink: &mut Series) -> io::Result<()> {
-        self.0.read(&mut |line| report(&line, sink)).map(drop)
+        self.lines.read(&mut |line| report(&line, &mut self.other_rank, sink)).map(drop)
     }
 
     fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
-        while self.0.read(&mut |line| report(&line, sink))? {}
-        self.0.rest(&mut |line| {
+        while self.lines.read(&mut |line| report(&line, &mut self.other_rank, sink))? {}
+        self.lines.rest(&mut |line| {
             // A killed program can leave an incomplete last line, which gives no note.
             if let Line::Whole(line) = &line
                 && parse_object(line).is_none()
             {
                 return;
             }
-            report(&line, sink);
+            report(&line, &mut self.other_rank, sink);
         });
         Ok(())
     }
 
-    /// Returns no notices, because reports are optional.
-    fn silence(&self, _series: &Series) -> Vec<String> {
-        Vec::new()
+    /// Returns no notices about a missing file, because reports are optional.
+    fn silence(&self, series: &Series) -> Vec<String> {
+        let notice = |rank: &Value| {
+            format!(
+                "the report has lines with `rank` {rank}, and none of rank 0, so that all are ignored: `rank` is the number of the process; \
+                 report a metric under another name"
+            )
+        };
+        self.other_rank.iter().filter(|_| series.is_silent()).map(notice).collect()
     }
 }
 
 /// Keys of a line that are not metrics.
 const RESERVED: [&str; 6] = ["step", "total", "checkpoint", "note", "rank", "stopped"];
 
-fn report(line: &Line<'_>, sink: &mut Series) {
+fn report(line: &Line<'_>, other_rank: &mut Option<Value>, sink: &mut Series) {
     let line = match line {
         Line::Anew => return sink.restart(),
         Line::Whole(line) => line.trim_ascii(),
@@ -268,9 +278,14 @@ fn report(line: &Line<'_>, sink: &mut Series) {
             .once("line", || format!("the report has a line that is not a JSON object, which is skipped: {excerpt}"));
     };
     // Of several processes that report, only rank 0 counts.
-    if entries.get("rank").and_then(Value::as_f64).is_some_and(|rank| rank != 0.0) {
-        return;
+    match entries.get("rank").filter(|rank| rank.as_f64().is_some_and(|rank| rank != 0.0)) {
+        Some(rank) => *other_rank = Some(rank.clone()),
+        None => counted(&entries, sink),
     }
+}
+
+/// Takes the values of a line that counts.
+fn counted(entries: &Map<String, Value>, sink: &mut Series) {
     let step = match entries.get("step") {
         None => None,
         Some(step) => match whole(step) {
@@ -289,7 +304,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
             None => sink.once("total", || format!("`total` is {total}, which is not an integer from 0: ignored")),
         }
     }
-    values("", &entries, &RESERVED, step, sink);
+    values("", entries, &RESERVED, step, sink);
     if let Some(path) = entries.get("checkpoint") {
         match path.as_str() {
             Some(path) => sink.checkpoint(path),
