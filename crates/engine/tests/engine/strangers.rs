@@ -298,3 +298,17 @@ fn files_without_metrics_are_named_before_they_are_removed() {
     let ended = sandbox.sweep(&["run", "--axis", "x=1", "--", "python3", "main.py", "{x}"]);
     assert!(ended.stderr.contains("logged to `wandb`") && !ended.stderr.contains("metrics from"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_report_without_any_line_of_rank_0_has_a_notice() {
+    let sandbox = Sandbox::new();
+    let report = |lines: &str| {
+        sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ inputs: [], run: 'printf \"{lines}\" >> $SWEEP_REPORT' }} }} }}"));
+        sandbox.sweep(&["run", "recipe.yaml"]).stderr
+    };
+    let line = |rank: u32| format!(r#"{{\"step\": 1, \"loss\": 0.5, \"rank\": {rank}}}\n"#);
+    let output = report(&line(8));
+    assert!(output.contains("lines with `rank` 8, and none of rank 0"), "{output}");
+    let output = report(&format!("{}{}", line(1), line(0)));
+    assert!(!output.contains("none of rank 0"), "{output}");
+}
