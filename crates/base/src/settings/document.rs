@@ -44,7 +44,12 @@ impl<'t> Document<'t> {
             let span = find(&self.root, path)?.referenced.span();
             let start = usize::try_from(span.byte_offset()?).ok()?;
             let length = usize::try_from(span.byte_len()?).ok()?;
-            let end = start + self.text.get(start..start.checked_add(length)?)?.trim_end().len();
+            let end = match &find(&self.root, path)?.value {
+                Tree::List(_) | Tree::Map(_) => start + flow_length(self.text.get(start..)?)?,
+                Tree::Text(_) | Tree::Scalar(_) => {
+                    start + self.text.get(start..start.checked_add(length)?)?.trim_end().len()
+                }
+            };
             edits.push((start, end, value.as_str()));
             marked.push((start, end, MARK));
         }
@@ -53,6 +58,24 @@ impl<'t> Document<'t> {
         let paths: Vec<&str> = replaced.keys().map(String::as_str).collect();
         is_same_but(&self.root.value, &with_marks.value, &paths, MARK).then(|| edited(self.text, edits))
     }
+}
+
+/// The length of the list or the map in brackets with which a text begins; `None` for one without brackets.
+fn flow_length(text: &str) -> Option<usize> {
+    let (mut open, mut quote) = (0_usize, None);
+    for (at, char) in text.char_indices() {
+        match (quote, char) {
+            (Some(end), char) if char == end => quote = None,
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '[' | '{') => open += 1,
+            (None, ']' | '}') => open = open.checked_sub(1)?,
+            _ => {}
+        }
+        if open == 0 && quote.is_none() {
+            return (at > 0).then_some(at + char.len_utf8());
+        }
+    }
+    None
 }
 
 /// A text with other parts between these places.

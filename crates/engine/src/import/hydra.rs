@@ -135,6 +135,6 @@ mod tests {
         assert_eq!(values(&read.runs[0]), expected);
         assert_eq!(values(&read.runs[1]), [("epoch_loss".to_owned(), 8.0)]);
         assert!(read.notices[0].contains("empty.csv: it is empty"), "{:?}", read.notices);
-        assert!(read.notices[1].contains("the end of 1 event file is torn"), "{:?}", read.notices);
+        assert!(read.notices[1].contains("the end of 1 event file is truncated"), "{:?}", read.notices);
     }
 }

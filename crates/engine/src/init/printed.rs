@@ -366,10 +366,6 @@ mod tests {
         assert_eq!(names("Model:   OLS   Adj. R-squared:    0.25"), ["adj_r_squared"]);
         assert_eq!(names("Best: 0.615 using {'C': 1.5}"), ["best"]);
         assert_eq!(names("Best validation accuracy of 91.00% obtained at iteration 4"), ["validation_accuracy"]);
-        assert_eq!(
-            names("Cost on training data: 0.5\nCost on evaluation data: 0.6"),
-            ["training_cost", "evaluation_cost"]
-        );
         assert_eq!(names("précision: 0.25"), ["précision"]);
         assert_eq!(names("achieved tok/s: 100.5"), ["achieved_tok_per_s"]);
         assert_eq!(names("D_B: 0.25 G_B: 0.5"), ["d_B", "g_B"]);

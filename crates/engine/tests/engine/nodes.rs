@@ -211,7 +211,7 @@ fn several_nodes_where_there_is_one_are_a_mistake() {
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
     let srun = Sandbox::with(&recipe("run: x, launch: srun, ranks: 2", "", ""));
     let ended = srun.sweep(&["run", "recipe.yaml"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("wants processes by `srun`"), "{}", ended.stderr);
+    assert!(ended.code == Some(2) && ended.stderr.contains("requests processes by `srun`"), "{}", ended.stderr);
     let piloted = sandbox.sweep(&["run", "recipe.yaml", "--executor", "slurm", "--pilot", "1"]);
     assert!(
         piloted.stderr.contains("leave out `--pilot`") || piloted.stderr.contains("was not found"),

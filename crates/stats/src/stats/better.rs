@@ -105,14 +105,13 @@ fn is_qualifier(word: &str) -> bool {
 }
 
 /// Words for metrics of which less is better.
-const LESS: [&str; 34] = [
+const LESS: [&str; 33] = [
     "bpb",
     "bpc",
     "bpd",
     "brier",
     "ce",
     "cer",
-    "cost",
     "crossentropy",
     "der",
     "ece",

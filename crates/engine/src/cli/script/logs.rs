@@ -269,8 +269,10 @@ fn merged(paths: &BTreeSet<&String>) -> String {
         let end = common(&|other, count| {
             other.len() > count && other.as_bytes()[other.len() - 1 - count] == bytes[bytes.len() - 1 - count]
         });
+        let shortest = others().map(str::len).min().unwrap_or_default();
+        let end = end.min(shortest.saturating_sub(begin));
         if at == last && first.is_ascii() {
-            format!("{}*{}", &first[..begin.min(first.len() - end)], &first[first.len() - end..])
+            format!("{}*{}", &first[..begin], &first[first.len() - end..])
         } else {
             "*".to_owned()
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Captures;
-use sweep_job::tasks::Pattern;
+use sweep_job::tasks::{Number, Pattern};
 
 use super::{
     Context, Printed, PrintedNumbers, Wanted,
@@ -113,6 +113,14 @@ impl Numbers<'_> {
         true
     }
 
+    /// True for a number that is that of the last line with its name.
+    fn repeats(&self, occurrence: &Occurrence<'_>, name: &str, lines: &[&str]) -> bool {
+        let Some(taken) = self.of_name(name) else { return false };
+        let last = taken.lines.last().and_then(|at| value(&Pattern::new(&taken.printed.pattern).ok()?, lines[*at]));
+        let number = occurrence.captures.name("number").and_then(|number| Number::parse(number.as_str()));
+        last.is_some() && last == number.map(|number| number.value)
+    }
+
     /// Takes a number of a line without a layout, if its pattern reads it.
     fn take_occurrence(&mut self, occurrence: &Occurrence<'_>, name: &str, line: &str) -> bool {
         let (pattern, context) = (occurrence.pattern(line, name, self.context), self.context);
@@ -154,6 +162,9 @@ pub(super) fn collect(lines: &[&str], wanted: Wanted<'_>, context: &Context) -> 
         let (name, line) = (occurrence.name(), lines[occurrence.at]);
         let last = numbers.of_name(&name).and_then(|taken| taken.lines.last());
         let is_result = matches!(wanted, Wanted::Results) && last.is_some_and(|last| *last < occurrence.at);
+        if is_result && numbers.repeats(occurrence, &name, lines) {
+            continue;
+        }
         if is_result && numbers.take_occurrence(occurrence, &format!("final_{name}"), line) {
             continue;
         }
@@ -303,6 +314,12 @@ fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &Secti
     let mut start = 0;
     while let Some(captures) = NUMBER.captures_at(line, start) {
         if let Some(end) = names::end_of_word_for_number(&captures) {
+            // `loss nan acc 0.9`
+            if let Some(captures) = NUMBER.captures_at(&line[..end], start)
+                && let Some((base, words)) = wanted.named(line, &captures)
+            {
+                found.push((base, joined(&words), captures));
+            }
             start = end;
             continue;
         }

@@ -54,6 +54,8 @@ static COCO: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A line of the evaluation of TREC over all queries.
 static TREC: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?<name>[A-Za-z][A-Za-z0-9_.@-]*)\s+all\s+[-+]?\.?\d\S*\s*$"));
+/// The accuracy in the report of scikit-learn, with the number of examples.
+static TOTAL: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s+accuracy\s{4,}[\d.]+\s+\d+\s*$"));
 /// A line with averages over classes in the report of scikit-learn.
 static AVERAGES: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^\s*(?<kind>macro|micro|samples|weighted) avg\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+\d+\s*$"));
@@ -216,6 +218,9 @@ fn of_trec(line: &str) -> Option<Placed> {
 
 /// The averages in the report of scikit-learn: `macro_avg_f1_score`.
 fn of_averages(line: &str) -> Vec<Placed> {
+    if TOTAL.is_match(line) {
+        return vec![("accuracy".to_owned(), r"^\s*accuracy\s+{accuracy}\s+\d+\s*$".to_owned())];
+    }
     let Some(found) = AVERAGES.captures(line) else { return Vec::new() };
     let columns = ["precision", "recall", "f1_score"];
     let placed = |column: &str| {

@@ -121,7 +121,7 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
 pub(super) fn below(previous: &str, line: &str, wanted: Wanted<'_>) -> Option<Missed> {
     let found = NUMBER.is_match(line).then(|| NAME.captures(previous)).flatten()?;
     let name = joined(&found["words"].split_whitespace().collect::<Vec<_>>());
-    let is_wanted = wanted.has(&name) && Better::of_name(&name).is_some();
+    let is_wanted = matches!(wanted, Wanted::Results) && Better::of_last_word(&name).is_some();
     is_wanted.then(|| Missed::new(&name, &format!("{} {}", previous.trim(), line.trim()), Why::Below))
 }
 

@@ -67,6 +67,8 @@ const WORDS_FOR_NUMBERS: [&str; 11] =
 /// The same as a part of a pattern.
 pub(super) const WORD_FOR_NUMBER: &str = r"\b(?:[Nn]a[Nn]|[Ii]nf(?:inity)?|N/?A|None|null|NULL)";
 
+/// Maximum number of words of a number's name in [`NUMBER`].
+const MAX_WORDS: usize = 3;
 /// Words between the name of a number and the number.
 const VERBS: [&str; 5] = ["is", "was", "equals", "of", "reached"];
 
@@ -124,7 +126,7 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
     let start = number.name("words").map_or(0, |words| words.start());
     let first = FIRST_WORDS.captures(&line[..start]).and_then(|first| first.name("words"));
     let longer = first.map(|first| first.as_str().split_whitespace().chain(name.iter().copied()).collect::<Vec<_>>());
-    let longer = longer.filter(|longer| name.len() == words.len() && is_known(&longer.as_slice()));
+    let longer = longer.filter(|longer| name.len() == MAX_WORDS && is_known(&longer.as_slice()));
     Some((joined(longer.as_ref().unwrap_or(&name)), words))
 }
 
@@ -193,7 +195,7 @@ fn name_of_unit(unit: &str) -> String {
     }
 }
 
-/// The name of a metric, composed of words. `tok/s` is a rate, and the capital letter of `D_B` no unit.
+/// The name of a metric, composed of words. `tok/s` is a rate, and the capital letter of `D_B` is no unit.
 pub(super) fn joined(words: &[&str]) -> String {
     let name = words.join("_").replace("._", "_").replace('^', "");
     let name = name
@@ -202,7 +204,7 @@ pub(super) fn joined(words: &[&str]) -> String {
         .map_or(name.clone(), |base| format!("{base}_per_s"));
     let name = name.replace(['@', '/', '-'], "_");
     match name.rsplit_once('_') {
-        Some((start, last)) if last.len() == 1 => format!("{}_{last}", start.to_lowercase()),
+        Some((start, last @ ("B" | "S"))) => format!("{}_{last}", start.to_lowercase()),
         _ => name.to_lowercase(),
     }
 }

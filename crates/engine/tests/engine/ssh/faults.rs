@@ -70,7 +70,7 @@ fn another_processor_is_one_sentence() {
     sshd.rc("box1", "PATH=$HOME/bin:$PATH\n");
     let (error, text) = refused(&world, &sshd);
     assert!(matches!(error, HostError::Architecture { .. }) && error.is_lasting(), "{text}");
-    assert!(text.starts_with("box1 is Linux riscv64, and this program is made for Linux "), "{text}");
+    assert!(text.starts_with("box1 is Linux riscv64, but this program is built for Linux "), "{text}");
     assert!(!sshd.home("box1").join(".sweep").exists(), "nothing was sent");
 }
 

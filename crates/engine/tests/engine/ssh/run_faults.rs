@@ -138,7 +138,7 @@ fn hosts_on_which_the_program_does_not_run_are_one_sentence_each_and_others_do_t
     let ended = sandbox.sweep(&RUN);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(
-        ended.stderr.matches("box1 is Linux riscv64, and this program is made for").count(),
+        ended.stderr.matches("box1 is Linux riscv64, but this program is built for").count(),
         1,
         "{}",
         ended.stderr
