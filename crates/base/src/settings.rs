@@ -17,6 +17,7 @@ use serde_json::{
     Value as Json,
     ser::{CompactFormatter, Formatter},
 };
+use serde_saphyr::{NonFiniteFloatPolicy, Options};
 use sweep_job::Value;
 
 use self::document::Document;
@@ -108,7 +109,9 @@ impl Settings {
         let invalid = |error: &dyn std::fmt::Display| SettingsError::Invalid(error.to_string());
         let values = match kind {
             Kind::Toml => toml_edit::de::from_str::<Json>(&text).map_err(|error| invalid(&error))?,
-            Kind::Yaml | Kind::Json => serde_saphyr::from_str::<Json>(&text).map_err(|error| invalid(&error))?,
+            Kind::Yaml | Kind::Json => {
+                serde_saphyr::from_str_with_options(&text, options()).map_err(|error| invalid(&error))?
+            }
         };
         if !values.is_object() {
             return Err(invalid(&"it has no keys"));
@@ -162,6 +165,11 @@ impl Settings {
         }
         json_and_yaml(&values).map_err(invalid)
     }
+}
+
+/// The options of the parser: `.inf` is a value.
+fn options() -> Options {
+    serde_saphyr::options! { non_finite_float_policy: NonFiniteFloatPolicy::PassThrough, with_snippet: false }
 }
 
 /// The rest of a path behind a key, which is empty for the key itself; `None` for another key.
@@ -320,6 +328,7 @@ mod tests {
             ("a.yaml", "lr: 1.0 # rate\n", "lr", Value::Float(1e-7), "lr: 1.0e-7 # rate\n"),
             ("a.yml", "m: {s: 'x'}\n", "m.s", text("a\\b\"c"), "m: {s: \"a\\\\b\\\"c\"}\n"),
             ("a.yaml", "s: |\n  one\n  two\nt: 1\n", "t", Value::Null, "s: |\n  one\n  two\nt: null\n"),
+            ("a.yaml", "cap: .inf\nn: 1\n", "n", Value::Int(2), "cap: .inf\nn: 2\n"),
             ("a.yaml", "t: [1, 2]\n", "t", Value::List(vec![Value::Int(3)]), "t: [3]\n"),
             ("a.json", "{\"n\": 1.0}", "n", map.clone(), "{\"n\": {\"a\":1}}"),
             ("a.toml", "n = 1.0 # rate\n[m]\nx = 'a'\n", "m.x", text("a\\b"), "n = 1.0 # rate\n[m]\nx = 'a\\b'\n"),

@@ -7,7 +7,7 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 
-use super::rest;
+use super::{options, rest};
 
 /// A value with its place.
 type Placed = serde_saphyr::Spanned<Tree>;
@@ -29,10 +29,14 @@ pub(super) struct Document<'t> {
     root: Placed,
 }
 
+fn parsed(text: &str) -> Option<Placed> {
+    serde_saphyr::from_str_with_options(text, options()).ok()
+}
+
 impl<'t> Document<'t> {
     /// Reads a text; `None` if it is not valid.
     pub(super) fn of(text: &'t str) -> Option<Self> {
-        Some(Self { text, root: serde_saphyr::from_str(text).ok()? })
+        Some(Self { text, root: parsed(text)? })
     }
 
     /// The text with other values, written as JSON, at these paths. `None` if a value cannot be replaced alone.
@@ -54,7 +58,7 @@ impl<'t> Document<'t> {
             marked.push((start, end, MARK));
         }
         // The parser decides if the edits change these values, and no others.
-        let with_marks: Placed = serde_saphyr::from_str(&edited(self.text, marked)).ok()?;
+        let with_marks = parsed(&edited(self.text, marked))?;
         let paths: Vec<&str> = replaced.keys().map(String::as_str).collect();
         is_same_but(&self.root.value, &with_marks.value, &paths, MARK).then(|| edited(self.text, edits))
     }

@@ -208,7 +208,7 @@ tables:
         let sd = value(&sandbox, "sources", row, "sd", "mean");
         assert!((sd - wanted.sqrt()).abs() < 1e-9, "{row} {sd}: {said}");
     }
-    assert!(said.contains("`init_seed` has the largest part, though the intervals overlap"), "{said}");
+    assert!(said.contains("`init_seed` has the largest share, though the intervals overlap"), "{said}");
     assert!(said.contains("seeds that leave `init_seed` constant hide 49 % of the variance"), "{said}");
     // One source after the other.
     let alone = recipe.replace("matrix: { init_seed: [0, 1, 2], data_seed: [0, 1, 2, 3] }", "matrix: { include: [{ init_seed: 0, data_seed: 0 }, { init_seed: 1, data_seed: 0 }, { init_seed: 2, data_seed: 0 }, { init_seed: 0, data_seed: 1 }] }");

@@ -200,7 +200,7 @@ fn runs_without_a_seed_are_independent_repetitions() {
     sandbox.write("n.csv", "method,val_acc\na,0.81\na,0.82\na,0.83\nb,0.91\nb,0.92\nb,0.94\n");
     let ended = imported(&sandbox, &["n.csv"]).stdout;
     assert!(ended.contains("no parameter is a seed, so runs of a configuration are its repetitions"), "{ended}");
-    assert!(ended.contains("They have 3 runs, and 2 would do"), "{ended}");
+    assert!(ended.contains("They have 3 runs, and 2 would suffice"), "{ended}");
     let best = sandbox.sweep(&["best", "n.yaml", "--by", "val_acc"]).stdout;
     assert!(best.contains("0.923") && best.contains("0.820"), "the means of three runs: {best}");
     // Methods with a run each are told apart, also beside a parameter that is constant.

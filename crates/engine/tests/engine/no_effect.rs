@@ -92,11 +92,11 @@ fn jobs_of_different_seeds_with_equal_results_are_no_samples() {
     let sandbox = Sandbox::with(STUDY);
     run(&sandbox);
     let table = |name: &str| sandbox.read(&format!("results/reports/study/tables/{name}.md"));
-    let remark = "the seed has no effect: 6 jobs of different seeds have the same measurements, bit by bit";
+    let remark = "the seed has no effect: 6 jobs of different seeds have the same measurements, bit for bit";
     assert!(table("deaf").contains(remark) && !table("deaf").contains('±'), "{}", table("deaf"));
     assert!(sandbox.read("results/reports/study/index.html").contains(remark));
     assert!(table("compared").contains("undecided: the seed has no effect"), "{}", table("compared"));
-    assert!(table("same").contains("a; b have the same measurements, bit by bit"), "{}", table("same"));
+    assert!(table("same").contains("a; b have the same measurements, bit for bit"), "{}", table("same"));
     for text in [table("good"), table("same")] {
         assert!(!text.contains("the seed has no effect"), "{text}");
     }
@@ -109,7 +109,7 @@ fn jobs_of_different_seeds_with_equal_results_are_no_samples() {
         assert!(because.contains("the seed has no effect: "), "{because}");
         assert!(!because.contains("more seeds"), "more seeds would be as equal: {because}");
     }
-    assert!(claims[3].1.contains("the first side; the second have the same measurements, bit by bit"), "{claims:?}");
+    assert!(claims[3].1.contains("the first side; the second have the same measurements, bit for bit"), "{claims:?}");
     assert_eq!(claims[4].0, "supported", "{claims:?}");
 }
 

@@ -234,17 +234,16 @@ write("f.csv", "1,0.5\n2,0.25\n")
 "#;
     let (sandbox, ended) = run("reads: { csv: [a.csv, b.csv, c.csv, f.csv], jsonl: [d.jsonl, e.jsonl] }", program);
     assert_eq!(curve(&sandbox, "loss"), [(1, 3.33e-6), (3, 0.5), (5, 1e-3)]);
-    assert_eq!((curve(&sandbox, "acc"), curve(&sandbox, "lr")), (vec![(2, 95.0)], vec![(2, 0.25)]));
+    assert_eq!((curve(&sandbox, "acc"), curve(&sandbox, "lr")), (vec![(1, 0.5), (2, 95.0)], vec![(2, 0.25)]));
     assert_eq!((curve(&sandbox, "x"), curve(&sandbox, "w")), (vec![(2, 0.5)], vec![(1, 1.0), (2, 2.0), (3, 3.0)]));
     for words in [
         "`loss` is -inf at step 2",
-        "`acc` is `0,5` in row 1 of the CSV file",
         "row 1 of the CSV file has 3 cells and its header 2",
         "the first line of the CSV file has numbers",
         "`y` is a text",
         "`x` is NaN at step 1",
         "the step 2.5 in the JSON file is not an integer from 0: line skipped",
-        "the step 0.5 in the JSON file is no integer from 0: lines are counted",
+        "the step 0.5 in the JSON file is not an integer from 0: lines are counted",
     ] {
         assert_notice(&sandbox, &ended, words);
     }
@@ -412,5 +411,5 @@ with open(os.environ['SWEEP_REPORT'], 'a') as report:
     assert_eq!(values, [400.0, 401.0, 402.0, 403.0, 404.0].map(Some));
     assert_eq!(sandbox.records()["b"]["outcome"]["metrics"]["got"]["value"], 401.0);
     assert_eq!(outcome(&sandbox)["curves"].as_object().unwrap().len(), 205);
-    assert!(ended.stderr.contains("other names are left out: 200 at most"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("other names are left out: at most 200 names are kept"), "{}", ended.stderr);
 }

@@ -329,7 +329,11 @@ fn an_answer_of_one_bit_shows_no_number() {
     // Only seeds differ: the reason of a refusal is about the files.
     sandbox.write("delta.yaml", "extends: recipe.yaml\nsteps: { train: { seeds: 5 } }\n");
     let refused = ask(&sandbox, &["--answer", "bit"]);
-    assert!(refused.code == Some(2) && refused.stdout.starts_with("refused: it changes nothing"), "{}", refused.stdout);
+    assert!(
+        refused.code == Some(2) && refused.stdout.starts_with("refused: it changes only seeds"),
+        "{}",
+        refused.stdout
+    );
     assert_eq!(ask(&sandbox, &["--answer", "bit", "--dry-run"]).code, Some(2), "an estimate is no bit");
     verified(&sandbox);
 }

@@ -157,7 +157,7 @@ fn seeds_of_the_store_that_the_recipe_does_not_name_are_beside_the_verdict() {
     let text = because(&chosen[0]);
     assert!(text.contains("; 3 pairs"), "{text}");
     let remark = format!(
-        "; the store has 10 seeds of these configurations, and this is over 3 of them: over all it is {} (",
+        "; the store has 10 seeds of these configurations, but this claim uses 3 of them: over all seeds it is {} (",
         all[0]["state"].as_str().unwrap()
     );
     assert!(text.contains(&remark) && text.contains("; 10 pairs"), "{text}");
@@ -186,7 +186,7 @@ claims:
     sandbox.write("recipe.yaml", &recipe.replace("SEEDS", "[1, 4, 6]"));
     let (_, some) = report(&sandbox);
     assert_eq!(all[0]["state"], "supported", "{}", all[0]);
-    assert!(because(&some[0]).contains("over all it is supported"), "{}", some[0]);
+    assert!(because(&some[0]).contains("over all seeds it is supported"), "{}", some[0]);
 }
 
 #[test]

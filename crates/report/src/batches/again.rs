@@ -81,9 +81,6 @@ impl Measured {
                 count(jobs_with_notes.len() - MAX_SENTENCES, "other job")
             ));
         }
-        if !jobs_with_notes.is_empty() {
-            sentences.push("note: `sweep cache rm JOB --yes` and a run measure all of it".to_owned());
-        }
         if let Some((label, reason)) = self.failed.first() {
             let jobs = count(self.failed.len(), "job");
             let label = clean(label);

@@ -61,6 +61,8 @@ static MORE_NUMBERS: LazyLock<Regex> =
 /// The words of a line before the last three before a number: `Mean of` in `Mean of squared residuals: 0.3`.
 static FIRST_WORDS: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^[^A-Za-z]*(?<words>(?:[A-Za-z][A-Za-z0-9_-]*[ \t]+){1,4})$"));
+/// Three digits behind a space, which may be the thousands of a number.
+static GROUP: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \x{a0}\x{202f}]\d{3}(?:[^\d.]|$)"));
 /// Words in place of numbers.
 const WORDS_FOR_NUMBERS: [&str; 11] =
     ["nan", "NaN", "inf", "Inf", "NA", "N/A", "None", "null", "NULL", "infinity", "Infinity"];
@@ -136,6 +138,10 @@ fn is_in_list(line: &str, number: &Captures<'_>) -> bool {
     // NumPy has no comma between them, and `cat` of R no brackets around them.
     line[..number.start()].trim_end().ends_with('[') && !line[number.end()..].trim_start().starts_with(']')
         || MORE_NUMBERS.is_match(&line[number.end()..])
+        // `5 000`
+        || number.len() < 4
+            && number.as_str().bytes().all(|byte| byte.is_ascii_digit())
+            && GROUP.is_match(&line[number.end()..])
 }
 
 /// The end of the first word of several before a number that stands for a number, such as `nan` in `loss nan acc 0.9`.

@@ -64,7 +64,7 @@ pub fn measure_again(record: &Record, values: &Values, files: &Path, log: Option
 
 impl Stored<'_> {
     fn measure(&self, old_command: &Command, new_command: &Command) -> Again {
-        let (mut notes, mut absent_metrics) = (Vec::new(), Vec::new());
+        let (mut notes, mut absent_metrics, mut lacks_files) = (Vec::new(), Vec::new(), false);
         let known_reports = match &self.record.outcome.reported {
             Some(reported) => Reported::clone(reported),
             None => attributed(self, old_command),
@@ -83,6 +83,7 @@ impl Stored<'_> {
                     sources.push(source);
                 }
                 Err(reason) => {
+                    lacks_files = true;
                     let names = if kind == STDOUT { groups(place) } else { Vec::new() };
                     absent_metrics.extend(names.into_iter().map(|name| (name, reason.clone(), sources.len())));
                     notes.push(reason);
@@ -90,7 +91,11 @@ impl Stored<'_> {
             }
         }
         let mut outcome = self.record.outcome.clone();
+        let known_notes = notes.len();
         let numbers = self.found(old_command, new_command, &known_reports, &mut notes);
+        if lacks_files || notes.len() > known_notes {
+            notes.push("`sweep cache rm JOB --yes` and a run measure all of it".to_owned());
+        }
         take(new_command, &sources, numbers, &mut outcome, &mut notes);
         for (name, reason, place) in absent_metrics {
             // A source that takes precedence may have the metric; the value of another source would be wrong.
