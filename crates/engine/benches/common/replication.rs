@@ -198,31 +198,88 @@ fn equal_seeds() -> Vec<Situation> {
     all
 }
 
-fn crossed_seeds() -> Vec<Situation> {
-    let values = |draws: &mut Draws, first: usize, second: usize, spread: f64| -> Vec<Leveled> {
-        let (rows, columns) = (normals(draws, first), normals(draws, second));
-        let cells = (0..first).flat_map(|row| (0..second).map(move |column| vec![row, column]));
-        cells
-            .map(|at| {
-                let value = spread * (rows[at[0]] + columns[at[1]]) + draws.normal();
-                (at, value)
-            })
-            .collect()
-    };
+/// Values at two crossed seeds, whose effects have these spreads in units of the noise.
+fn at_crossed(draws: &mut Draws, [first, second]: [usize; 2], [of_first, of_second]: [f64; 2]) -> Vec<Leveled> {
+    let (rows, columns) = (normals(draws, first), normals(draws, second));
+    let cells = (0..first).flat_map(|row| (0..second).map(move |column| vec![row, column]));
+    cells
+        .map(|at| {
+            let value = of_first * rows[at[0]] + of_second * columns[at[1]] + draws.normal();
+            (at, value)
+        })
+        .collect()
+}
+
+/// True if the mean of values at crossed seeds is told apart from zero.
+fn is_told_crossed(values: &[Leveled]) -> bool {
+    crossed(&[values.to_vec()]).is_some_and(|error| is_told(mean_of(values), error))
+}
+
+/// Crossed seeds of which combinations are missing.
+fn incomplete_crossing() -> Vec<Situation> {
     let mut all = Vec::new();
-    for (first, second, spread) in [(5, 5, 0.0), (5, 5, 1.0), (3, 5, 1.0), (2, 10, 3.0), (3, 10, 3.0)] {
-        let name = format!("{first} × {second} crossed seeds, each with {spread} × the noise, both random");
+    for (counts, spreads, missing) in [
+        ([5, 5], [0.0, 0.0], 0.1),
+        ([5, 5], [1.0, 1.0], 0.1),
+        ([5, 5], [1.0, 1.0], 0.3),
+        ([5, 5], [3.0, 0.0], 0.3),
+        ([10, 10], [3.0, 1.0], 0.3),
+        ([3, 10], [3.0, 1.0], 0.2),
+        ([2, 10], [3.0, 1.0], 0.1),
+        ([2, 10], [3.0, 0.0], 0.3),
+        ([2, 20], [3.0, 1.5], 0.3),
+    ] {
+        let ([first, second], [of_first, of_second]) = (counts, spreads);
+        let name = format!(
+            "{first} × {second} crossed seeds with {of_first} and {of_second} × the noise, {} % of the combinations missing",
+            100.0 * missing
+        );
         all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
-            let values = values(draws, first, second, spread);
-            crossed(std::slice::from_ref(&values)).is_some_and(|error| is_told(mean_of(&values), error))
+            let mut values = at_crossed(draws, counts, spreads);
+            values.retain(|_| draws.uniform() >= missing);
+            is_told_crossed(&values)
         }));
     }
+    for spread in [0.0, 1.0, 3.0] {
+        let name =
+            format!("5 × 5 crossed seeds, each with {spread} × the noise, one value of the first with one combination");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let mut values = at_crossed(draws, [5, 5], [spread; 2]);
+            values.retain(|(at, _)| at[0] > 0 || at[1] == 0);
+            is_told_crossed(&values)
+        }));
+    }
+    all
+}
+
+fn crossed_seeds() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for (first, second, spreads) in [
+        (5, 5, [0.0; 2]),
+        (5, 5, [1.0; 2]),
+        (4, 5, [1.0; 2]),
+        (3, 5, [1.0; 2]),
+        (2, 10, [3.0; 2]),
+        (3, 10, [3.0; 2]),
+        (2, 20, [3.0, 1.5]),
+    ] {
+        let spread = if spreads[0] == spreads[1] {
+            format!("each with {} × the noise", spreads[0])
+        } else {
+            format!("with {} and {} × the noise", spreads[0], spreads[1])
+        };
+        let name = format!("{first} × {second} crossed seeds, {spread}, both random");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            is_told_crossed(&at_crossed(draws, [first, second], spreads))
+        }));
+    }
+    all.extend(incomplete_crossing());
     all.push(Situation::new(
         "5 × 5 crossed seeds, each with 1 × the noise, averaged over one of them",
         Promise::Nothing,
         ERROR,
         move |draws| {
-            let values = values(draws, 5, 5, 1.0);
+            let values = at_crossed(draws, [5, 5], [1.0; 2]);
             let means: Vec<f64> = values.chunks(5).map(mean_of).collect();
             mean_excludes(&means, 0.0, LEVEL)
         },
