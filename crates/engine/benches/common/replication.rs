@@ -20,6 +20,8 @@ pub(crate) fn dependent() -> Vec<Situation> {
         crossed_seeds(),
         folds(),
         after_looks(),
+        rows_after_looks(),
+        marks_after_looks(),
         families(),
         uneven(),
         diverging(),
@@ -354,6 +356,76 @@ fn after_looks() -> Vec<Situation> {
         let name = format!("interval of a row after 3 to 10 adaptive seeds, at the level {how}: excludes the mean");
         all.push(Situation::new(name, promise, ERROR, move |draws| {
             mean_excludes(&adaptive_row(draws, level), 0.0, own)
+        }));
+    }
+    all
+}
+
+/// A row after seeds were added, `least` to `most`, until its mean is told apart from a bound at this distance from the true mean.
+fn row_with_bound(draws: &mut Draws, [least, most]: [usize; 2], bound: f64, level: f64) -> Vec<f64> {
+    let mut row = normals(draws, least);
+    while row.len() < most && !mean_excludes(&row, bound, level) {
+        row.push(draws.normal());
+    }
+    row
+}
+
+/// Intervals of rows whose seeds another claim decided. A level allows for the looks up to the seeds that were run, and at least for three
+/// seeds.
+fn rows_after_looks() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for ([least, most], bound) in
+        [([3, 10], 1.0), ([3, 10], 3.0), ([3, 30], 4.0), ([2, 5], 4.0), ([2, 10], 1.0), ([2, 10], 5.0), ([2, 30], 5.0)]
+    {
+        let of = |most: usize| constant_level(&(least..=most).collect::<Vec<_>>());
+        let levels = |at_least: usize| -> Vec<f64> { (0..=most).map(|seeds| of(seeds.max(at_least))).collect() };
+        let (planned, own) = (of(most), levels(3));
+        let name = format!(
+            "interval of a row after {least} to {most} seeds until {bound} sd is excluded, at the level of the looks so far, and of three \
+             seeds at least"
+        );
+        let excludes = move |draws: &mut Draws, levels: &[f64]| {
+            let row = row_with_bound(draws, [least, most], bound, planned);
+            mean_excludes(&row, 0.0, levels[row.len()])
+        };
+        all.push(Situation::new(format!("{name}: excludes the mean"), Promise::AtMost, ERROR, move |draws| {
+            excludes(draws, &own)
+        }));
+        if least == 2 && bound > 3.0 {
+            let name = name.replace(", and of three seeds at least", "");
+            let own = levels(2);
+            all.push(Situation::new(format!("{name}: excludes the mean"), Promise::Nothing, ERROR, move |draws| {
+                excludes(draws, &own)
+            }));
+        }
+    }
+    all
+}
+
+/// Equal rows, of which each gets seeds until its difference from the first one is decided, told apart by the seeds that all of them have.
+fn marks_after_looks() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for (rows, [least, most]) in [(3, [3, 10]), (5, [3, 10]), (5, [2, 10]), (13, [3, 10])] {
+        let level = constant_level(&(least..=most).collect::<Vec<_>>());
+        let name = format!(
+            "marks, {rows} equal rows, {least} to {most} seeds until each difference from the first is decided, at the level of all looks: \
+             any told apart"
+        );
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let effects = normals(draws, most);
+            let row = |_| effects.iter().map(|effect| 2.0 * effect + draws.normal()).collect::<Vec<f64>>();
+            let all: Vec<Vec<f64>> = (0..rows).map(row).collect();
+            let seeds_of = |row: &Vec<f64>| {
+                let differences: Vec<f64> = row.iter().zip(&all[0]).map(|(of, to)| of - to).collect();
+                (least..most).find(|seeds| mean_excludes(&differences[..*seeds], 0.0, level)).unwrap_or(most)
+            };
+            let common = all[1..].iter().map(seeds_of).min().unwrap_or(most);
+            let used: Vec<Vec<f64>> = all.iter().map(|row| row[..common].to_vec()).collect();
+            let Some(blocks) = Blocks::new(&used) else { return false };
+            let by_mean = |a: &usize, b: &usize| blocks.means[*a].total_cmp(&blocks.means[*b]);
+            let ends = (0..rows).min_by(by_mean).zip((0..rows).max_by(by_mean));
+            let p = ends.and_then(|(least, most)| blocks.p(most, least, Precision::Measured));
+            p.is_some_and(|p| p < 1.0 - level)
         }));
     }
     all

@@ -1,5 +1,8 @@
 //! Numbers without an interval: tables of every kind say why.
 
+use serde_json::Value;
+use sweep_engine::stats;
+
 use crate::sandbox::Sandbox;
 
 /// Imports a table and reports the tables of a recipe.
@@ -72,4 +75,30 @@ fn every_kind_of_table_says_why() {
     );
     assert!(said.contains("no interval: a bootstrap needs several runs"), "{said}");
     assert!(said.contains("no interval: one value says nothing about chance"), "{said}");
+}
+
+/// Two seeds decide, of ten that are planned: the interval of the row has the level of looks at two and three seeds.
+#[test]
+fn a_row_that_stopped_at_two_seeds_allows_for_a_third_one() {
+    let sandbox = Sandbox::with(
+        "
+name: s
+steps:
+  a: { uses: command, seeds: { min: 2, max: MAX, until: decided }, with: { run: 'echo loss=1.0$SWEEP_SEED' } }
+tables: { t: { from: a, rows: [step], cells: [loss] } }
+claims: { low: { value: { metric: loss, of: { step: a } }, expect: { less_than: 100 } } }
+",
+    );
+    let text = sandbox.read("recipe.yaml").replace("rows: [step], ", "");
+    for (max, level) in [("10", stats::constant_level(&[2, 3])), ("2", stats::LEVEL)] {
+        sandbox.write("recipe.yaml", &text.replace("MAX", max));
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        let json = sandbox.sweep(&["report", "recipe.yaml", "--format", "json"]).stdout;
+        let report: Value = serde_json::from_str(&json).unwrap();
+        let cell = &report["reports"][0]["tables"][0]["cells"][0];
+        let half = f64::midpoint(cell["high"].as_f64().unwrap(), -cell["low"].as_f64().unwrap());
+        assert_eq!(cell["n"], 2, "{json}");
+        assert!((half - 0.005 * stats::quantile(1.0, level)).abs() < 1e-6, "{max}: {half} {json}");
+    }
 }

@@ -315,6 +315,11 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
     }
     let mut sides: Vec<Side<'_>> =
         members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric, traits)).collect();
+    let (reserve, names) = (source.reserve(of.step, &only), contest.axes.iter().map(String::as_str));
+    let names: Vec<&str> = names.collect();
+    for side in &mut sides {
+        side.keep(&reserve, &names);
+    }
     let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
     let (apart, kinds, rules) = (contest.axes.clone(), source.kinds(&[of.step]), Rules::default());
     let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };

@@ -99,6 +99,7 @@ impl Table {
         }
         let names: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
         let (apart, kinds) = (apart(step, &names), source.kinds(&[shown.of.step]));
+        let reserve = source.reserve(shown.of.step, &only);
         let paper = Paper::new(shown, source.study);
         let misfit = misfit(&shown.about, &points, source);
         let mut footnotes = Footnotes::default();
@@ -118,6 +119,9 @@ impl Table {
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
                     members.iter().map(|members| source.side_of(members.iter().copied(), metric, traits)).collect();
+                for side in &mut sides {
+                    side.keep(&reserve, &names);
+                }
                 let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
                     Show::Interval
                 } else {
