@@ -11,7 +11,7 @@ const ERROR: f64 = 0.05;
 
 /// All situations.
 pub(crate) fn over_items() -> Vec<Situation> {
-    [clusters(), power(), few_clusters(), failures(), quantiles()].into_iter().flatten().collect()
+    [clusters(), power(), few_clusters(), unequal_clusters(), failures(), quantiles()].into_iter().flatten().collect()
 }
 
 /// A test set: its clusters and their items, and the distributions of a method's scores.
@@ -150,6 +150,42 @@ fn few_clusters() -> Vec<Situation> {
             is_told(&[vec![differences(draws)]], &own)
         }),
     ]
+}
+
+/// Equal methods on clusters of unequal sizes: any size from 1 to 40, or a few large ones.
+fn unequal_clusters() -> Vec<Situation> {
+    let is_any = |draws: &mut Draws, count: usize| -> Vec<usize> { (0..count).map(|_| 1 + draws.below(40)).collect() };
+    let differences = |draws: &mut Draws, sizes: &[usize]| -> (Vec<f64>, Vec<usize>) {
+        let of_cluster = |(cluster, size): (usize, &usize)| {
+            let effect = 2.0 * draws.normal();
+            (0..*size).map(|_| (effect + draws.normal(), cluster)).collect::<Vec<_>>()
+        };
+        sizes.iter().enumerate().flat_map(of_cluster).unzip()
+    };
+    let by_signs = move |draws: &mut Draws, sizes: &[usize]| {
+        let (values, groups) = differences(draws, sizes);
+        // Most decisions are negative, and the signs take longer.
+        is_told(&[vec![values.clone()]], &groups)
+            && Signs::new(&values, &groups).is_none_or(|signs| signs.p(0.0) <= ERROR)
+    };
+    let mut all = Vec::new();
+    for count in [13, 20, 50] {
+        let name = format!("{count} clusters of 1 to 40 items, equal methods, by clusters and their signs");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let sizes = is_any(draws, count);
+            by_signs(draws, &sizes)
+        }));
+    }
+    let name = "20 clusters of 1 to 40 items, equal methods, by clusters alone";
+    all.push(Situation::new(name, Promise::Nothing, ERROR, move |draws| {
+        let sizes = is_any(draws, 20);
+        let (values, groups) = differences(draws, &sizes);
+        is_told(&[vec![values]], &groups)
+    }));
+    let few_large = [vec![5; 48], vec![200; 2]].concat();
+    let name = "48 clusters of 5 items and 2 of 200, equal methods, by clusters and their signs";
+    all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| by_signs(draws, &few_large)));
+    all
 }
 
 /// Two methods that fail equally often, 10 seeds.

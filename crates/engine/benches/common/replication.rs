@@ -20,6 +20,8 @@ pub(crate) fn dependent() -> Vec<Situation> {
         crossed_seeds(),
         folds(),
         after_looks(),
+        rows_after_looks(),
+        marks_after_looks(),
         families(),
         uneven(),
         diverging(),
@@ -198,31 +200,88 @@ fn equal_seeds() -> Vec<Situation> {
     all
 }
 
-fn crossed_seeds() -> Vec<Situation> {
-    let values = |draws: &mut Draws, first: usize, second: usize, spread: f64| -> Vec<Leveled> {
-        let (rows, columns) = (normals(draws, first), normals(draws, second));
-        let cells = (0..first).flat_map(|row| (0..second).map(move |column| vec![row, column]));
-        cells
-            .map(|at| {
-                let value = spread * (rows[at[0]] + columns[at[1]]) + draws.normal();
-                (at, value)
-            })
-            .collect()
-    };
+/// Values at two crossed seeds, whose effects have these spreads in units of the noise.
+fn at_crossed(draws: &mut Draws, [first, second]: [usize; 2], [of_first, of_second]: [f64; 2]) -> Vec<Leveled> {
+    let (rows, columns) = (normals(draws, first), normals(draws, second));
+    let cells = (0..first).flat_map(|row| (0..second).map(move |column| vec![row, column]));
+    cells
+        .map(|at| {
+            let value = of_first * rows[at[0]] + of_second * columns[at[1]] + draws.normal();
+            (at, value)
+        })
+        .collect()
+}
+
+/// True if the mean of values at crossed seeds is told apart from zero.
+fn is_told_crossed(values: &[Leveled]) -> bool {
+    crossed(&[values.to_vec()]).is_some_and(|error| is_told(mean_of(values), error))
+}
+
+/// Crossed seeds of which combinations are missing.
+fn incomplete_crossing() -> Vec<Situation> {
     let mut all = Vec::new();
-    for (first, second, spread) in [(5, 5, 0.0), (5, 5, 1.0), (3, 5, 1.0), (2, 10, 3.0), (3, 10, 3.0)] {
-        let name = format!("{first} × {second} crossed seeds, each with {spread} × the noise, both random");
+    for (counts, spreads, missing) in [
+        ([5, 5], [0.0, 0.0], 0.1),
+        ([5, 5], [1.0, 1.0], 0.1),
+        ([5, 5], [1.0, 1.0], 0.3),
+        ([5, 5], [3.0, 0.0], 0.3),
+        ([10, 10], [3.0, 1.0], 0.3),
+        ([3, 10], [3.0, 1.0], 0.2),
+        ([2, 10], [3.0, 1.0], 0.1),
+        ([2, 10], [3.0, 0.0], 0.3),
+        ([2, 20], [3.0, 1.5], 0.3),
+    ] {
+        let ([first, second], [of_first, of_second]) = (counts, spreads);
+        let name = format!(
+            "{first} × {second} crossed seeds with {of_first} and {of_second} × the noise, {} % of the combinations missing",
+            100.0 * missing
+        );
         all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
-            let values = values(draws, first, second, spread);
-            crossed(std::slice::from_ref(&values)).is_some_and(|error| is_told(mean_of(&values), error))
+            let mut values = at_crossed(draws, counts, spreads);
+            values.retain(|_| draws.uniform() >= missing);
+            is_told_crossed(&values)
         }));
     }
+    for spread in [0.0, 1.0, 3.0] {
+        let name =
+            format!("5 × 5 crossed seeds, each with {spread} × the noise, one value of the first with one combination");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let mut values = at_crossed(draws, [5, 5], [spread; 2]);
+            values.retain(|(at, _)| at[0] > 0 || at[1] == 0);
+            is_told_crossed(&values)
+        }));
+    }
+    all
+}
+
+fn crossed_seeds() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for (first, second, spreads) in [
+        (5, 5, [0.0; 2]),
+        (5, 5, [1.0; 2]),
+        (4, 5, [1.0; 2]),
+        (3, 5, [1.0; 2]),
+        (2, 10, [3.0; 2]),
+        (3, 10, [3.0; 2]),
+        (2, 20, [3.0, 1.5]),
+    ] {
+        let spread = if spreads[0] == spreads[1] {
+            format!("each with {} × the noise", spreads[0])
+        } else {
+            format!("with {} and {} × the noise", spreads[0], spreads[1])
+        };
+        let name = format!("{first} × {second} crossed seeds, {spread}, both random");
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            is_told_crossed(&at_crossed(draws, [first, second], spreads))
+        }));
+    }
+    all.extend(incomplete_crossing());
     all.push(Situation::new(
         "5 × 5 crossed seeds, each with 1 × the noise, averaged over one of them",
         Promise::Nothing,
         ERROR,
         move |draws| {
-            let values = values(draws, 5, 5, 1.0);
+            let values = at_crossed(draws, [5, 5], [1.0; 2]);
             let means: Vec<f64> = values.chunks(5).map(mean_of).collect();
             mean_excludes(&means, 0.0, LEVEL)
         },
@@ -297,6 +356,76 @@ fn after_looks() -> Vec<Situation> {
         let name = format!("interval of a row after 3 to 10 adaptive seeds, at the level {how}: excludes the mean");
         all.push(Situation::new(name, promise, ERROR, move |draws| {
             mean_excludes(&adaptive_row(draws, level), 0.0, own)
+        }));
+    }
+    all
+}
+
+/// A row after seeds were added, `least` to `most`, until its mean is told apart from a bound at this distance from the true mean.
+fn row_with_bound(draws: &mut Draws, [least, most]: [usize; 2], bound: f64, level: f64) -> Vec<f64> {
+    let mut row = normals(draws, least);
+    while row.len() < most && !mean_excludes(&row, bound, level) {
+        row.push(draws.normal());
+    }
+    row
+}
+
+/// Intervals of rows whose seeds another claim decided. A level allows for the looks up to the seeds that were run, and at least for three
+/// seeds.
+fn rows_after_looks() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for ([least, most], bound) in
+        [([3, 10], 1.0), ([3, 10], 3.0), ([3, 30], 4.0), ([2, 5], 4.0), ([2, 10], 1.0), ([2, 10], 5.0), ([2, 30], 5.0)]
+    {
+        let of = |most: usize| constant_level(&(least..=most).collect::<Vec<_>>());
+        let levels = |at_least: usize| -> Vec<f64> { (0..=most).map(|seeds| of(seeds.max(at_least))).collect() };
+        let (planned, own) = (of(most), levels(3));
+        let name = format!(
+            "interval of a row after {least} to {most} seeds until {bound} sd is excluded, at the level of the looks so far, and of three \
+             seeds at least"
+        );
+        let excludes = move |draws: &mut Draws, levels: &[f64]| {
+            let row = row_with_bound(draws, [least, most], bound, planned);
+            mean_excludes(&row, 0.0, levels[row.len()])
+        };
+        all.push(Situation::new(format!("{name}: excludes the mean"), Promise::AtMost, ERROR, move |draws| {
+            excludes(draws, &own)
+        }));
+        if least == 2 && bound > 3.0 {
+            let name = name.replace(", and of three seeds at least", "");
+            let own = levels(2);
+            all.push(Situation::new(format!("{name}: excludes the mean"), Promise::Nothing, ERROR, move |draws| {
+                excludes(draws, &own)
+            }));
+        }
+    }
+    all
+}
+
+/// Equal rows, of which each gets seeds until its difference from the first one is decided, told apart by the seeds that all of them have.
+fn marks_after_looks() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for (rows, [least, most]) in [(3, [3, 10]), (5, [3, 10]), (5, [2, 10]), (13, [3, 10])] {
+        let level = constant_level(&(least..=most).collect::<Vec<_>>());
+        let name = format!(
+            "marks, {rows} equal rows, {least} to {most} seeds until each difference from the first is decided, at the level of all looks: \
+             any told apart"
+        );
+        all.push(Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let effects = normals(draws, most);
+            let row = |_| effects.iter().map(|effect| 2.0 * effect + draws.normal()).collect::<Vec<f64>>();
+            let all: Vec<Vec<f64>> = (0..rows).map(row).collect();
+            let seeds_of = |row: &Vec<f64>| {
+                let differences: Vec<f64> = row.iter().zip(&all[0]).map(|(of, to)| of - to).collect();
+                (least..most).find(|seeds| mean_excludes(&differences[..*seeds], 0.0, level)).unwrap_or(most)
+            };
+            let common = all[1..].iter().map(seeds_of).min().unwrap_or(most);
+            let used: Vec<Vec<f64>> = all.iter().map(|row| row[..common].to_vec()).collect();
+            let Some(blocks) = Blocks::new(&used) else { return false };
+            let by_mean = |a: &usize, b: &usize| blocks.means[*a].total_cmp(&blocks.means[*b]);
+            let ends = (0..rows).min_by(by_mean).zip((0..rows).max_by(by_mean));
+            let p = ends.and_then(|(least, most)| blocks.p(most, least, Precision::Measured));
+            p.is_some_and(|p| p < 1.0 - level)
         }));
     }
     all

@@ -62,6 +62,7 @@ mod measured;
 mod mistakes;
 mod moments;
 mod no_effect;
+mod no_interval;
 mod nodes;
 mod notes;
 mod notify;

@@ -9,7 +9,8 @@ use sweep_job::{Unit, tasks::Imported};
 
 use crate::{
     analysis::{
-        evidence::{Doubt, Evidence, Silence},
+        evidence::{Evidence, Silence},
+        no_interval::NoInterval,
         search,
     },
     format::{clean, count},
@@ -59,14 +60,12 @@ pub enum Absence {
     OtherUnit(String),
     /// The points of a comparison cannot be paired one to one.
     Unpaired,
-    /// There is only one pair.
-    OnePair,
     /// A ratio of numbers that are not all above zero.
     NoRatio,
-    /// All differences are equal, and the metric's resolution is unknown.
-    Equal,
-    /// Jobs are not samples because they are equal to other jobs, in words.
-    NoEffect(String),
+    /// A comparison has no interval.
+    Undecided(NoInterval),
+    /// A number other than a comparison has no interval.
+    NoInterval(NoInterval),
     /// The conditions of the measurements differ, with the reason.
     Unlike(String),
     /// Other jobs of the comparison have no result.
@@ -163,11 +162,7 @@ impl Absence {
 
     /// The absence of the interval of a comparison.
     pub(super) fn of_doubt(evidence: &Evidence) -> Option<Self> {
-        Some(match evidence.doubt()? {
-            Doubt::One => Self::OnePair,
-            Doubt::Equal | Doubt::Few | Doubt::Unbounded => Self::Equal,
-            Doubt::NoEffect => Self::NoEffect(evidence.equal().unwrap_or_default().to_owned()),
-        })
+        evidence.doubt().map(Self::Undecided)
     }
 
     /// The absence of a metric from a result.
@@ -214,6 +209,18 @@ impl Absence {
         }
     }
 
+    /// True if two absences share a footnote.
+    fn is_alike(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Undecided(own), Self::Undecided(other)) | (Self::NoInterval(own), Self::NoInterval(other)) => {
+                own.is_alike(other)
+            }
+            // Jobs that measured different metrics lack different ones.
+            (Self::NotMeasured { instead: own, .. }, Self::NotMeasured { instead: other, .. }) => own == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
     /// A short form for table cells.
     pub fn word(&self) -> &'static str {
         match self {
@@ -227,8 +234,9 @@ impl Absence {
             Self::Diverged { .. } => "diverged",
             Self::OtherUnit(_) => "other unit",
             Self::Unpaired => "not paired",
-            Self::OnePair | Self::Equal | Self::Incomplete => "undecided",
-            Self::NoEffect(_) => "no effect",
+            Self::Undecided(NoInterval::NoEffect(_)) => "no effect",
+            Self::Undecided(_) | Self::Incomplete => "undecided",
+            Self::NoInterval(_) => "no interval",
             Self::NoRatio => "no ratio",
             Self::Unlike(_) => "unlike conditions",
         }
@@ -269,7 +277,8 @@ struct Footnote {
 }
 
 /// Letters that are not mistaken for exponents.
-const LETTERS: [char; 12] = ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', 'ʰ', 'ⁱ', 'ʲ', 'ᵏ', 'ˡ'];
+const LETTERS: [char; 22] =
+    ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', 'ʰ', 'ⁱ', 'ʲ', 'ᵏ', 'ˡ', 'ᵐ', 'ᵒ', 'ᵖ', 'ʳ', 'ˢ', 'ᵗ', 'ᵘ', 'ᵛ', 'ʷ', 'ᶻ'];
 
 impl Footnote {
     /// The metrics that are missing, in words, and their number.
@@ -303,12 +312,7 @@ impl Footnote {
 impl Footnotes {
     /// The letter of the footnote with the reason for a missing number.
     pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
-        let is_alike = |note: &Footnote| match (&note.first, absence) {
-            // Jobs that measured different metrics lack different ones.
-            (Absence::NotMeasured { instead: one, .. }, Absence::NotMeasured { instead: other, .. }) => one == other,
-            (first, absence) => first.word() == absence.word(),
-        };
-        let position = self.0.iter().position(is_alike);
+        let position = self.0.iter().position(|note| note.first.is_alike(absence));
         let index = position.unwrap_or_else(|| {
             self.0.push(Footnote { first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
             self.0.len() - 1
@@ -319,6 +323,11 @@ impl Footnotes {
             note.others.insert(absence.clone());
         }
         LETTERS[index % LETTERS.len()]
+    }
+
+    /// The place of a letter in a cell with several ones.
+    pub(super) fn place(letter: char) -> usize {
+        LETTERS.iter().position(|other| *other == letter).unwrap_or(LETTERS.len())
     }
 
     /// Meaning of each letter.
@@ -361,12 +370,9 @@ impl Footnotes {
                     format!("reported by {jobs} in {}{tail}; declare the metric's `unit` under `metrics`", clean(units))
                 }
                 Absence::Unpaired => "the points cannot be paired one to one".to_owned(),
-                Absence::OnePair => "undecided: a variance cannot be estimated from one pair".to_owned(),
                 Absence::NoRatio => "not always above zero, so there is no ratio".to_owned(),
-                Absence::Equal => {
-                    "undecided: all differences are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under `metrics`".to_owned()
-                }
-                Absence::NoEffect(remark) => format!("undecided: {}{tail}", clean(remark)),
+                Absence::Undecided(reason) => format!("undecided: {}{tail}", reason.of_differences()),
+                Absence::NoInterval(reason) => format!("no interval: {}{tail}", reason.words()),
                 Absence::Unlike(reason) => format!("undecided: {}{tail}; `conditions: any` compares them nevertheless", clean(reason)),
                 Absence::Incomplete => "undecided: results are missing; `missing: ignore` leaves them out, `missing: worst` counts them as the worst".to_owned(),
             };

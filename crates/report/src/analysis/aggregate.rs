@@ -13,6 +13,7 @@ use crate::{
         absence::Footnotes,
         alike::leave_out_equal,
         evidence::{Question, Side, Silence, Source, complete, like},
+        no_interval::{NoInterval, explain},
         table::scale,
         units::{SamplingUnit, Units, place, reduce},
     },
@@ -83,6 +84,7 @@ pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source
     }
     let mut all = described(&sizes, baseline.as_ref(), &columns);
     all.extend(notes);
+    all.extend(explain(&mut rows, &columns, &mut footnotes));
     all.extend(footnotes.texts());
     Table {
         name: table.name.value.clone(),
@@ -111,12 +113,14 @@ fn cells(
             mean.sample = Some(sample);
             mean.estimate = Some(score.mean);
             mean.compared = Some(Compared { estimate: score.mean, noise: false });
+            mean.no_interval = no_interval(score.mean);
             let improvement = baseline.zip(traits.better).and_then(|(baseline, better)| match better {
                 Better::More => score.runs.probability_of_improvement(&baseline.runs),
                 Better::Less => baseline.runs.probability_of_improvement(&score.runs),
             });
             chance.compared = improvement.map(|estimate| Compared { estimate, noise: is_even(estimate) });
             chance.sample = chance.compared.map(|_| sample);
+            chance.no_interval = improvement.and_then(no_interval);
         }
         Err(reason) => {
             for (absence, job, _) in &side.absent {
@@ -128,6 +132,12 @@ fn cells(
         }
     }
     [mean, chance]
+}
+
+/// The reason why the estimate of a bootstrap has no interval.
+fn no_interval(estimate: Estimate) -> Option<NoInterval> {
+    let reason = if estimate.value.is_finite() { NoInterval::OneRun } else { NoInterval::NotFinite };
+    estimate.low.is_none().then_some(reason)
 }
 
 /// The values of an axis, in the order of the points.

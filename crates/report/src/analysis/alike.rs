@@ -12,6 +12,7 @@ use sweep_job::{Precision, Unit, Value};
 use super::{
     evidence::{Found, Side},
     kinds::Kinds,
+    no_interval::NoInterval,
     units::place,
 };
 use crate::{format::count, plan::Point, recipe::MetricTraits, record::Key};
@@ -47,6 +48,14 @@ impl Alike {
         self.equal.extend(other.equal);
         self.copies.extend(other.copies);
         self.near.extend(other.near);
+    }
+
+    /// The reason why a number has no interval, which the jobs may be.
+    pub(super) fn instead_of(&self, reason: Option<NoInterval>) -> Option<NoInterval> {
+        match (reason, self.words()) {
+            (Some(NoInterval::One(_)), Some(remark)) => Some(NoInterval::NoEffect(remark)),
+            (reason, _) => reason,
+        }
     }
 
     /// The remark about the jobs; nothing without any.

@@ -16,6 +16,7 @@ use super::{
     evidence::{Question, Side, Source, summarize},
     items::NO_SCORES,
     marks::{Remark, mark},
+    no_interval::{NoInterval, Reasons},
     search,
     table::{Keys, marked, scale},
 };
@@ -168,6 +169,7 @@ impl Ranking {
         }
         rank(&mut rows, contest.better);
         let mut notes = notes(&rows, &measurement, confirmed.as_ref());
+        notes.extend(explain(&mut rows, &contest.metric, &mut footnotes));
         notes.extend(footnotes.texts());
         let axes = contest.axes.clone();
         let (metric, better, confirms) = (contest.metric.clone(), contest.better, confirmed.is_some());
@@ -293,6 +295,7 @@ fn cell_json(cell: &Cell, show: Show) -> Json {
         "mark": cell.mark.map(Mark::word),
         "missing": cell.missing,
         "why": cell.absences,
+        "no_interval": cell.no_interval.as_ref().map(NoInterval::words),
     })
 }
 
@@ -312,6 +315,11 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
     }
     let mut sides: Vec<Side<'_>> =
         members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric, traits)).collect();
+    let (reserve, names) = (source.reserve(of.step, &only), contest.axes.iter().map(String::as_str));
+    let names: Vec<&str> = names.collect();
+    for side in &mut sides {
+        side.keep(&reserve, &names);
+    }
     let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
     let (apart, kinds, rules) = (contest.axes.clone(), source.kinds(&[of.step]), Rules::default());
     let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired: true, rules };
@@ -321,9 +329,12 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         .zip(&members)
         .map(|(side, members)| {
             let mut distinct_side = side.clone();
-            equal.extend(leave_out_equal(&mut [&mut distinct_side], &question.apart, (traits, &question.kinds)));
+            let alike = leave_out_equal(&mut [&mut distinct_side], &question.apart, (traits, &question.kinds));
             let summary = summarize(&distinct_side, &question, geometric);
+            let no_interval = alike.instead_of(summary.as_ref().and_then(|summary| summary.no_interval.clone()));
+            equal.extend(alike);
             Cell {
+                no_interval,
                 sample: summary.as_ref().map(|summary| summary.sample),
                 estimate: summary.map(|summary| summary.estimate),
                 resolution: traits.precision.resolution(),
@@ -348,6 +359,22 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
     };
     let names = members.iter().map(name).collect();
     Found { labels: keys.labels, values, cells, remarks, equal, absent, names }
+}
+
+/// Adds footnotes to numbers without an interval; returns notes on whole columns.
+fn explain(rows: &mut [Configuration], metric: &str, footnotes: &mut Footnotes) -> Vec<String> {
+    let search_name = format!("{metric} · search");
+    let confirmed = rows.iter().map(|row| row.confirmed.as_ref()).collect();
+    let search = rows.iter().map(|row| Some(&row.search)).collect();
+    let Reasons { notes, cells } = Reasons::of(&[(metric, confirmed), (&search_name, search)]);
+    for (row, column, reason) in cells {
+        let row = &mut rows[row];
+        let cell = if column == 0 { row.confirmed.as_mut() } else { Some(&mut row.search) };
+        if let Some(cell) = cell {
+            cell.refer(&Absence::NoInterval(reason), footnotes);
+        }
+    }
+    notes
 }
 
 /// Sorts the configurations, and ranks the configurations with all results.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    analysis::{Absence, absence::Footnotes},
+    analysis::{Absence, absence::Footnotes, no_interval::NoInterval},
     format::{Scale, decimals, number},
     plan::JobId,
     stats::{Estimate, LEVEL, Odds, Quartiles, Sample},
@@ -45,6 +45,8 @@ pub struct Cell {
     pub is_unpaired: bool,
     /// The letters of the footnotes.
     pub letters: String,
+    /// The reason why the number has no interval.
+    pub no_interval: Option<NoInterval>,
     /// Digits beyond the digits of its interval, which distinguish it from the other cells of its column.
     pub(super) further_digits: usize,
 }
@@ -188,13 +190,31 @@ impl Cell {
 
     /// Adds a footnote with the reason for a missing result.
     pub fn lacks(&mut self, absence: &Absence, job: Option<JobId>, footnotes: &mut Footnotes) {
-        let letter = footnotes.letter(absence, job);
-        if !self.letters.contains(letter) {
-            let mut letters: Vec<char> = self.letters.chars().chain([letter]).collect();
-            letters.sort_unstable();
-            self.letters = letters.into_iter().collect();
+        if self.add_letter(footnotes.letter(absence, job)) {
             self.absences.push(absence.word());
         }
+    }
+
+    /// Adds a footnote about a result that is not missing.
+    pub(super) fn refer(&mut self, absence: &Absence, footnotes: &mut Footnotes) {
+        self.add_letter(footnotes.letter(absence, None));
+    }
+
+    /// Adds the letter of a footnote; false if the cell has it.
+    fn add_letter(&mut self, letter: char) -> bool {
+        if self.letters.contains(letter) {
+            return false;
+        }
+        let mut letters: Vec<char> = self.letters.chars().chain([letter]).collect();
+        letters.sort_unstable_by_key(|letter| Footnotes::place(*letter));
+        self.letters = letters.into_iter().collect();
+        true
+    }
+
+    /// True if a number of the cell has an interval.
+    pub(super) fn has_interval(&self) -> bool {
+        let compared = self.compared.map(|compared| compared.estimate);
+        self.estimate.into_iter().chain(compared).any(|estimate| estimate.low.is_some())
     }
 
     /// The mean, or the geometric mean, with its interval.

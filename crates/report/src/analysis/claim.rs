@@ -28,7 +28,7 @@ pub use self::{
     choices::Choice,
     jobs::{ClaimJobs, jobs_of},
 };
-use super::{adopted, evidence::Source};
+use super::{adopted, evidence::Source, no_interval::NoInterval};
 use crate::{
     format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
@@ -95,6 +95,9 @@ pub struct Verdict {
     /// Number of comparisons among which tables of the same pair correct its difference.
     #[serde(skip)]
     pub compared: usize,
+    /// The reason why its number has no interval.
+    #[serde(skip)]
+    pub no_interval: Option<NoInterval>,
     /// True if a search chose the compared configurations by the same results, for which the level is not corrected.
     #[serde(skip)]
     pub searched: bool,
@@ -237,6 +240,7 @@ fn judge_alone(claim: &Claim, source: Source<'_>) -> Verdict {
         certain: false,
         family: family_size(claim, &source.study.recipe),
         compared: tables::comparisons(claim, source),
+        no_interval: None,
         searched: false,
     };
     let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };

@@ -9,8 +9,9 @@ use crate::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
         alike::{leave_out_equal, without_copies},
-        evidence::{Doubt, Evidence, Found, Question, Side, Source, complete, relative},
+        evidence::{Evidence, Found, Question, Side, Source, complete, relative},
         kinds::Kinds,
+        no_interval::NoInterval,
         pairs::apart,
         table::{scale, too_wide},
         units::{Cells, SamplingUnit, blocks, place, unit_values},
@@ -218,7 +219,7 @@ impl<'a> Sides<'a> {
         cell.sample = Some(evidence.sample);
         cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
         absent.extend(Absence::of_doubt(&evidence).map(|absence| (absence, None)));
-        cell.open = estimate.p.is_none() && evidence.doubt() != Some(Doubt::NoEffect);
+        cell.open = estimate.p.is_none() && !matches!(evidence.doubt(), Some(NoInterval::NoEffect(_)));
         let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
         let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });

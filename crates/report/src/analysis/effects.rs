@@ -14,6 +14,7 @@ use crate::{
         conditions::comparable,
         evidence::{Source, traits},
         items::NO_SCORES,
+        no_interval::NoInterval,
         table::scale,
     },
     format::{Scale, clean},
@@ -127,16 +128,8 @@ struct Row<'a> {
     measured: Option<&'a Measured>,
 }
 
-/// Reason why an estimate has no interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum NoInterval {
-    /// There is one repetition.
-    OneRepetition,
-    /// Several repetitions are the same job.
-    SharedJobs,
-    /// All repetitions gave the same numbers, or numbers that are too large.
-    NoSpread,
-}
+/// There is one repetition.
+const ONE_SEED: NoInterval = NoInterval::One("seed");
 
 /// The effects on one metric.
 struct Outcome {
@@ -214,7 +207,7 @@ impl<'a> Experiment<'a> {
         let distinct = indices.keys().flatten().all(|job| jobs.insert(*job));
         let once = indices.keys().all(|jobs| jobs.iter().all(|job| Some(job) == jobs.first()));
         let unrepeated = match (once, distinct) {
-            (true, _) => Some(NoInterval::OneRepetition),
+            (true, _) => Some(ONE_SEED),
             (false, false) => Some(NoInterval::SharedJobs),
             (false, true) => None,
         };
@@ -253,15 +246,15 @@ impl<'a> Experiment<'a> {
             values[*unit] = all.filter(|values| !values.is_empty());
         }
         let complete: Vec<Vec<f64>> = values.iter().flatten().cloned().collect();
-        let (noise, no_interval) = match self.unrepeated {
-            Some(reason) => (None, Some(reason)),
+        let (noise, no_interval) = match &self.unrepeated {
+            Some(reason) => (None, Some(reason.clone())),
             None => {
                 let noise = if self.blocked { Noise::in_blocks(&complete) } else { Noise::within(&complete) };
                 let known = noise.map(|noise| (noise, traits.precision.spread(noise.variance.sqrt())));
                 match known {
                     Some((noise, Some(sd))) => (Some(Noise { variance: sd * sd, ..noise }), None),
-                    Some((_, None)) => (None, Some(NoInterval::NoSpread)),
-                    None => (None, Some(NoInterval::OneRepetition)),
+                    Some((noise, None)) => (None, Some(NoInterval::of_spread(noise.variance))),
+                    None => (None, Some(ONE_SEED)),
                 }
             }
         };
@@ -331,7 +324,7 @@ impl<'a> Experiment<'a> {
         let sample = if self.blocked && self.unrepeated.is_none() && n > 0 {
             Sample::new(&(0..n).map(by_block).collect::<Vec<f64>>())
         } else {
-            let n = if self.unrepeated == Some(NoInterval::OneRepetition) { 1 } else { n };
+            let n = if self.unrepeated == Some(ONE_SEED) { 1 } else { n };
             Some(Sample { n, mean: value, sd: None })
         };
         EffectOf { estimate: Some(estimate), sample, points, absent }

@@ -11,6 +11,7 @@ use super::{
     alike::{leave_out_equal, values_without_effect},
     exact::Exact,
     looks::{Level, Looks},
+    no_interval::NoInterval,
     units::{Units, free_axes, of_settings, pairs, place, reduce, unit_pairs},
 };
 pub(super) use super::{
@@ -32,28 +33,11 @@ const UNPAIRED: &str = "not paired";
 /// Relative rounding errors of sums of a few hundred floating-point numbers.
 const ROUNDING: f64 = 1e-13;
 
-/// Reason why an estimate has no interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doubt {
-    /// There is one measurement.
-    One,
-    /// All measurements are equal, and the metric's resolution is unknown.
-    Equal,
-    /// The jobs of different seeds, or of both sides, have equal results.
-    NoEffect,
-    /// The number of units is too small for the interval of a median.
-    Few,
-    /// The sizes do not bound the number of a law.
-    Unbounded,
-}
-
 /// An estimate with its uncertainty, on the scale on which it was computed: logarithms for ratios.
 #[derive(Debug, Clone)]
 pub(super) struct Evidence {
     /// The independent units; of the first side if the sides are not paired.
     pub(super) sample: Sample,
-    /// The number of units of the side with fewer units.
-    least: usize,
     pub(super) level: Level,
     looks: Looks,
     /// Number and kind of the units.
@@ -64,8 +48,8 @@ pub(super) struct Evidence {
     value: f64,
     /// The largest of the numbers that the value was computed from, without its sign.
     size: f64,
-    /// Standard error; `None` if it is unknown.
-    error: Option<ErrorOfMean>,
+    /// Standard error, or the reason why it is unknown.
+    error: Result<ErrorOfMean, NoInterval>,
     /// The basis of the interval in place of the standard error, or in addition to it.
     exact: Option<Exact>,
     ratio: bool,
@@ -96,6 +80,8 @@ pub(super) struct Summary {
     pub(super) estimate: Estimate,
     /// The level of the interval, which allows for all looks at the results.
     pub(super) level: Level,
+    /// The reason why there is no interval.
+    pub(super) no_interval: Option<NoInterval>,
 }
 
 /// Summarizes the results of a side, on logarithms for a geometric mean.
@@ -111,14 +97,16 @@ pub(super) fn summarize(side: &Side<'_>, question: &Question<'_>, geometric: boo
     let sample = Sample::new(&units.values)?;
     let precision = relative(question.traits.precision, geometric.then(|| side.mean()));
     let level = side.looks.level(sample.n, units.axes.is_empty());
-    let estimate = from_error(sample.mean, units.error(units.precision(precision)), level.confidence);
+    let error = units.error(units.precision(precision));
+    let estimate = from_error(sample.mean, error.as_ref().ok().copied(), level.confidence);
+    let no_interval = estimate.low.is_none().then(|| error.err().unwrap_or(NoInterval::NotFinite));
     let estimate = match geometric {
         // Avoids the rounding of logarithm and exponential, which would show 7.499999999999999.
         true if shown.n == 1 || shown.sd == Some(0.0) => Estimate { value: shown.mean, ..estimate.exp() },
         true => estimate.exp(),
         false => Estimate { p: None, ..estimate },
     };
-    Some(Summary { sample: shown, estimate, level })
+    Some(Summary { sample: shown, estimate, level, no_interval })
 }
 
 /// The precision of values, or of their logarithms if their size is given.
@@ -161,10 +149,8 @@ impl Evidence {
         let basis = statistic.of(&units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" }));
         let size = largest(&units.values);
         let exact = statistic.quantile().map(|q| Exact::Ranks { values: units.values.clone(), q });
-        let least = sample.n;
         Ok(Self {
             sample,
-            least,
             level,
             looks,
             basis,
@@ -234,6 +220,7 @@ impl Evidence {
         if let Some(units) = units {
             let correlation = correlation.filter(|_| units.axes.is_empty());
             let mut evidence = Self::of_units(&units, question, (two, ratio), looks, notes)?;
+            evidence.error = evidence.error.map_err(NoInterval::of_pairs);
             evidence.size = size;
             evidence.hints.extend(correlation.and_then(|correlation| uncorrelated(correlation, evidence.sample.n)));
             evidence.correlation = correlation;
@@ -252,17 +239,15 @@ impl Evidence {
         let center = |units: &Units| units.center(statistic, units.precision(one)).ok_or(Silence::NoStatistic);
         let (a, b) = (sample(&first)?, sample(&second)?);
         let ((of, of_error), (to, to_error)) = (center(&first)?, center(&second)?);
-        let error = of_error.zip(to_error).map(|(of, to)| welch([of, to]));
+        let error = of_error.and_then(|of| Ok(welch([of, to_error?])));
         let growing = first.axes.is_empty() && second.axes.is_empty() && statistic == Statistic::Mean;
-        let least = a.n.min(b.n);
-        let level = looks.level(least, growing);
+        let level = looks.level(a.n.min(b.n), growing);
         let basis = statistic.of(&format!("{} against {}, {UNPAIRED}", a.n, b.n));
         let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
         let hints = [&first, &second].into_iter().filter_map(|side| carried_by_one(statistic, &side.values)).collect();
         let (value, equal, exact) = (of - to, None, None);
         Ok(Self {
             sample: a,
-            least,
             level,
             looks,
             basis,
@@ -294,22 +279,30 @@ impl Evidence {
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
         let level = self.level.confidence;
-        let usual_estimate = from_error(self.value, self.error, level);
+        let usual_estimate = from_error(self.value, self.known_error(), level);
         let estimate = self.exact.as_ref().map_or(usual_estimate, |exact| exact.estimate(usual_estimate, level));
         let estimate = Estimate { p: estimate.p.map(|p| self.corrected(p)), ..estimate };
         if self.ratio { estimate.exp() } else { estimate }
     }
 
+    /// The standard error, if it is known.
+    fn known_error(&self) -> Option<ErrorOfMean> {
+        self.error.as_ref().ok().copied()
+    }
+
     /// Evidence about the share of jobs that failed, or the difference of two shares.
     pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
         let (value, exact) = (rates.value(), Some(Exact::Rates(rates)));
-        Self { exact, ..Self::of_number(value, false, looks.clone(), basis) }
+        Self { exact, ..Self::of_number((value, NoInterval::Few), false, looks.clone(), basis) }
     }
 
     /// Evidence about a number of a power law.
     pub(super) fn of_law(law: PowerLaw, number: LawNumber, looks: Looks, basis: String) -> Self {
         let (value, ratio) = (law.estimate(number, LEVEL).value, matches!(number, LawNumber::RatioAt { .. }));
-        Self { exact: Some(Exact::Law(law, number)), ..Self::of_number(value, ratio, looks, basis) }
+        Self {
+            exact: Some(Exact::Law(law, number)),
+            ..Self::of_number((value, NoInterval::Unbounded), ratio, looks, basis)
+        }
     }
 
     /// True if the units are items, whose number does not grow with the seeds.
@@ -319,18 +312,17 @@ impl Evidence {
 
     /// Evidence over items.
     pub(super) fn of_items(value: f64, exact: Exact, ratio: bool, looks: Looks, basis: String) -> Self {
-        Self { exact: Some(exact), over_items: true, ..Self::of_number(value, ratio, looks, basis) }
+        Self { exact: Some(exact), over_items: true, ..Self::of_number((value, NoInterval::Few), ratio, looks, basis) }
     }
 
-    /// A number whose error does not follow from seeds alone. The caller adds its interval.
-    fn of_number(value: f64, ratio: bool, looks: Looks, basis: String) -> Self {
+    /// A number whose error does not follow from seeds alone, with the reason if it has no interval. The caller adds the interval.
+    fn of_number((value, without): (f64, NoInterval), ratio: bool, looks: Looks, basis: String) -> Self {
         let level = looks.level(1, false);
         let sample = Sample { n: 2, mean: value, sd: None };
         let (notes, hints) = (Vec::new(), Vec::new());
-        let (least, growing, equal, over_items, error, exact) = (2, false, None, false, None, None);
+        let (growing, equal, over_items, error, exact) = (false, None, false, Err(without), None);
         Self {
             sample,
-            least,
             level,
             looks,
             basis,
@@ -349,15 +341,15 @@ impl Evidence {
     }
 
     /// Reason why the estimate has no interval; `None` if it has one.
-    pub(super) fn doubt(&self) -> Option<Doubt> {
-        let doubt = match self.least {
-            _ if self.equal.is_some() => Doubt::NoEffect,
-            0 | 1 => Doubt::One,
-            _ if matches!(self.exact, Some(Exact::Law(..))) => Doubt::Unbounded,
-            _ if self.exact.is_some() => Doubt::Few,
-            _ => Doubt::Equal,
-        };
-        (self.equal.is_some() && self.error.is_none() || self.estimate().low.is_none()).then_some(doubt)
+    pub(super) fn doubt(&self) -> Option<NoInterval> {
+        let unknown = self.error.as_ref().err();
+        match &self.equal {
+            Some(remark) if unknown.is_some() || self.estimate().low.is_none() => {
+                Some(NoInterval::NoEffect(remark.clone()))
+            }
+            None if self.estimate().low.is_none() => Some(unknown.cloned().unwrap_or(NoInterval::NotFinite)),
+            _ => None,
+        }
     }
 
     /// True if two samples are compared that are not paired.
@@ -370,11 +362,6 @@ impl Evidence {
         (!self.growing).then_some(self.basis.as_str())
     }
 
-    /// The remark on jobs with equal results.
-    pub(super) fn equal(&self) -> Option<&str> {
-        self.equal.as_deref()
-    }
-
     /// Two-sided p-value of the hypothesis that the true number is `bound`, which allows for all looks at the results.
     pub(super) fn p_at(&self, bound: f64) -> Option<f64> {
         let bound = match self.ratio {
@@ -382,7 +369,7 @@ impl Evidence {
             true => bound.ln(),
             false => bound,
         };
-        let usual_p = from_error(self.value - bound, self.error, LEVEL).p;
+        let usual_p = from_error(self.value - bound, self.known_error(), LEVEL).p;
         let p = self
             .exact
             .as_ref()
@@ -401,7 +388,7 @@ impl Evidence {
     ) -> Option<Needed> {
         /// Maximum number of seeds that is considered.
         const MAX_SEEDS: usize = 1000;
-        let ErrorOfMean { error, .. } = self.error.filter(|of| self.growing && of.error > 0.0)?;
+        let ErrorOfMean { error, .. } = self.known_error().filter(|of| self.growing && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
         let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
         let decided = (bounds.fold(f64::INFINITY, f64::min), WANTED);
@@ -438,12 +425,12 @@ impl Evidence {
     /// ratios.
     pub(super) fn odds(&self, region: f64) -> Option<Odds> {
         let region = if self.ratio { region.ln_1p() } else { region };
-        odds(self.value, self.error?, region)
+        odds(self.value, self.known_error()?, region)
     }
 
     /// True if the estimate is certain.
     pub(super) fn is_certain(&self) -> bool {
-        self.error.is_some_and(|of| of.error == 0.0)
+        self.known_error().is_some_and(|of| of.error == 0.0)
     }
 
     fn corrected(&self, p: f64) -> f64 {

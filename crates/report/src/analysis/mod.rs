@@ -3,8 +3,8 @@
 //! Input: `results.rs` has a line for each record, `source.rs` a metric in one unit. `evidence.rs` finds missing measurements and the
 //! errors of independent units, which are in `units.rs`, by the kinds of replication in `kinds.rs`. `items.rs` reads scores of single
 //! items, `alike.rs` leaves out jobs with equal results, `pairs.rs` pairs measurements, `question.rs` has the questions about them,
-//! `exact.rs` intervals and tests without a standard error, `looks.rs` the level of each look, and `absence.rs` the reasons for empty
-//! cells.
+//! `exact.rs` intervals and tests without a standard error, `looks.rs` the level of each look, `absence.rs` the reasons for empty
+//! cells, and `no_interval.rs` those for numbers without an interval.
 //!
 //! Output: `table.rs` (metrics), `compare.rs`, `effects.rs`, `aggregate.rs`, `analyses/` (curves, laws over sizes,
 //! sources of variance) and `summary.rs` (claims) make tables of cells (`cell.rs`), `marks.rs` ranks their rows, and
@@ -39,6 +39,7 @@ mod items;
 mod kinds;
 mod looks;
 mod marks;
+mod no_interval;
 mod origins;
 mod pairs;
 mod question;
@@ -63,6 +64,7 @@ pub use self::{
     decisions::{Account, about, accounts, reached},
     effects::estimates,
     items::claimed,
+    no_interval::NoInterval,
 };
 use self::{environments::Environments, evidence::Source, further_seeds::FurtherSeeds, items::NO_SCORES};
 pub(crate) use self::{figure_units::FigureUnits, kinds::replicated_axes};

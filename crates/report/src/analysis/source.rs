@@ -143,6 +143,12 @@ impl<'a> Source<'a> {
         points.filter(|(_, job)| !self.is_unneeded(*job)).map(|(point, job)| (point, *job)).collect()
     }
 
+    /// The points of a step that have these values whose additional seeds were not needed.
+    pub(super) fn reserve(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Vec<&'a Point> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
+        points.filter(|(_, job)| self.is_unneeded(*job)).map(|(point, _)| point).collect()
+    }
+
     /// The jobs at the points of a step that have these values.
     pub(super) fn jobs(&self, step: usize, selection: &[(&str, Vec<Value>)]) -> Vec<JobId> {
         let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, selection));
@@ -165,6 +171,15 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Side<'a> {
+    /// States that more seeds are planned if `reserve` has a point that agrees with the side's points on these axes.
+    pub(super) fn keep(&mut self, reserve: &[&Point], axes: &[&str]) {
+        let Some(first) = self.found.first().map(|found| found.point) else { return };
+        let is_own = |point: &&Point| axes.iter().all(|axis| point.get(axis) == first.get(axis));
+        if reserve.iter().any(is_own) {
+            self.looks.go_on();
+        }
+    }
+
     /// Sets the looks at up to `most` seeds, of which `extra` are added one after the other.
     fn set_looks(&mut self, most: usize, extra: usize) {
         self.looks = Looks::planned(most.saturating_sub(extra), most);

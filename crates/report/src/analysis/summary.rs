@@ -5,8 +5,10 @@ use sweep_job::Unit;
 use crate::{
     analysis::{
         Cell, Column, Compared, Show, Table, TableRow, Verdict,
+        absence::Footnotes,
         claim::{judge, side_of},
         evidence::Source,
+        no_interval::explain,
         table::scale,
     },
     format::clean,
@@ -55,7 +57,9 @@ pub(crate) fn table(
         Some(clean(&format!("{}: {agreement}", claim.name.value)).into_owned())
     });
     let what = "ratio of the first of a pair to the second, [95 % CI]".to_owned();
-    let notes = std::iter::once(what).chain(agreements).collect();
+    let mut footnotes = Footnotes::default();
+    let unexplained = explain(&mut rows, &columns, &mut footnotes);
+    let notes = std::iter::once(what).chain(agreements).chain(unexplained).chain(footnotes.texts()).collect();
     Table {
         name: table.name.value.clone(),
         title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
@@ -76,8 +80,9 @@ fn ratio(claim: &Claim, metric: &Spanned<String>, source: Source<'_>) -> Cell {
     }
     let verdict = judge(&other, source);
     let Some(value) = verdict.value else { return Cell { points: 1, missing: 1, ..Cell::default() } };
+    let no_interval = verdict.no_interval;
     let (low, high) = verdict.interval.map_or((None, None), |[low, high]| (Some(low), Some(high)));
     let estimate = Estimate { value, low, high, p: None };
     let compared = Some(Compared { estimate, noise: false });
-    Cell { sample: Sample::new(&[value]), compared, points: 1, ..Cell::default() }
+    Cell { sample: Sample::new(&[value]), compared, no_interval, points: 1, ..Cell::default() }
 }

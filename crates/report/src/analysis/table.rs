@@ -16,6 +16,7 @@ use crate::{
         claim::scale::misses,
         evidence::{Question, Side, Source, summarize},
         marks::{Remark, mark},
+        no_interval::Reasons,
         pairs::apart,
         units::SamplingUnit,
     },
@@ -98,6 +99,7 @@ impl Table {
         }
         let names: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
         let (apart, kinds) = (apart(step, &names), source.kinds(&[shown.of.step]));
+        let reserve = source.reserve(shown.of.step, &only);
         let paper = Paper::new(shown, source.study);
         let misfit = misfit(&shown.about, &points, source);
         let mut footnotes = Footnotes::default();
@@ -117,6 +119,9 @@ impl Table {
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
                     members.iter().map(|members| source.side_of(members.iter().copied(), metric, traits)).collect();
+                for side in &mut sides {
+                    side.keep(&reserve, &names);
+                }
                 let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
                     Show::Interval
                 } else {
@@ -131,12 +136,10 @@ impl Table {
                 let mut cells = Vec::new();
                 for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
                     let mut distinct_side = side.clone();
-                    equal_jobs.extend(leave_out_equal(
-                        &mut [&mut distinct_side],
-                        &question.apart,
-                        (traits, &question.kinds),
-                    ));
+                    let equal = leave_out_equal(&mut [&mut distinct_side], &question.apart, (traits, &question.kinds));
                     let mut cell = cell(&distinct_side, &question, show, &mut looks);
+                    cell.no_interval = equal.instead_of(cell.no_interval);
+                    equal_jobs.extend(equal);
                     cell.points = members.len();
                     cell.paper = paper.value(members, metric);
                     let absent = side.absent.iter();
@@ -154,13 +157,18 @@ impl Table {
             }
         }
         // Assigns the letters of footnotes in reading order.
-        for (row, absent) in rows.iter_mut().zip(letters) {
+        let reasons = Reasons::new(&rows, &columns);
+        for (index, (row, absent)) in rows.iter_mut().zip(letters).enumerate() {
             for (column, absence, job) in absent {
                 row.cells[column].lacks(&absence, job, &mut footnotes);
+            }
+            for (_, column, reason) in reasons.cells.iter().filter(|(row, ..)| *row == index) {
+                row.cells[*column].refer(&Absence::NoInterval(reason.clone()), &mut footnotes);
             }
         }
         let unit = SamplingUnit::of(&points.iter().map(|(point, _)| *point), &apart, &kinds, None);
         let mut notes = notes(&unit, &columns, &rows, &remarks, &footnotes);
+        notes.extend(reasons.notes);
         notes.extend(unit.remarks_of_rows(&kinds));
         notes.extend(looks.iter().map(|looks| format!("intervals allow for looks at the results: {looks}")));
         let text = if shown.paper.is_empty() { "rows are not ranked" } else { "no difference from the paper" };
@@ -361,6 +369,7 @@ fn cell(side: &Side<'_>, question: &Question<'_>, show: Show, looks: &mut BTreeS
     looks.extend(summary.as_ref().and_then(|summary| summary.level.words()));
     Cell {
         sample: summary.as_ref().map(|summary| summary.sample),
+        no_interval: summary.as_ref().and_then(|summary| summary.no_interval.clone()),
         estimate: summary.map(|summary| summary.estimate),
         resolution: question.traits.precision.resolution(),
         quartiles: Quartiles::new(&values),

@@ -9,7 +9,7 @@ use sweep_job::Precision;
 
 pub(super) use self::seeds::Cells;
 use self::seeds::shared_axes;
-use super::kinds::Kinds;
+use super::{kinds::Kinds, no_interval::NoInterval};
 use crate::{
     charts::{Mean, MeanOf},
     format::count,
@@ -185,12 +185,12 @@ impl Units {
         precision.scaled((self.per as f64).sqrt().recip())
     }
 
-    /// Standard error of the mean of the units with its degrees of freedom, given the precision of a unit; `None` with one
-    /// unit, or if the spread is zero and the precision does not explain it.
-    pub(super) fn error(&self, precision: Precision) -> Option<ErrorOfMean> {
+    /// Standard error of the mean of the units with its degrees of freedom, given the precision of a unit; without one for one unit, or if
+    /// the spread is zero and the precision does not explain it.
+    pub(super) fn error(&self, precision: Precision) -> Result<ErrorOfMean, NoInterval> {
         let own = self.error_of_units(precision)?;
         let shared = self.seeds.filter(|_| own.error > 0.0);
-        Some(shared.map_or(own, |SharedSeeds { variance, freedom, .. }| ErrorOfMean {
+        Ok(shared.map_or(own, |SharedSeeds { variance, freedom, .. }| ErrorOfMean {
             error: own.error.hypot(variance.sqrt()),
             freedom,
         }))
@@ -204,27 +204,36 @@ impl Units {
     }
 
     /// The error like [`error`](Self::error), but for units without shared seeds.
-    fn error_of_units(&self, precision: Precision) -> Option<ErrorOfMean> {
+    fn error_of_units(&self, precision: Precision) -> Result<ErrorOfMean, NoInterval> {
         let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&self.values) else {
-            return (precision == Precision::Deterministic).then_some(ErrorOfMean { error: 0.0, freedom: 0.0 });
+            return match precision {
+                Precision::Deterministic => Ok(ErrorOfMean { error: 0.0, freedom: 0.0 }),
+                _ => Err(NoInterval::One("value")),
+            };
         };
+        let spread = |precision: Precision, sd: f64| precision.spread(sd).ok_or_else(|| NoInterval::of_spread(sd));
         let units = n as f64;
         if self.unit.is_crossed() {
-            let ErrorOfMean { error, freedom } = crossed(std::slice::from_ref(&self.crossed))?;
-            let error = if sd == 0.0 { 0.0 } else { error };
-            return Some(ErrorOfMean { error: precision.scaled(units.sqrt().recip()).spread(error)?, freedom });
+            let crossed = crossed(std::slice::from_ref(&self.crossed)).ok_or(NoInterval::Crossing)?;
+            let error = if sd == 0.0 { 0.0 } else { crossed.error };
+            let error = spread(precision.scaled(units.sqrt().recip()), error)?;
+            return Ok(ErrorOfMean { error, ..crossed });
         }
-        let sd = precision.spread(sd)?;
+        let sd = spread(precision, sd)?;
         let error = match self.unit.folds {
             0 => sd / units.sqrt(),
             folds => sd * variance_of_folds(n, folds).sqrt(),
         };
-        Some(ErrorOfMean { error, freedom: units - 1.0 })
+        Ok(ErrorOfMean { error, freedom: units - 1.0 })
     }
 
     /// The number that represents the units, and its error, which a median does not have. `None` if the units are not independent, except
     /// for a mean.
-    pub(super) fn center(&self, statistic: Statistic, precision: Precision) -> Option<(f64, Option<ErrorOfMean>)> {
+    pub(super) fn center(
+        &self,
+        statistic: Statistic,
+        precision: Precision,
+    ) -> Option<(f64, Result<ErrorOfMean, NoInterval>)> {
         if statistic == Statistic::Mean {
             let sample = Sample::new(&self.values)?;
             return Some((sample.mean, self.error(precision)));
@@ -233,19 +242,27 @@ impl Units {
             return None;
         }
         if let Some(q) = statistic.quantile() {
-            return Some((quantile_of(&self.values, q, LEVEL)?.value, None));
+            return Some((quantile_of(&self.values, q, LEVEL)?.value, Err(self.few())));
         }
         if statistic == Statistic::WithoutOutliers {
             let Sample { n, mean, sd } = Sample::new(&without_outliers(&self.values))?;
-            let error = sd.and_then(|sd| precision.spread(sd)).map(|sd| sd / (n as f64).sqrt());
-            return Some((mean, error.map(|error| ErrorOfMean { error, freedom: n as f64 - 1.0 })));
+            let spread = |sd: f64| precision.spread(sd).ok_or_else(|| NoInterval::of_spread(sd));
+            let sd = sd.ok_or(NoInterval::One("value")).and_then(spread);
+            let error = |sd: f64| ErrorOfMean { error: sd / (n as f64).sqrt(), freedom: n as f64 - 1.0 };
+            return Some((mean, sd.map(error)));
         }
         let (mean, error) = middle_mean(&self.values)?;
         let floor = |ErrorOfMean { error, freedom }: ErrorOfMean| {
             let precision = precision.scaled((freedom + 1.0).sqrt().recip());
-            Some(ErrorOfMean { error: precision.spread(error)?, freedom })
+            let spread = precision.spread(error).ok_or_else(|| NoInterval::of_spread(error))?;
+            Ok(ErrorOfMean { error: spread, freedom })
         };
-        Some((mean, error.and_then(floor)))
+        Some((mean, error.ok_or(NoInterval::One("value")).and_then(floor)))
+    }
+
+    /// The reason why a quantile has no standard error, and may have no exact interval.
+    fn few(&self) -> NoInterval {
+        if self.values.len() < 2 { NoInterval::One("value") } else { NoInterval::Few }
     }
 
     /// The values with the levels of crossed axes, or each value with its own level.
@@ -283,7 +300,7 @@ pub(super) fn mean_over<'p>(points: Vec<&'p Point>, kinds: &'p Kinds) -> MeanOf<
         let values: Vec<(&Point, f64)> = points.iter().copied().zip(values.iter().copied()).collect();
         let units = reduce_to(unit.clone(), &values, &[], kinds);
         let Sample { mean, .. } = Sample::new(&units.values)?;
-        let error = units.error(Precision::Measured);
+        let error = units.error(Precision::Measured).ok();
         Some(Mean { mean, half: error.map(|of| quantile(of.freedom, LEVEL) * of.error) })
     })
 }

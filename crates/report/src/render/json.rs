@@ -8,7 +8,7 @@ use super::{
     Report,
     csv::{compares, is_line, measure},
 };
-use crate::analysis::{Cell, Column, Mark, Table, Verdict};
+use crate::analysis::{Cell, Column, Mark, NoInterval, Table, Verdict};
 
 /// A report, as answers in JSON have it.
 #[derive(Debug, Serialize)]
@@ -62,6 +62,9 @@ struct CellData {
     /// The reasons for that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     why: Vec<String>,
+    /// The reason why the number has no interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_interval: Option<String>,
 }
 
 impl ReportData {
@@ -107,6 +110,7 @@ impl CellData {
             mark: cell.mark.map(Mark::word),
             missing: cell.missing,
             why: cell.absences.iter().map(|reason| (*reason).to_owned()).collect(),
+            no_interval: cell.no_interval.as_ref().map(NoInterval::words),
         }
     }
 }

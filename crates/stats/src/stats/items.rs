@@ -7,6 +7,8 @@ use super::{Draws, ErrorOfMean, student::quantile};
 
 /// Maximum number of clusters for which all signs are tried.
 const MAX_EXACT: usize = 12;
+/// Effective number of clusters, as a share of their number, from which on Student's t holds for their sums.
+const EVEN: f64 = 0.8;
 /// Number of assignments of signs that are drawn for more clusters.
 const DRAWN: usize = 4_999;
 
@@ -112,14 +114,14 @@ pub struct Signs {
 
 impl Signs {
     /// The test of values of items in clusters. `None` for more than 12 clusters, unless their sizes are so unequal that Student's t does
-    /// not hold for their sums: if the effective number of clusters is less than half of their number (Carter, Schnepel and Steigerwald,
-    /// 2017).
+    /// not hold for their sums: if the effective number of clusters (Carter, Schnepel and Steigerwald, 2017) is less than 80 % of their
+    /// number. Twenty clusters of 1 to 40 items have 56 %.
     pub fn new(values: &[f64], clusters: &[usize]) -> Option<Self> {
         let count = clusters.iter().max().map_or(0, |last| last + 1);
         let weights = sums(&vec![1.0; values.len()], clusters, count);
         let powers = |power: i32| weights.iter().map(|weight| weight.powi(power)).sum::<f64>();
         let effective = powers(2).powi(2) / powers(4);
-        if count == 0 || count > MAX_EXACT && effective >= count as f64 / 2.0 {
+        if count == 0 || count > MAX_EXACT && effective >= EVEN * count as f64 {
             return None;
         }
         let mean = mean_of(values.iter().copied());

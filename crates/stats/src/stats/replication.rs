@@ -347,9 +347,13 @@ impl Components {
 
 /// Degrees of freedom of the sum of the variances of factors, each with its own: Satterthwaite's, but not less than the smallest degrees of
 /// freedom of a factor. They are too many if a factor with few levels has a large part of the variance; the quantile of Student's t is then
-/// the mean of the factors' quantiles, weighted by their variances (Cochran and Cox, 1950), and these are its degrees of freedom.
+/// the mean of the factors' quantiles, weighted by their variances (Cochran and Cox, 1950), and these are its degrees of freedom. With two
+/// levels, even that mean is too small.
 fn freedom(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
     let (least, satterthwaite, whole) = satterthwaite(variance, parts, factors);
+    if least < 2.0 {
+        return guarded_freedom(variance, parts, factors);
+    }
     if least >= MANY || whole <= 0.0 {
         return satterthwaite;
     }

@@ -94,6 +94,7 @@ impl<'a> OfMetric<'a> {
             let estimate = summary.as_ref().map(|summary| summary.estimate);
             let mut cell = Cell {
                 sample: summary.as_ref().map(|summary| summary.sample),
+                no_interval: summary.and_then(|summary| summary.no_interval),
                 estimate,
                 compared: estimate.map(|estimate| Compared { estimate, noise: false }),
                 points: row.side.found.len() + row.side.absent.len(),

@@ -10,6 +10,7 @@ use crate::{
         aggregate::methods,
         claim::law::{BySize, least_sizes},
         evidence::{Question, Side, Silence, Source, like},
+        no_interval::NoInterval,
         pairs::apart,
         table::scale,
     },
@@ -97,6 +98,8 @@ fn push(contents: &mut Made, metric: &str, unit: Unit, cells: Vec<Cell>) {
 
 fn cell(estimate: Estimate, n: usize) -> Cell {
     Cell {
+        // A mean has its own reason.
+        no_interval: estimate.low.is_none().then_some(NoInterval::Unbounded),
         sample: Some(Sample { n, mean: estimate.value, sd: None }),
         estimate: Some(estimate),
         points: 1,
@@ -120,7 +123,11 @@ impl OfMethod<'_> {
     /// The mean at a size, over the units of a verdict.
     fn measured(&self, size: u64) -> Cell {
         match self.sizes.summary(size) {
-            Some(summary) => Cell { sample: Some(summary.sample), ..cell(summary.estimate, summary.sample.n) },
+            Some(summary) => Cell {
+                sample: Some(summary.sample),
+                no_interval: summary.no_interval.clone(),
+                ..cell(summary.estimate, summary.sample.n)
+            },
             None => Cell { points: 1, ..Cell::default() },
         }
     }

@@ -10,7 +10,8 @@ mod variance;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Table, TableRow, absence::Footnotes, claim::law::jobs_by_key, curves::Curves, evidence::Source, table::Column,
+    Table, TableRow, absence::Footnotes, claim::law::jobs_by_key, curves::Curves, evidence::Source,
+    no_interval::explain, table::Column,
 };
 use crate::{
     format::clean,
@@ -38,8 +39,9 @@ pub(super) fn table(table: &recipe::Table, analysis: &Analysis, source: Source<'
         AnalysisKind::Profile(settings) => profile::fill(&mut contents, (table, analysis, settings), source, curves),
         AnalysisKind::Variance(axes) => variance::fill(&mut contents, (table, analysis, axes), source),
     }
-    let Made { axes, columns, rows, notes, footnotes } = contents;
-    let notes: Vec<String> = notes.into_iter().chain(footnotes.texts()).collect();
+    let Made { axes, columns, mut rows, notes, mut footnotes } = contents;
+    let unexplained = explain(&mut rows, &columns, &mut footnotes);
+    let notes: Vec<String> = notes.into_iter().chain(unexplained).chain(footnotes.texts()).collect();
     Table {
         name: table.name.value.clone(),
         title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),

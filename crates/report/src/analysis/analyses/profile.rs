@@ -11,6 +11,7 @@ use crate::{
         aggregate::methods,
         curves::Curves,
         evidence::{Side, Silence, Source, like},
+        no_interval::NoInterval,
     },
     format::{Scale, clean, count},
     recipe::{self, Analysis, CurveRead, Missing, Profile},
@@ -52,6 +53,7 @@ pub(super) fn fill(contents: &mut Made, (table, analysis, settings): Request<'_>
             Cell {
                 sample: estimate.map(|estimate| Sample { n: n(index), mean: estimate.value, sd: None }),
                 estimate,
+                no_interval: estimate.filter(|of| of.low.is_none()).map(|_| NoInterval::OneRun),
                 compared: estimate.map(|estimate| Compared { estimate, noise: false }),
                 points: n(index),
                 ..Cell::default()

@@ -10,6 +10,7 @@ use crate::{
         Cell, Column, Compared, Show, TableRow,
         evidence::{Side, Silence, Source, like},
         kinds::Kinds,
+        no_interval::NoInterval,
         table::scale,
     },
     format::{Scale, count},
@@ -56,6 +57,7 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
                     };
                     cell.sample = Some(Sample { n, mean: estimate.value, sd: None });
                     cell.estimate = Some(estimate);
+                    cell.no_interval = estimate.low.is_none().then_some(NoInterval::Sum);
                     if let Some(total) = total.filter(|total| *total > 0.0) {
                         let value = variance.value / total;
                         let estimate = Estimate { value, low: None, high: None, p: None };

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     analysis::{
-        evidence::{Doubt, Evidence, Needed, Question, Side, Source},
+        evidence::{Evidence, Needed, Question, Side, Source},
+        no_interval::NoInterval,
         pairs::{apart, without_same},
     },
     format::clean,
@@ -117,8 +118,8 @@ impl<'a> Judge<'a> {
             let evidence = Evidence::of_two(&mut later, &mut earlier, &question)
                 .map_err(|silence| spoken(&silence, metric, &[&earlier, &later]))?;
             if let Some(doubt) = evidence.doubt() {
-                verdict.open = doubt != Doubt::NoEffect;
-                return Err(doubt.words(&evidence));
+                verdict.open = !matches!(doubt, NoInterval::NoEffect(_));
+                return Err(doubt.in_verdict());
             }
             // Uses the means over the units of the decision, because the means over jobs may have another order.
             let difference = evidence.estimate();
@@ -207,25 +208,25 @@ impl<'a> Judge<'a> {
     }
 }
 
-impl Doubt {
-    /// The reason in words.
-    fn words(self, evidence: &Evidence) -> String {
+impl NoInterval {
+    /// The reason in the words of a verdict, with a remedy.
+    fn in_verdict(&self) -> String {
         match self {
-            Self::NoEffect => evidence.equal().unwrap_or_default(),
-            Self::Few => {
-                "too few units for an exact interval: at 95 %, a median and the signs of clusters need six, a \
-                 quantile at 0.9 needs 36, and several looks need more"
+            Self::One(_) => {
+                "a variance cannot be estimated from one measurement; give the step more seeds".to_owned()
             }
+            Self::Equal => "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
+                            metric's `resolution`, or `deterministic: true`, under `metrics`"
+                .to_owned(),
+            Self::Few => "too few units for an exact interval: at 95 %, a median and the signs of clusters need six, a quantile at 0.9 \
+                          needs 36, and several looks need more"
+                .to_owned(),
             Self::Unbounded => {
-                "the sizes do not bound the result: several constants fit them; more sizes, further apart, would"
+                "the sizes do not bound the result: several constants fit them; more sizes, further apart, would".to_owned()
             }
-            Self::One => "a variance cannot be estimated from one measurement; give the step more seeds",
-            Self::Equal => {
-                "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
-                 metric's `resolution`, or `deterministic: true`, under `metrics`"
-            }
+            Self::NoEffect(remark) => remark.clone(),
+            other => other.words(),
         }
-        .to_owned()
     }
 }
 
@@ -289,8 +290,9 @@ pub(super) fn decide(
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
         let doubt = evidence.doubt();
         // Further seeds would give equal results, too.
-        verdict.open = doubt != Some(Doubt::NoEffect) && !evidence.is_over_items();
-        let explanation = doubt.map(|doubt| doubt.words(evidence)).unwrap_or_default();
+        verdict.open = !matches!(doubt, Some(NoInterval::NoEffect(_))) && !evidence.is_over_items();
+        let explanation = doubt.as_ref().map(NoInterval::in_verdict).unwrap_or_default();
+        verdict.no_interval = doubt;
         return Err(format!("{}{unit}, expected {expected}; {explanation}{lacking}", number(estimate.value)));
     };
     verdict.interval = Some([low, high]);

@@ -1,9 +1,10 @@
 //! Notes below a table of effects: the design, the estimates, and their limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{EffectOf, Experiment, NoInterval, Outcome};
+use super::{EffectOf, Experiment, Outcome};
 use crate::{
+    analysis::no_interval::NoInterval,
     format::{clean, count},
     stats::factorial::{Arrangement, Part},
 };
@@ -39,14 +40,16 @@ impl Experiment<'_> {
         } else {
             notes.push("no shares: they need all combinations of the factors".to_owned());
         }
-        let reasons: BTreeSet<NoInterval> = outcomes.iter().filter_map(|(_, outcome)| outcome.no_interval).collect();
-        notes.extend(reasons.into_iter().map(|reason| {
-            match reason {
-                NoInterval::OneRepetition => "no intervals: a variance cannot be estimated from one seed",
-                NoInterval::SharedJobs => "no intervals: some seeds are the same job, so they are not repetitions",
-                NoInterval::NoSpread => "no intervals: all seeds have equal values, so the variance is unknown",
+        let mut reasons: BTreeMap<&NoInterval, Vec<&str>> = BTreeMap::new();
+        for (metric, outcome) in outcomes {
+            if let Some(reason) = &outcome.no_interval {
+                reasons.entry(reason).or_default().push(metric);
             }
-            .to_owned()
+        }
+        notes.extend(reasons.into_iter().map(|(reason, lacking)| {
+            let about =
+                if lacking.len() == metrics.len() { String::new() } else { format!("{}: ", lacking.join(", ")) };
+            format!("{about}no intervals: {}", reason.words())
         }));
         let noise = |outcome: &Outcome| outcome.within_noise || outcome.effects.iter().any(EffectOf::is_noise);
         if outcomes.iter().any(|(_, outcome)| noise(outcome)) {

@@ -49,7 +49,7 @@ fn push(escaped: &mut String, char: char) {
 }
 
 /// Characters that no text font of pdfLaTeX has, in its language for formulas.
-const MATH: [(char, &str); 85] = [
+const MATH: [(char, &str); 95] = [
     ('±', "\\pm"),
     ('−', "-"),
     ('×', "\\times"),
@@ -118,6 +118,16 @@ const MATH: [(char, &str); 85] = [
     ('ʲ', "^{\\mathrm{j}}"),
     ('ᵏ', "^{\\mathrm{k}}"),
     ('ˡ', "^{\\mathrm{l}}"),
+    ('ᵐ', "^{\\mathrm{m}}"),
+    ('ᵒ', "^{\\mathrm{o}}"),
+    ('ᵖ', "^{\\mathrm{p}}"),
+    ('ʳ', "^{\\mathrm{r}}"),
+    ('ˢ', "^{\\mathrm{s}}"),
+    ('ᵗ', "^{\\mathrm{t}}"),
+    ('ᵘ', "^{\\mathrm{u}}"),
+    ('ᵛ', "^{\\mathrm{v}}"),
+    ('ʷ', "^{\\mathrm{w}}"),
+    ('ᶻ', "^{\\mathrm{z}}"),
     ('ⁿ', "^{n}"),
     ('⁻', "^{-}"),
     ('⁰', "^{0}"),
