@@ -216,7 +216,7 @@ fn split(mut bytes: &[u8], partial_line: &mut Vec<u8>, is_too_long: &mut bool, o
 /// Follows the file `SWEEP_REPORT`.
 pub(in super::super) struct ReportFile {
     lines: Appended,
-    /// The rank of a line that was ignored: that of LoRA, or a mean rank, is reported without any line of rank 0.
+    /// The rank of a line that was ignored: that of `LoRA`, or a mean rank, is reported without any line of rank 0.
     other_rank: Option<Value>,
 }
 
