@@ -70,6 +70,8 @@ fn everything_in_the_documentation_plans() {
         std::fs::write(folder.path().join("example").join(name), "").unwrap();
         std::fs::write(folder.path().join(name), "").unwrap();
     }
+    std::fs::create_dir(folder.path().join("conf")).unwrap();
+    std::fs::write(folder.path().join("conf/a.yaml"), "optim: { lr: 0.1 }\nlayers: [{ units: 8 }]\n").unwrap();
     // Blocks that build upon another recipe build upon the first one of the reference.
     let first = blocks(&std::fs::read_to_string(root().join("docs/recipe.md")).unwrap())[0].to_owned();
     std::fs::write(folder.path().join("example.yaml"), first).unwrap();

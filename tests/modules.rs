@@ -14,6 +14,7 @@ const ENGINE: &[&str] = &[
     "format",
     "host",
     "record",
+    "settings",
     "stats",
     "decide",
     "suggest",

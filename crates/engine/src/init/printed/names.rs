@@ -67,7 +67,7 @@ static GROUP: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \x{a0}\x{202f}]\d{3}
 const WORDS_FOR_NUMBERS: [&str; 11] =
     ["nan", "NaN", "inf", "Inf", "NA", "N/A", "None", "null", "NULL", "infinity", "Infinity"];
 /// The same as a part of a pattern.
-pub(super) const WORD_FOR_NUMBER: &str = r"\b(?:[Nn]a[Nn]|[Ii]nf(?:inity)?|N/?A|None|null|NULL)";
+pub(super) const WORD_FOR_NUMBER: &str = r"\b(?:[Nn]a[Nn]|[Ii]nf(?:inity)?|N/?A|None|null|NULL|[QS]NAN|IND|INF)";
 
 /// Maximum number of words of a number's name in [`NUMBER`].
 const MAX_WORDS: usize = 3;
@@ -120,7 +120,8 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
         let is_split = own_split(last).is_some_and(|(tag, _)| tag.len() == last.len());
         let is_result = |word: &&str| ["best", "final"].contains(&word.to_ascii_lowercase().as_str());
         // `Best: 0.61 using {'C': 1}`
-        let is_best = words.len() == 1 && is_result(last);
+        let before = number.name("words").map_or("", |words| &line[..words.start()]);
+        let is_best = words.len() == 1 && is_result(last) && !before.contains(char::is_alphabetic);
         (is_best || is_split && words[..words.len() - 1].iter().all(is_result)).then(|| words.clone())
     };
     let name = known(&words).or_else(with_known_end).or_else(split).or_else(subject)?;
@@ -157,7 +158,10 @@ pub(super) fn end_of_word_for_number(number: &Captures<'_>) -> Option<usize> {
 pub(super) fn has_word_for_number(line: &str) -> bool {
     let mut words =
         line.split(|char: char| char.is_whitespace() || ",;:=|".contains(char)).filter(|word| !word.is_empty());
-    words.any(|word| WORDS_FOR_NUMBERS.contains(&word.trim_start_matches('-'))) && words.next().is_some()
+    // `1.#QNAN`
+    let stands_for_number =
+        |word: &str| WORDS_FOR_NUMBERS.contains(&word.trim_start_matches('-')) || word.contains(".#");
+    words.any(stands_for_number) && words.next().is_some()
 }
 
 /// True for the number of a progress bar: `Validation: 100%|█████|`.
