@@ -104,7 +104,7 @@ fn a_curve_that_is_too_short_blocks_its_comparison() {
         let csv = sandbox.read(&format!("results/reports/study/tables/{table}.csv"));
         csv.lines().filter(|line| line.starts_with("short") && line.contains("difference")).map(str::to_owned).collect()
     };
-    assert!(text.contains("`loss` not reached by 1 job: no curve that is so long"), "{text}");
+    assert!(text.contains("`loss` not reached by 1 job: no curve of this length"), "{text}");
     assert!(!differences("late").iter().any(|line| line.contains(",0.")), "{:?}", differences("late"));
     assert!(differences("left").iter().any(|line| line.contains(",0.")), "{:?}", differences("left"));
     // All differences are 1, so there is no test, and nothing is not told apart.

@@ -26,7 +26,7 @@ const RUNS: &str = "opt,seed,loss,other\na,0,1.1,5\na,1,1.2,6\na,2,1.4,8\nb,0,1.
 #[test]
 fn rows_without_an_interval_have_footnotes_in_every_format() {
     let (sandbox, said) = imported(RUNS, "  t: { from: runs, rows: [opt], cells: [loss] }\n");
-    let one = "no interval: one value says nothing about chance";
+    let one = "no interval: a variance cannot be estimated from one value";
     let equal = "no interval: all values are equal, so their spread is unknown";
     for text in ["1.50ᵃ", "2.00ᵇ"].into_iter().chain([format!("ᵃ {one}").as_str(), format!("ᵇ {equal}").as_str()])
     {
@@ -39,7 +39,7 @@ fn rows_without_an_interval_have_footnotes_in_every_format() {
     let latex = sandbox.sweep(&["report", "s.yaml", "--format", "latex"]).stdout;
     assert!(latex.contains(one) && latex.contains(equal) && latex.contains(r"^{\mathrm{b}}"), "{latex}");
     let json = sandbox.sweep(&["report", "s.yaml", "--format", "json"]).stdout;
-    assert!(json.contains("one value says nothing about chance"), "{json}");
+    assert!(json.contains("a variance cannot be estimated from one value"), "{json}");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_column_without_any_interval_has_one_note() {
     let runs: String =
         RUNS.split_inclusive('\n').filter(|line| !line.contains(",1,") && !line.contains(",2,")).collect();
     let (_, said) = imported(&runs, "  t: { from: runs, rows: [opt], cells: [loss, other] }\n");
-    assert!(said.contains("\nno interval: one value says nothing about chance"), "{said}");
+    assert!(said.contains("\nno interval: a variance cannot be estimated from one value"), "{said}");
     assert!(!said.contains('ᵃ'), "{said}");
     let equal =
         RUNS.replace("a,0,1.1,5\na,1,1.2,6\na,2,1.4,8", "a,0,1.1,5\na,1,1.1,6\na,2,1.1,8").replace("b,0,1.5,7\n", "");
@@ -74,7 +74,7 @@ fn every_kind_of_table_says_why() {
         "  overall: { from: runs, aggregate: { axis: opt }, cells: [loss] }\n  law: { from: runs, fit: { x: width, axis: opt }, cells: [loss] }\n",
     );
     assert!(said.contains("no interval: a bootstrap needs several runs"), "{said}");
-    assert!(said.contains("no interval: one value says nothing about chance"), "{said}");
+    assert!(said.contains("no interval: a variance cannot be estimated from one value"), "{said}");
 }
 
 /// Two seeds decide, of ten that are planned: the interval of the row has the level of looks at two and three seeds.

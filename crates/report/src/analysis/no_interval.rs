@@ -52,16 +52,16 @@ impl NoInterval {
     /// The reason in words.
     pub(crate) fn words(&self) -> String {
         match self {
-            Self::One(value) => return format!("one {value} says nothing about chance"),
+            Self::One(value) => return format!("a variance cannot be estimated from one {value}"),
             Self::NoEffect(remark) => return clean(remark).into_owned(),
             Self::Equal => {
                 "all values are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under \
                  `metrics`"
             }
-            Self::Few => "so few units have no exact interval",
+            Self::Few => "too few units for an exact interval",
             Self::Unbounded => "several constants fit these sizes",
             Self::OneRun => "a bootstrap needs several runs, and several values of each seed, in every task",
-            Self::SharedJobs => "some seeds are the same job, so they are no repetitions",
+            Self::SharedJobs => "some seeds are the same job, so they are not repetitions",
             Self::Crossing => "the measured combinations do not give the part of each of the crossed axes",
             Self::Sum => "a sum of parts, which have intervals of their own",
             Self::NotFinite => "the spread of the values is too large for a number",
