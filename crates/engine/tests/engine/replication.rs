@@ -164,7 +164,7 @@ fn seeds_of_the_store_that_the_recipe_does_not_name_are_beside_the_verdict() {
     let choice = chosen[0]["choices"].as_array().unwrap().last().unwrap();
     assert_eq!(choice["choice"], "all 10 seeds that were measured");
     assert_eq!((&choice["state"], &choice["value"]), (&all[0]["state"], &all[0]["value"]));
-    let remark = "; the store has 10 seeds of these configurations, and this is over 3 of them";
+    let remark = "; the store has 10 seeds of these configurations, but this claim uses 3 of them";
     assert!(because(&chosen[1]).contains(remark), "a step that takes values of another one: {}", chosen[1]);
     sandbox.write("program.py", &PROGRAM.replace("value = 10", "value = 11"));
     let (_, other) = report(&sandbox);

@@ -220,7 +220,7 @@ fn what_a_script_does_not_take_is_said() {
         (&["plain.py", "--seeds", "2"], "plain.py has no parameter that takes a seed"),
         (&["--axis", "lr=1,2", "--", "python3", "train.py"], "the command has no `{lr}`"),
         (&["--seeds", "2", "--", "python3", "train.py"], "the command has no `{seed}`"),
-        (&["train.py", "plain.py"], "train.py is a script: run each script by a command of its own"),
+        (&["train.py", "plain.py"], "train.py is a script: run each script with a separate command"),
         (&["recipe.yaml", "--python", "python3"], "`--seeds`, `--python` and arguments after `--` are for scripts"),
     ] {
         let ended = sandbox.sweep(&[&["run"], args].concat());

@@ -175,7 +175,7 @@ mod tests {
         for (content, reason) in [
             (&b"[1]\n"[..], "line 1 is not a JSON object"),
             (b"{\"id\": 1, \"correct\": 1}\n{\"id\": 1, \"correct\": 0}\n", "row 2: item `1` is listed twice"),
-            (b"{\"id\": 1, \"correct\": [1]}\n", "row 1: the score is no finite number"),
+            (b"{\"id\": 1, \"correct\": [1]}\n", "row 1: the score is not a finite number"),
             (b"\xff\n", "invalid utf-8"),
             (b"", "it has no items"),
         ] {

@@ -53,6 +53,8 @@ const FOREIGN: [&str; 10] = [
     "venv",
     "wandb",
 ];
+/// The mark at the beginning of a file that some programs write.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Number of bytes at the beginning of a file that determine its kind.
 const MAX_BEGINNING: u64 = 64 << 10;
 
@@ -294,7 +296,7 @@ fn has_examples(path: &Path) -> bool {
     let read = fs::File::open(path)
         .map(|file| io::BufRead::read_line(&mut io::BufReader::new(file.take(MAX_BEGINNING)), &mut line));
     let first = line.split([',', ';', '\t']).next().unwrap_or_default().trim().trim_matches('"').to_ascii_lowercase();
-    matches!(read, Ok(Ok(_))) && IDS.contains(&first.trim_start_matches('\u{feff}'))
+    matches!(read, Ok(Ok(_))) && IDS.contains(&first.trim_start_matches(BYTE_ORDER_MARK))
 }
 
 /// The kind in `reads` of a text file, by its first lines: objects of JSON, or a header and a row with the same number of cells.
@@ -302,6 +304,7 @@ fn kind_of(path: &Path) -> Option<&'static str> {
     let mut beginning = Vec::new();
     fs::File::open(path).ok()?.take(MAX_BEGINNING).read_to_end(&mut beginning).ok()?;
     let text = String::from_utf8_lossy(&beginning);
+    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     if matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'[')) && is_document(path) {
         return Some("jsonl");
     }
@@ -327,7 +330,10 @@ fn is_document(path: &Path) -> bool {
     let name = path.file_stem().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let is_settings = SETTINGS.iter().any(|word| name == *word || name.ends_with(&format!("_{word}")));
     let is_small = || path.metadata().is_ok_and(|data| data.len() <= MAX_FILE_BYTES);
-    !is_settings && is_small() && fs::read(path).is_ok_and(|text| Document::of(&text).is_some())
+    !is_settings
+        && is_small()
+        && fs::read_to_string(path)
+            .is_ok_and(|text| Document::of(text.trim_start_matches(BYTE_ORDER_MARK).as_bytes()).is_some())
 }
 
 #[cfg(test)]
