@@ -160,7 +160,7 @@ mod tests {
                 "classif.acc \n  0.3333333 ",
                 "classif.acc is not read, because it is on the line below its name; print both in one line",
             ),
-            ("losses: 1 0.5 0.2 ", "losses is not read, because it is a list"),
+            ("loss: 1 0.5 0.2 ", "loss is not read, because it is a list"),
             ("Accuracy 0.333 0.9", "accuracy is not read, because it is a list"),
             ("loss: 5 000", "loss is not read, because it is a list"),
             ("loss: 0.5, 0.4, 0.3", "loss is not read, because it is a list"),

@@ -20,7 +20,7 @@ pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?
 /// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
 pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"(?<words>(?:(?:[Aa]dj|[Aa]vg|[Mm]ax|[Mm]in|[Vv]al)\.[ \t]+)?\p{L}[\p{L}\p{N}_@/^-]*(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*){0,2})",
+        r"(?<words>(?:(?:[Aa]dj|[Aa]vg|[Mm]ax|[Mm]in|[Vv]al)\.[ \t]+)?\p{L}[\p{L}\p{N}_@/^-]*(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*(?:-\p{L}[\p{L}\p{N}_]*)*){0,2})",
         r"(?<remark>[ \t]*[(\[](?:%|(?:\d+%?[ ])?\p{L}[\p{L}\p{N}_ -]*)[)\]]|[ \t]*%)?",
         r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|→|[:=]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
         r"(?:[~≈<>≤≥$€£]=?[ ]?)?(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
