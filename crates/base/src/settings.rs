@@ -6,11 +6,7 @@
 mod document;
 mod toml;
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, io, path::Path};
 
 use serde::Serialize;
 use serde_json::{
@@ -46,8 +42,8 @@ enum Kind {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The extension is not that of a known format.
-    #[error("`{}` is no file of settings: its name ends neither in `.yaml`, `.yml`, `.json` nor `.toml`", .0.display())]
-    Extension(PathBuf),
+    #[error("the name of a settings file ends in `.yaml`, `.yml`, `.json` or `.toml`")]
+    Extension,
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -99,7 +95,7 @@ impl Settings {
             Some("yaml" | "yml") => Kind::Yaml,
             Some("json") => Kind::Json,
             Some("toml") => Kind::Toml,
-            _ => return Err(SettingsError::Extension(path.to_owned())),
+            _ => return Err(SettingsError::Extension),
         };
         let size = fs_err::metadata(path)?.len();
         if size > MAX_SIZE {
