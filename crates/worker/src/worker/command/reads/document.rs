@@ -96,6 +96,11 @@ impl Document {
 const PARTS: [&str; 10] =
     ["class", "classes", "client", "dataset", "fold", "folds", "label", "per", "seed", "threshold"];
 
+/// True for an object whose keys are steps.
+pub(super) fn has_steps(entries: &Map<String, Value>) -> bool {
+    of_steps(entries).is_some()
+}
+
 /// The entries of an object whose keys are steps, each with its step: `{"epoch_1": {"loss": 0.5}, "epoch_2": {"loss": 0.4}}`.
 fn of_steps(entries: &Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
     let step = |key: &String| {

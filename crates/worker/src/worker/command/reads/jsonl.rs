@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::report::{Appended, Follower, Line, Series, parse_object, values, whole},
-    document::Document,
+    document::{Document, has_steps},
     step_column, unread,
 };
 use crate::format::shortened;
@@ -31,7 +31,7 @@ struct State {
     counts: bool,
     /// The text of a file whose first line is only the beginning of an object or a list.
     document: Option<Vec<u8>>,
-    /// The first line, if it is an object with a list: the file is JSON as a whole unless another line follows.
+    /// The first line, if it is an object with a list or with steps: the file is JSON as a whole unless another line follows.
     first: Option<Vec<u8>>,
     /// The latest word of each entry that is one.
     words: BTreeMap<String, String>,
@@ -95,9 +95,9 @@ impl Follower for JsonLines {
     }
 }
 
-/// True for an object with a list among its values.
-fn has_list(line: &[u8]) -> bool {
-    parse_object(line).is_some_and(|entries| entries.values().any(Value::is_array))
+/// True for an object with a list among its values, or whose keys are steps.
+fn may_be_document(line: &[u8]) -> bool {
+    parse_object(line).is_some_and(|entries| entries.values().any(Value::is_array) || has_steps(&entries))
 }
 
 impl State {
@@ -117,7 +117,7 @@ impl State {
         }
         if let Some(first) = self.first.take() {
             self.object(&first, sink);
-        } else if self.count == 0 && self.document.is_none() && has_list(line) {
+        } else if self.count == 0 && self.document.is_none() && may_be_document(line) {
             self.first = Some(line.to_vec());
             return;
         }
