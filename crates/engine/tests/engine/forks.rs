@@ -356,6 +356,21 @@ fn jobs_that_cannot_be_forked_are_started_and_say_why() {
 }
 
 #[test]
+fn settings_that_an_import_reads_are_those_of_the_job() {
+    if !forks() {
+        return;
+    }
+    let launch = "launch: fork\n      settings: conf.json\n      set: { lr: '${{ matrix.seed }}' }";
+    let sandbox = study("import sys\nimport helper\nprint('loss=%d' % helper.LR)\n", launch);
+    sandbox.write("helper.py", "import json\nLR = json.load(open('conf.json'))['lr']\n");
+    sandbox.write("conf.json", "{\"lr\": 9}");
+    let said = run_in_turn(&sandbox);
+    let losses: Vec<f64> = metric(&sandbox, "loss").values().filter_map(Value::as_f64).collect();
+    assert_eq!(losses, [0.0, 1.0, 2.0], "{said}");
+    assert!(said.contains("was started, not forked: each job has its own copy of `settings`"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_forked_is_a_mistake() {
     for (with, message) in [
         ("run: 'python3 train.py'", "needs a script of Python"),

@@ -194,6 +194,10 @@ impl Fork {
     }
 
     fn prepare(command: &Command, job: &Job, place: &Place, program: &Process) -> Result<Self, String> {
+        // The interpreter has run the imports with the settings of another job, which they may have read.
+        if place.settings().is_some() {
+            return Err("each job has its own copy of `settings`, which the imports could read".to_owned());
+        }
         let ground = Ground::of(command, job, place).map_err(|error| error.to_string())?;
         let ground = ground.ok_or("`tracks: declared` observes no imports")?;
         let identity = Identity::of(command, program, place, &ground)?;
