@@ -97,12 +97,16 @@ impl Settings {
             Some("toml") => Kind::Toml,
             _ => return Err(SettingsError::Extension),
         };
-        let size = fs_err::metadata(path)?.len();
-        if size > MAX_SIZE {
-            return Err(SettingsError::Large(size));
+        let invalid = |error: &dyn std::fmt::Display| SettingsError::Invalid(error.to_string());
+        let metadata = fs_err::metadata(path)?;
+        if !metadata.is_file() {
+            // The read of a pipe would block until a writer opens it.
+            return Err(invalid(&"it is not a regular file"));
+        }
+        if metadata.len() > MAX_SIZE {
+            return Err(SettingsError::Large(metadata.len()));
         }
         let text = fs_err::read_to_string(path)?;
-        let invalid = |error: &dyn std::fmt::Display| SettingsError::Invalid(error.to_string());
         let values = match kind {
             Kind::Toml => toml_edit::de::from_str::<Json>(&text).map_err(|error| invalid(&error))?,
             Kind::Yaml | Kind::Json => {
@@ -341,6 +345,10 @@ mod tests {
 
     #[test]
     fn files_that_have_no_such_copy_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("a.yaml");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(matches!(Settings::read(&pipe), Err(SettingsError::Invalid(_))), "a pipe");
         for (name, original, key, value) in [
             ("a.txt", "lr: 1\n", "lr", Value::Int(1)),
             ("a.yaml", "- 1\n", "0", Value::Int(1)),
