@@ -129,7 +129,7 @@ impl Store {
             return Err(GcError::InUse);
         }
         for path in &garbage.leftovers {
-            remove_if_there(path)?;
+            self.remove_staging(path)?;
         }
         // Searched again, now exclusively, because other processes may have left more meanwhile.
         for path in self.temporary()? {
@@ -161,27 +161,46 @@ impl Store {
         Ok(())
     }
 
-    /// Moves records away, and then removes their files. The moves are on the disk before that, because a power failure could bring a
-    /// record back without some of its files, or without its line in the list of manifests.
+    /// Moves records away, and then removes their files.
     fn remove_records(&self, records: &[(Key, u64)]) -> io::Result<()> {
         fs::create_dir_all(self.root.join("staging"))?;
-        let (mut moved, mut shards) = (Vec::new(), BTreeSet::new());
+        let mut moved = Vec::new();
         for (key, bytes) in records {
             debug!(target: log::STORE, key = key.short(), bytes, "removing a record");
             let (folder, staging) = (self.folder(*key), self.staging(*key));
-            remove_if_there(&staging)?;
+            self.remove_staging(&staging)?;
             match fs::rename(&folder, &staging) {
-                // Another one has removed it since it was looked.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Another one has removed it since it was looked, or a network file system has repeated a rename that it had done.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 renamed => renamed?,
             }
-            moved.push(staging);
-            shards.extend(folder.parent().map(Path::to_owned));
+            moved.push((*key, staging));
         }
+        self.sync_moves(moved.iter().map(|(key, _)| *key))?;
+        moved.iter().try_for_each(|(_, staging)| remove_if_there(staging))
+    }
+
+    /// Puts the moves of records to the staging folder on the disk. Otherwise a power failure could bring back a record whose files or
+    /// whose line in the list of manifests have been removed since.
+    pub(super) fn sync_moves(&self, keys: impl Iterator<Item = Key>) -> io::Result<()> {
+        let shards: BTreeSet<PathBuf> = keys.filter_map(|key| self.folder(key).parent().map(Path::to_owned)).collect();
         for shard in shards {
-            fs::File::open(shard)?.sync_all()?;
+            match fs::File::open(shard) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                folder => folder?.sync_all()?,
+            }
         }
-        moved.iter().try_for_each(|staging| remove_if_there(staging))
+        Ok(())
+    }
+
+    /// Removes a folder of a job below the staging folder, which may be a record that another process had begun to remove.
+    pub(super) fn remove_staging(&self, folder: &Path) -> io::Result<()> {
+        if let Some(key) = folder.file_name().and_then(|name| name.to_str()?.parse().ok())
+            && fs::symlink_metadata(folder).is_ok()
+        {
+            self.sync_moves(std::iter::once(key))?;
+        }
+        remove_if_there(folder)
     }
 }
 

@@ -195,6 +195,7 @@ impl Store {
             }
         }
         if remaining_text != text {
+            self.sync_moves(exists.into_iter().filter(|(_, exists)| !exists).map(|(key, _)| key))?;
             let mut file = fs::NamedTempFile::new_in(&self.root)?;
             file.write_all(&remaining_text)?;
             file.as_file().sync_all()?;

@@ -52,7 +52,7 @@ impl Pending {
             staging.set_file_name(lease.name());
         }
         host::failpoints::point("claim: locked")?;
-        remove_if_there(&staging)?;
+        store.remove_staging(&staging)?;
         // From here on, dropping `pending` removes the folder.
         let pending = Self { store, key, staging, lock };
         fs::create_dir_all(pending.dir())?;
