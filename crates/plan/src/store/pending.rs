@@ -210,7 +210,10 @@ impl Drop for Pending {
         // After a commit the folder no longer exists; after a failure its remains are useless, and the next claim removes them,
         // too.
         let _ = remove_if_there(&self.staging);
-        // Files that an attempt left here are for the next attempt; only an empty folder is removed.
-        let _ = fs::remove_dir(self.scratch());
+        // Files that an attempt left here are for the next attempt; only an empty folder is removed. The next holder of a lost lock uses the
+        // same folder.
+        if !self.lock.is_lost() {
+            let _ = fs::remove_dir(self.scratch());
+        }
     }
 }

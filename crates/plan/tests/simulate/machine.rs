@@ -228,10 +228,14 @@ impl Machine {
         state.engines[engine].was_silent && !state.engines[engine].is_killed && !state.has_failed
     }
 
-    /// True if an engine's run may end with an error.
+    /// True if an engine's run may end with an error: after a fault of its own, or after another engine was silent between its last look
+    /// at its lease and a removal.
     pub(crate) fn may_fail(&self, engine: usize) -> bool {
         let state = self.state();
-        state.has_failed || state.engines[engine].is_killed || state.engines[engine].had_error
+        state.has_failed
+            || state.engines[engine].is_killed
+            || state.engines[engine].had_error
+            || state.engines.iter().any(|other| other.removes_late)
     }
 }
 
@@ -256,7 +260,8 @@ impl State {
                     self.engines[engine].wakes = Some(machine.elapsed() + time);
                     self.engines[engine].is_silent = true;
                     self.engines[engine].was_silent = true;
-                    self.engines[engine].removes_late |= matches!(operation, Operation::Remove(_));
+                    self.engines[engine].removes_late |=
+                        matches!(operation, Operation::Remove(_) | Operation::RemoveFolder(_));
                 }
                 // Without leases, a lock whose name cannot be removed stays while its process lives.
                 Fault::Error if matches!(operation, Operation::Remove(_)) && !self.is_shared => {}

@@ -149,8 +149,8 @@ fn no_schedule_of_fresh_seeds_violates_an_invariant() {
 }
 
 /// Seeds that have failed before: 17773 took an engine that waits for the lock of a stopped one for an engine that never ends.
-const FAILED_BEFORE: [u64; 5] =
-    [17_773, 224_420_768_982_013, 116_524_059_493_052, 44_678_476_670_527, 65_843_581_764_650];
+const FAILED_BEFORE: [u64; 6] =
+    [17_773, 224_420_768_982_013, 116_524_059_493_052, 44_678_476_670_527, 65_843_581_764_650, 195_133_790_987_637];
 
 #[test]
 fn seeds_that_have_failed_before_violate_nothing() {
