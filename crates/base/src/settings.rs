@@ -1,7 +1,7 @@
 //! Files of settings in YAML, JSON or TOML, and copies of them in which single values are replaced.
 //!
 //! A copy has every other byte of its file. Where a value of YAML or JSON cannot be replaced alone, such as one below an alias, the copy
-//! is JSON as a whole, which readers of YAML read, too.
+//! is JSON as a whole, with the keys in the order of the file, which readers of YAML read, too.
 
 mod document;
 mod toml;
@@ -149,9 +149,15 @@ impl Settings {
             return toml::with(&self.text, replaced);
         }
         let invalid = |error: serde_json::Error| SettingsError::Invalid(error.to_string());
-        let texts = replaced.iter().map(|(key, value)| Ok((key.clone(), json_and_yaml(value)?)));
+        let document = Document::of(&self.text);
+        let text_of = |key: &str, value: &Value| match value {
+            // Readers of YAML 1.1 take these words for booleans, in the file as in the copy.
+            Value::Text(word) if is_boolean_word(word) && self.has_boolean(document.as_ref(), key) => Ok(word.clone()),
+            value => json_and_yaml(value),
+        };
+        let texts = replaced.iter().map(|(key, value)| Ok((key.clone(), text_of(key, value)?)));
         let texts: BTreeMap<String, String> = texts.collect::<serde_json::Result<_>>().map_err(invalid)?;
-        if let Some(copy) = Document::of(&self.text).and_then(|document| document.with(&texts)) {
+        if let Some(copy) = document.as_ref().and_then(|document| document.with(&texts)) {
             return Ok(copy);
         }
         let key = replaced.keys().next().cloned().unwrap_or_default();
@@ -163,8 +169,27 @@ impl Settings {
             let place = find_mut(&mut values, key).ok_or_else(|| SettingsError::fixed(key))?;
             *place = serde_json::to_value(value).map_err(invalid)?;
         }
-        json_and_yaml(&values).map_err(invalid)
+        match document {
+            Some(document) => json_and_yaml(&document.ordered(&values)),
+            None => json_and_yaml(&values),
+        }
+        .map_err(invalid)
     }
+
+    /// True if the value of a key of a YAML file is a boolean, or a word that readers of YAML 1.1 take for one.
+    fn has_boolean(&self, document: Option<&Document<'_>>, key: &str) -> bool {
+        let is_word = || document.and_then(|document| document.plain(key)).is_some_and(is_boolean_word);
+        self.kind == Kind::Yaml && (self.value(key).is_some_and(Json::is_boolean) || is_word())
+    }
+}
+
+/// True for the words besides `true` and `false` that are booleans in YAML 1.1, and texts in YAML 1.2.
+fn is_boolean_word(word: &str) -> bool {
+    ["on", "off", "yes", "no"].iter().any(|known| {
+        let mut capitalized = (*known).to_owned();
+        capitalized[..1].make_ascii_uppercase();
+        word == *known || word == capitalized || word == known.to_ascii_uppercase()
+    })
 }
 
 /// The options of the parser: `.inf` is a value.
@@ -333,12 +358,26 @@ mod tests {
             ("a.json", "{\"n\": 1.0}", "n", map.clone(), "{\"n\": {\"a\":1}}"),
             ("a.toml", "n = 1.0 # rate\n[m]\nx = 'a'\n", "m.x", text("a\\b"), "n = 1.0 # rate\n[m]\nx = 'a\\b'\n"),
             ("a.toml", "d = 2020-01-01\nn = 1\n", "n", Value::Bool(true), "d = 2020-01-01\nn = true\n"),
+            ("a.toml", "d = 2020-01-01\n", "d", text("2021-02-03"), "d = 2021-02-03\n"),
+            ("a.yaml", "amp: on\nx: 1\n", "amp", text("off"), "amp: off\nx: 1\n"),
+            ("a.yaml", "amp: true\n", "amp", text("No"), "amp: No\n"),
+            ("a.yaml", "amp: 'on'\n", "amp", text("off"), "amp: \"off\"\n"),
+            ("a.json", "{\"amp\": true}", "amp", text("off"), "{\"amp\": \"off\"}"),
         ] {
             assert_eq!(copy(name, original, &[(key, value)]).unwrap(), expected, "{original}");
         }
         // A value below an alias.
         let aliased = "b: &b {u: 1}\nc: *b\n";
         assert_eq!(copy("a.yaml", aliased, &[("c.u", Value::Int(2))]).unwrap(), r#"{"b":{"u":1},"c":{"u":2}}"#);
+        let ordered = "layers:\n  conv: 8\n  relu: 1\n  fc: [{z: 1, a: 2}]\nnote: |\n  some text\n";
+        assert_eq!(
+            copy("a.yaml", ordered, &[("note", text("a"))]).unwrap(),
+            r#"{"layers":{"conv":8,"relu":1,"fc":[{"z":1,"a":2}]},"note":"a"}"#
+        );
+        assert_eq!(
+            copy("a.yaml", &format!("amp: on\n{aliased}"), &[("c.u", Value::Int(2))]).unwrap(),
+            r#"{"amp":true,"b":{"u":1},"c":{"u":2}}"#
+        );
         let error = copy("a.yaml", &format!("{aliased}mode: 010\n"), &[("c.u", Value::Int(2))]).unwrap_err();
         assert!(matches!(error, SettingsError::Ambiguous { line: 3, .. }), "{error}");
     }

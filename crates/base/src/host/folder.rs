@@ -16,6 +16,23 @@ use super::{
 };
 use crate::format::quantity;
 
+/// Names of the folders that `sweep` makes in a folder for results. Others are the project's, which may have files of its own in `results`.
+pub const OWN_FOLDERS: [&str; 13] = [
+    "batch",
+    "code",
+    "doctor",
+    "hosts",
+    "mcp",
+    "proposals",
+    "python",
+    "ray",
+    "reports",
+    "runs",
+    "store",
+    "studies",
+    "ui",
+];
+
 /// Free space below which a finding is doubtful, in bytes.
 const LITTLE: u64 = 1 << 30;
 /// Difference between the clocks of this machine and of the file server above which a finding is doubtful.

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, fmt};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
+use serde_json::Value as Json;
 
 use super::{options, rest};
 
@@ -39,6 +40,19 @@ impl<'t> Document<'t> {
         Some(Self { text, root: parsed(text)? })
     }
 
+    /// Values of the text, with maps in its order.
+    pub(super) fn ordered<'v>(&'v self, values: &'v Json) -> Ordered<'v> {
+        Ordered { values, order: Some(&self.root.value) }
+    }
+
+    /// The source of the value at a path, without quotes of its own; `None` for a list, a map and a quoted text.
+    pub(super) fn plain(&self, path: &str) -> Option<&'t str> {
+        let place = find(&self.root, path).filter(|place| matches!(place.value, Tree::Text(_) | Tree::Scalar(_)))?;
+        let start = usize::try_from(place.referenced.span().byte_offset()?).ok()?;
+        let source = self.text.get(start..)?.get(..usize::try_from(place.referenced.span().byte_len()?).ok()?)?;
+        Some(source.trim_end()).filter(|source| !source.starts_with(['"', '\'', '|', '>']))
+    }
+
     /// The text with other values, written as JSON, at these paths. `None` if a value cannot be replaced alone.
     pub(super) fn with(&self, replaced: &BTreeMap<String, String>) -> Option<String> {
         /// A number that no file has.
@@ -61,6 +75,31 @@ impl<'t> Document<'t> {
         let with_marks = parsed(&edited(self.text, marked))?;
         let paths: Vec<&str> = replaced.keys().map(String::as_str).collect();
         is_same_but(&self.root.value, &with_marks.value, &paths, MARK).then(|| edited(self.text, edits))
+    }
+}
+
+/// Values with the keys of maps in the order of a text, which decides, for instance, on the order of a network's layers.
+pub(super) struct Ordered<'v> {
+    values: &'v Json,
+    order: Option<&'v Tree>,
+}
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.values, self.order) {
+            (Json::Object(values), Some(Tree::Map(order))) => {
+                let in_order =
+                    order.iter().filter_map(|(key, place)| Some((key, values.get(key)?, Some(&place.value))));
+                let others = values.iter().filter(|(key, _)| order.iter().all(|(other, _)| other != *key));
+                let entries = in_order.chain(others.map(|(key, values)| (key, values, None)));
+                serializer.collect_map(entries.map(|(key, values, order)| (key, Ordered { values, order })))
+            }
+            (Json::Array(values), Some(Tree::List(order))) if values.len() == order.len() => {
+                let items = values.iter().zip(order);
+                serializer.collect_seq(items.map(|(values, place)| Ordered { values, order: Some(&place.value) }))
+            }
+            (values, _) => values.serialize(serializer),
+        }
     }
 }
 

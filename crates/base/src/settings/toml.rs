@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sweep_job::Value;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value as Toml};
+use toml_edit::{Array, Datetime, DocumentMut, InlineTable, Item, TableLike, Value as Toml};
 
 use super::{SettingsError, rest};
 
@@ -17,7 +17,11 @@ pub(super) fn with(text: &str, replaced: &BTreeMap<String, Value>) -> Result<Str
     for (path, value) in replaced {
         let place = in_table(document.as_table_mut(), path).ok_or_else(|| SettingsError::fixed(path))?;
         let decor = place.decor().clone();
-        *place = toml(value).ok_or_else(|| SettingsError::Null(path.clone()))?;
+        let date = match value {
+            Value::Text(text) if place.is_datetime() => text.parse::<Datetime>().ok().map(Toml::from),
+            _ => None,
+        };
+        *place = date.or_else(|| toml(value)).ok_or_else(|| SettingsError::Null(path.clone()))?;
         *place.decor_mut() = decor;
     }
     Ok(document.to_string())

@@ -7,7 +7,7 @@ pub(in crate::cli) mod logs;
 mod measured;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -256,8 +256,12 @@ impl Study {
             let numbers = point.values.iter().filter_map(|(axis, value)| Some((axis.clone(), value.value.as_f64()?)));
             numbers.collect::<Vec<_>>()
         };
-        let (points, own_jobs): (Vec<_>, Vec<&Job>) = points.map(|(point, id)| (numbers(point), plan.job(*id))).unzip();
-        let mut metrics = Measured::of(points);
+        let words = |point: &Point| -> BTreeSet<String> {
+            point.values.iter().filter_map(|(_, value)| value.value.as_text().map(str::to_owned)).collect()
+        };
+        let (points, own_jobs): (Vec<&Point>, Vec<&Job>) = points.map(|(point, id)| (point, plan.job(*id))).unzip();
+        let words: Vec<BTreeSet<String>> = points.iter().map(|point| words(point)).collect();
+        let mut metrics = Measured::of(points.into_iter().map(numbers).collect());
         for (index, job) in own_jobs.iter().enumerate() {
             let Some(record) = store.get(job.key)? else { continue };
             self.has_records = true;
@@ -276,7 +280,7 @@ impl Study {
         }
         let has_results = metrics.names().any(|name| Better::of_name(name).is_some());
         if !has_results && self.wish.printed.is_empty() && self.wish.logs.is_empty() {
-            (self.wish.printed, self.wish.logs) = logs::of(&self.wish, &own_jobs, &store, &metrics, &curves)?;
+            (self.wish.printed, self.wish.logs) = logs::of(&self.wish, (&own_jobs, &words), &store, &metrics, &curves)?;
             if !self.wish.printed.is_empty() || !self.wish.logs.is_empty() {
                 // The metrics are taken from the logs: no program runs again.
                 self.write()?;
@@ -296,7 +300,7 @@ impl Study {
             if self.wish.printed.is_empty() && !std::mem::replace(&mut self.has_named_logs, true) {
                 logs::say_unread(&self.wish, &own_jobs, &store)?;
             }
-            let new = logs::unread(&self.wish, &own_jobs, &store, &metrics, &curves)?;
+            let new = logs::unread(&self.wish, (&own_jobs, &words), &store, &metrics, &curves)?;
             if !new.is_empty() {
                 self.wish.printed.extend(new);
                 self.write()?;
@@ -348,9 +352,16 @@ fn is_script(path: &Path) -> bool {
 /// The part of a command line that names its study: the module or the script that an interpreter or a launcher runs, else the
 /// program.
 pub(super) fn subject_of(argv: &[String]) -> &str {
-    let module = argv.iter().position(|argument| argument == "-m").and_then(|index| argv.get(index + 1));
     let is_file = |argument: &&String| !argument.starts_with('-') && Path::new(argument.as_str()).is_file();
-    let script = module.map(|module| module.rsplit('.').next().unwrap_or(module));
+    let module =
+        argv.iter().position(|argument| argument == "-m").and_then(|index| Some((index, argv.get(index + 1)?)));
+    let script = module.map(|(index, module)| {
+        let path = module.replace('.', "/");
+        let is_own = [".py", "/__main__.py"].iter().any(|end| Path::new(&format!("{path}{end}")).is_file());
+        // `-m torch.distributed.run train.py`, `-m cProfile train.py`
+        let started = argv[index + 2..].iter().filter(is_file).find(|argument| argument.ends_with(".py"));
+        started.filter(|_| !is_own).map_or_else(|| module.rsplit('.').next().unwrap_or(module), String::as_str)
+    });
     // `./train data.txt`: its files are data.
     let program = argv.first().map(String::as_str).filter(|program| program.contains('/') && !program.starts_with('/'));
     let script = script.or_else(|| program.filter(|program| Path::new(program).is_file()));

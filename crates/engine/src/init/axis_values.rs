@@ -17,16 +17,22 @@ pub(super) fn values(text: &str) -> String {
 }
 
 /// The same values for a parameter that takes a text: `true`, `false` and `null` reach it as they are typed, and so do several
-/// lists or maps unless it `takes_lists`.
-pub(super) fn texts(text: &str, takes_lists: bool) -> String {
+/// lists or maps unless it `takes_lists`. With `is_text_type`, which is known of its type, `1.10` and `007` do, too.
+pub(super) fn texts(text: &str, takes_lists: bool, is_text_type: bool) -> String {
     let items = items(text);
     let is_text = |item: &str| items.len() > 1 && !takes_lists && item.starts_with(['[', '{']);
     let quoted = |item: &&str| match *item {
-        item if BOOLEANS_AND_NULLS.contains(&item) => format!("\"{item}\""),
+        item if BOOLEANS_AND_NULLS.contains(&item) || is_text_type && is_respelled(item) => format!("\"{item}\""),
         item if is_text(item) => scalar::text(item),
         item => item.to_owned(),
     };
     items.iter().map(quoted).collect::<Vec<_>>().join(",")
+}
+
+/// True for a number that a command line would have in another spelling: `1.10`, `1e3`, `007`.
+fn is_respelled(item: &str) -> bool {
+    let is_integer = item.parse::<i64>().is_ok_and(|value| value.to_string() == item);
+    item.parse::<f64>().is_ok_and(|value| !is_integer && value.to_string() != item)
 }
 
 /// The same values for a setting that is a text: all of them reach it as they are typed, except for `null`.
@@ -132,9 +138,10 @@ mod tests {
 
     #[test]
     fn a_parameter_that_takes_a_text_gets_booleans_as_they_are_typed() {
-        assert_eq!(values(&texts("true,False,null,1,a", false)), "[\"true\", \"False\", \"null\", 1, a]");
-        assert_eq!(values(&texts("yes,no", false)), "[yes, no]");
-        assert_eq!(values(&texts("[1,2],{\"a\": 1}", false)), r#"["[1,2]", "{\"a\": 1}"]"#);
-        assert_eq!(values(&texts("[1,2],[3]", true)), "[[1,2], [3]]");
+        assert_eq!(values(&texts("true,False,null,1,a", false, false)), "[\"true\", \"False\", \"null\", 1, a]");
+        assert_eq!(values(&texts("yes,no", false, false)), "[yes, no]");
+        assert_eq!(values(&texts("1.10,1e3,007,2,0.5", false, true)), r#"["1.10", "1e3", "007", 2, 0.5]"#);
+        assert_eq!(values(&texts("[1,2],{\"a\": 1}", false, false)), r#"["[1,2]", "{\"a\": 1}"]"#);
+        assert_eq!(values(&texts("[1,2],[3]", true, false)), "[[1,2], [3]]");
     }
 }

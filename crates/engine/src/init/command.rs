@@ -7,10 +7,11 @@ use sweep_base::SEED;
 use super::{
     InitError, Wish, axis_values,
     forms::axis_name,
-    remedy, scalar,
+    inherited, remedy, scalar,
     settings::{SettingsFile, keys_like},
     text::{reads, results},
 };
+use crate::plan::is_script;
 
 /// Extensions of programs in languages whose parameters are not read, with the command that starts one; without a command, it
 /// is compiled first.
@@ -114,6 +115,11 @@ pub fn command(argv: &[String], folder: &Path, name: &str, wish: &Wish) -> Resul
         let set = set.map(|(key, axis)| format!("{}: {}", scalar::text(key), scalar::text(&value(axis))));
         let _ = writeln!(out, "      set: {{ {} }}", set.collect::<Vec<_>>().join(", "));
     }
+    // A word such as `DATA={data}` sets a variable, too.
+    let is_set = |name: &str| argv.iter().any(|argument| argument.starts_with(&format!("{name}=")));
+    let scripts = argv.iter().filter(|argument| is_script(Path::new(argument))).map(|argument| folder.join(argument));
+    let texts: Vec<String> = scripts.filter_map(|script| remedy::text_of(&script)).collect();
+    out.push_str(&inherited::section(&texts.join("\n"), &is_set));
     reads(&mut out, wish);
     results(&mut out, name, &axes.iter().map(String::as_str).collect::<Vec<_>>(), wish);
     Ok(out)

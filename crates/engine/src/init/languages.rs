@@ -261,6 +261,7 @@ pub(super) fn found(source: Source, mut parameters: Vec<Parameter>) -> Found {
 pub(super) fn parameter(name: &str, style: Style) -> Parameter {
     Parameter {
         name: name.to_owned(),
+        spellings: Vec::new(),
         style,
         required: false,
         default: Json::Null,

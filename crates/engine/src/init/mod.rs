@@ -38,7 +38,7 @@ pub use self::{
     measure::Measurement,
     misspelled::misspelled,
     own_lab::{Engine, OwnLab},
-    printed::{Missed, Printed, last_value, printed_numbers, printed_results, searched},
+    printed::{Missed, Printed, last_value, printed_numbers, printed_results, searched, with_open_words},
     probe::{Found, Parameter, Source, Style, python, read, run},
     settings::by_settings,
     target::{Target, target},

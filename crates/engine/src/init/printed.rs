@@ -2,7 +2,7 @@
 //!
 //! `collect.rs` finds the numbers, `names.rs` names them, `patterns.rs` writes their patterns, `layouts.rs` has lines whose layout names
 //! their numbers, and `columns.rs` tables without bars; `forms.rs` keeps a pattern from reading lines of other numbers, `ranks.rs` from
-//! reading numbers of other processes. `missed.rs` has the numbers that no pattern reads.
+//! reading numbers of other processes, and `open.rs` has words that are values of axes. `missed.rs` has the numbers that no pattern reads.
 
 mod collect;
 mod columns;
@@ -10,6 +10,7 @@ mod forms;
 mod layouts;
 mod missed;
 mod names;
+mod open;
 mod patterns;
 mod ranks;
 mod sections;
@@ -20,13 +21,13 @@ use std::collections::BTreeSet;
 use regex::Captures;
 use sweep_job::tasks::{Pattern, Reading};
 
-pub use self::missed::Missed;
 use self::{
     collect::{Taken, collect},
     names::{Named, joined, named, separated},
     ranks::Ranks,
     steps::Steps,
 };
+pub use self::{missed::Missed, open::with_open_words};
 use super::languages::regex;
 use super::scalar;
 use crate::stats::Better;
@@ -167,7 +168,7 @@ fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> Pri
     }
     let PrintedNumbers { read, missed } = &mut all;
     missed.retain(|missed| missed.why.is_of_read() || read.iter().all(|number| number.name != missed.name));
-    all
+    open::opened(all)
 }
 
 #[cfg(test)]
@@ -367,6 +368,32 @@ mod tests {
         assert_eq!(names("Best: 0.615 using {'C': 1.5}"), ["best"]);
         assert_eq!(names("Best validation accuracy of 91.00% obtained at iteration 4"), ["validation_accuracy"]);
         assert_eq!(names("précision: 0.25"), ["précision"]);
+        let splits = "Accuracy: train 0.375, val 0.3, test 0.25";
+        assert_eq!(names(splits), ["accuracy_train", "accuracy_val", "accuracy_test"]);
+        assert_eq!(names("RMSE train 1.5, test 0.75"), ["rmse_train", "rmse_test"]);
+        let splits = "MSE Train: 1.5 Test: 0.75\nMAE Train: 1.25 Test: 0.5";
+        assert_eq!(names(splits), ["mse_train", "mse_test", "mae_train", "mae_test"]);
+        let read = printed_results(std::iter::once(splits)).read;
+        let values: Vec<_> = read.iter().map(|number| last_value(number, splits)).collect();
+        assert_eq!(values, [Some(1.5), Some(0.75), Some(1.25), Some(0.5)]);
+        assert_eq!(names("loss 0.25, accuracy: train 0.5, test 0.75"), ["loss", "accuracy_train", "accuracy_test"]);
+        assert_eq!(names("Acc@1: 15.0pts\nTop-5: 20pts\nloss: 0.5"), ["loss"]);
+        assert_eq!(names("model  acc  f1\nreporting mean acc1 and std"), Vec::<String>::new());
+        assert_eq!(names("step,loss\n1,0.5\n2,0.25\nstep,val_loss\n1,0.75\n2,0.375"), Vec::<String>::new());
+        assert_eq!(names("mAP@0.5: 0.375, mAP@0.5:0.95: 0.3"), ["map_0_5", "map_0_5_0_95"]);
+        assert_eq!(names("mAP@.5 = 0.375, mAP@.5:.95 = 0.3"), ["map_5", "map_5_95"]);
+        assert_eq!(names("Loss 1: 1.5\nLoss 2: 0.75\nacc 0.5"), ["acc"]);
+        assert_eq!(names("Epoch 2: loss 0.5"), ["loss"]);
+        assert_eq!(names("mem 900M loss 1.5\nmem 1.2G loss 0.75"), ["loss"]);
+        assert_eq!(names("saved=True loss 1.5\nsaved=False loss 0.75\n59.2s loss 0.5"), ["loss"]);
+        let part = "Accuracy: 45 of 50 (90.0%)";
+        assert_eq!(names(part), ["accuracy"]);
+        assert_eq!(last_value(&printed(part, &BTreeSet::new())[0], part), Some(0.9));
+        assert_eq!(names("loss：0.5，acc：0.9"), ["loss", "acc"]);
+        assert_eq!(names("accuracy – 0.9\nloss ⇒ 0.5"), ["accuracy", "loss"]);
+        assert_eq!(names("---- mean acc: 0.375 std: 0.02"), ["mean_acc"]);
+        assert_eq!(names("score on train 0.375\nscore on test 0.3"), ["score_on_train", "score_on_test"]);
+        assert_eq!(names("| Accuracy | **0.40** |\n| F1 | **0.30** |"), ["accuracy", "f1"]);
         assert_eq!(names("achieved tok/s: 100.5"), ["achieved_tok_per_s"]);
         assert_eq!(names("D_B: 0.25 G_B: 0.5"), ["d_B", "g_B"]);
         assert_eq!(

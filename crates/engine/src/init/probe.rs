@@ -143,6 +143,9 @@ pub enum Source {
 pub struct Parameter {
     /// The name on the command line, without dashes.
     pub name: String,
+    /// Its other names, without dashes: `lr` of `--learning-rate, --lr`.
+    #[serde(default)]
+    pub spellings: Vec<String>,
     /// The form on the command line.
     pub style: Style,
     /// True if it must be given.

@@ -8,8 +8,8 @@ use sweep_base::SEED;
 use super::{
     Found, InitError, Language, Parameter, Script, Source, Style, Wish, axis_values,
     forms::{self, Booleans, Place, booleans, is_seed, named, suits},
-    inherited::inherited,
-    scalar,
+    inherited::{self, inherited},
+    remedy, scalar,
     suggest::{self, Axis},
     wished::wished,
 };
@@ -92,6 +92,11 @@ pub fn text(
         flags(&mut out, forms::flags(found.source, &varied_parameters), booleans);
     }
     params(&mut out, &lines);
+    if found.source != Source::Environment {
+        let text = remedy::text_of(&script.folder.join(&script.path)).unwrap_or_default();
+        let is_set = |name: &str| axes.iter().any(|axis| axis.parameter == name);
+        out.push_str(&inherited::section(&text, &is_set));
+    }
     foot(&mut out, name, &axes, wish);
     Ok((out, missing_names))
 }

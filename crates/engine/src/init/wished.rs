@@ -2,6 +2,9 @@
 
 use super::{Found, InitError, Script, Source, Style, Wish, axis_values, forms, remedy, suggest::Axis};
 
+/// Names of the types of texts: of Python, click, and absl.
+const TEXT_TYPES: [&str; 3] = ["str", "string", "text"];
+
 /// The axes that a person has named.
 ///
 /// # Errors
@@ -11,7 +14,8 @@ pub(super) fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<
     let axis = |(name, values): &(String, String)| {
         let exact_match = found.parameters.iter().find(|parameter| parameter.name == *name);
         let parameter = exact_match
-            .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)));
+            .or_else(|| found.parameters.iter().find(|candidate| normal_form(&candidate.name) == normal_form(name)))
+            .or_else(|| found.parameters.iter().find(|candidate| candidate.spellings.contains(name)));
         let names = || found.parameters.iter().chain(&found.groups).map(|parameter| parameter.name.as_str());
         // The parameters that the arguments set are not among the others.
         let sets = |argument: &&String| {
@@ -44,7 +48,11 @@ pub(super) fn wished(script: &Script, found: &Found, wish: &Wish) -> Result<Vec<
                 && forms::uses_flags(found.source)
                 && !forms::has_types(found.source);
         let takes_lists = !matches!(parameter.style, Style::Value | Style::Short);
-        let value = if takes_text { axis_values::texts(values, takes_lists) } else { values.clone() };
+        let value = if takes_text {
+            axis_values::texts(values, takes_lists, TEXT_TYPES.contains(&parameter.kind.as_str()))
+        } else {
+            values.clone()
+        };
         Ok(Axis { parameter: parameter.name.clone(), name, value, more: String::new() })
     };
     wish.axes.iter().map(axis).collect()

@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::{
     projects::has_views,
-    sandbox::{Ended, Sandbox},
+    sandbox::{Ended, Running, Sandbox},
 };
 
 /// The parameters of all scripts.
@@ -59,6 +59,101 @@ fn a_script_that_removes_its_results_folder_removes_no_results() {
         assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0), "{body}");
         sandbox.assert_all_cached(&["results/studies/other.yaml"]);
     }
+}
+
+#[test]
+fn files_of_the_project_in_its_results_folder_count() {
+    let sandbox = Sandbox::new();
+    sandbox.write("results/base/w.txt", "1");
+    let body = "os.makedirs('results', exist_ok=True)\n\
+        print('loss=' + open('results/base/w.txt').read())\nprint('count=%d' % len(glob.glob('results/*.json')))\n";
+    script(&sandbox, "train.py", body);
+    let loss_and_count = |expected: [&str; 2]| {
+        for end in ["1 done", "1 cached"] {
+            let ended = run(&sandbox, &["train.py"]);
+            let rows = rows(&ended).join("; ");
+            assert!(ended.stderr.contains(end) && expected.iter().all(|text| rows.contains(text)), "{}", ended.stdout);
+        }
+    };
+    loss_and_count(["1.00", "0"]);
+    sandbox.write("results/base/w.txt", "2");
+    loss_and_count(["2.00", "0"]);
+    sandbox.write("results/a.json", "{}");
+    loss_and_count(["2.00", "1"]);
+    let own = sweep_engine::host::folder::OWN_FOLDERS;
+    let entries = fs_err::read_dir(sandbox.path("results")).unwrap().map(|entry| entry.unwrap().file_name());
+    let others: Vec<_> = entries.filter(|name| !own.iter().any(|own| name == own)).collect();
+    assert_eq!(others.len(), 2, "{others:?}");
+}
+
+#[test]
+fn any_spelling_of_an_option_names_its_parameter() {
+    let sandbox = Sandbox::new();
+    let text = "import argparse\nparser = argparse.ArgumentParser()\n\
+        parser.add_argument('--learning-rate', '--lr', '-r', dest='rate', type=float, default=0.1)\n\
+        parser.add_argument('--no-cuda', dest='cuda', action='store_false')\n\
+        print('loss=%g' % (parser.parse_args().rate * 10))\n";
+    sandbox.write("train.py", text);
+    for spelling in ["learning_rate", "lr", "rate", "r"] {
+        let ended = run(&sandbox, &["train.py", "--axis", &format!("{spelling}=1,2")]);
+        assert!(rows(&ended).contains(&"2 20.0".to_owned()), "{spelling}: {}", ended.stdout);
+    }
+    assert_ne!(sandbox.sweep(&["run", "train.py", "--axis", "cuda=true,false"]).code, Some(0));
+}
+
+#[test]
+fn variables_that_a_script_reads_are_in_the_keys() {
+    let sandbox = Sandbox::new();
+    script(&sandbox, "train.py", "print('loss=%g' % (a.lr * float(os.environ['SCALE'])))\n");
+    sandbox.write(
+        "plain.py",
+        "import os\nprint('loss=%g' % (float(os.environ['SCALE']) * float(os.getenv('LR', '1'))))\n",
+    );
+    let commands: [&[&str]; 3] = [
+        &["run", "train.py", "--axis", "lr=1,2"],
+        &["run", "plain.py", "--axis", "LR=1,2"],
+        &["run", "--axis", "lr=1,2", "--", "python3", "train.py", "--lr", "{lr}"],
+    ];
+    for command in commands {
+        for (scale, row) in [("10", "2 20.0"), ("30", "2 60.0"), ("10", "2 20.0")] {
+            let ended = Running::from(sandbox.command(command).env("SCALE", scale).spawn().unwrap()).wait();
+            assert!(rows(&ended).contains(&row.to_owned()), "{command:?}: {}{}", ended.stdout, ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn words_that_are_values_of_an_axis_are_no_metrics() {
+    let sandbox = Sandbox::new();
+    let text = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--opt', default='adam')\n\
+        opt = parser.parse_args().opt\nprint('Test accuracy with %s: %g' % (opt, {'adam': 0.375, 'sgd': 0.25}[opt]))\n";
+    sandbox.write("train.py", text);
+    let ended = run(&sandbox, &["train.py", "--axis", "opt=adam,sgd"]);
+    assert!(
+        ["adam 0.375", "sgd 0.250"].iter().all(|row| rows(&ended).contains(&(*row).to_owned())),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn a_log_of_the_run_in_the_project_is_no_edit() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    script(
+        &sandbox,
+        "train.py",
+        "import time\ntime.sleep(a.lr)\nprint('loss=%g' % a.lr)\nsys.exit(1 if a.lr > 1 else 0)\n",
+    );
+    sandbox.write("out.txt", "");
+    let log = fs_err::File::options().append(true).open(sandbox.path("out.txt")).unwrap();
+    let mut command = sandbox.command(&["run", "train.py", "--jobs", "2", "--axis", "lr=0.5,3"]);
+    command.stdout(log.file().try_clone().unwrap()).stderr(log.into_parts().0);
+    command.status().unwrap();
+    let text = sandbox.read("out.txt");
+    assert!(text.contains("FAILED") && !text.contains("edited while it ran"), "{text}");
 }
 
 #[test]

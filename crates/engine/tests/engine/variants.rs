@@ -333,3 +333,25 @@ steps:
     assert_eq!(open(&sandbox), Vec::<String>::new());
     assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
 }
+
+#[test]
+fn a_variant_of_a_program_in_a_folder_of_its_repository_needs_no_output() {
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("exp/m.py", "k = 1\n");
+    sandbox.write("exp/t.py", "import m\nprint('loss: %g' % (m.k * 1.5))\n");
+    sandbox.write("k.patch", "--- a/exp/m.py\n+++ b/exp/m.py\n@@ -1 +1 @@\n-k = 1\n+k = 5\n");
+    sandbox.write(
+        "exp/s.yaml",
+        "steps:\n  t:\n    uses: command\n    with:\n      project: .\n      argv: [python3, -B, t.py]\n      code: ../k.patch\n\
+         \x20     reads: { stdout: 'loss: {loss}' }\ntables: { l: { from: t, rows: [], cells: [loss] } }\n",
+    );
+    git(&sandbox, &["init", "-q", "-b", "main"]);
+    git(&sandbox, &["add", "-A"]);
+    git(&sandbox, &["commit", "-qm", "first"]);
+    let ended = sandbox.sweep(&["run", "exp/s.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("7.5"), "{}", ended.stdout);
+}

@@ -53,9 +53,9 @@ params! {
         booleans: Booleans = Booleans::Flag;
         /// Writes `-` for `_` in the names of flags.
         hyphens: bool = false;
-        /// A file of settings in YAML, JSON or TOML that the program reads. In its place the program finds a copy with the values of `set`,
-        /// which every other byte equals; nothing else sees the copy. An argument with the file's path, such as `--config=conf/a.yaml`,
-        /// and the variable `SWEEP_SETTINGS` name the copy. The file's content is part of the key, as that of `inputs`.
+        /// A file of settings in YAML, JSON or TOML that the program reads. In its place the program finds a copy in which only the values
+        /// in `set` differ. No other program sees the copy. An argument with the file's path, such as `--config=conf/a.yaml`, and the
+        /// variable `SWEEP_SETTINGS` name the copy. The file's content is part of the key, as that of `inputs`.
         settings: Option<Input> = None;
         /// Values in the copy of `settings`, by their paths: `{ optim.lr: 1e-3, layers.0.units: 64 }`. The file has these keys.
         set: BTreeMap<String, Value> = BTreeMap::new();

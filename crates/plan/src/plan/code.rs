@@ -24,7 +24,7 @@ use super::{
     values::CODE,
 };
 use crate::{
-    host::{packages, project_of},
+    host::{folder::OWN_FOLDERS, packages, project_of},
     record::{
         ABSENT, ELSEWHERE, Environment, FILE_ELSEWHERE, Identity, Key, Line, Manifest, Own, ReadSet, code_digest, fact,
         path_text, text_path,
@@ -466,7 +466,7 @@ impl Manifests {
     ) -> String {
         let results = self.sets.ancestors().nth(3).map(fact::real);
         fact::now(then, &project.join(text_path(path)), layer, &mut |entry| {
-            results.as_deref().is_some_and(|results| results == entry)
+            results.as_deref().is_some_and(|results| is_of_results(results, entry))
                 || is_ignored(entry)
                 || self.is_made(project, entry, digests)
         })
@@ -477,6 +477,12 @@ impl Manifests {
             self.installed.entry(folder.to_owned()).or_insert_with(|| packages::installed(&text_path(folder)));
         installed.get(name).cloned().unwrap_or_else(|| ABSENT.to_owned())
     }
+}
+
+/// True for a folder for results, and for the folders that `sweep` makes in it.
+fn is_of_results(results: &Path, entry: &Path) -> bool {
+    entry == results
+        || entry.strip_prefix(results).is_ok_and(|name| OWN_FOLDERS.iter().any(|own| name == Path::new(own)))
 }
 
 /// True if a path leads to a script, by its extension.

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs::File,
-    io,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -38,6 +38,8 @@ const LOCK: &str = "lock";
 const GATE: &str = "gate";
 /// Files that mark a folder of an environment or a build, which is not part of a project's code.
 const MARKS: [&str; 3] = ["pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"];
+/// Extensions of logs, to which another process may append, such as `tee` with the output of the run. A name may have none.
+const LOG_EXTENSIONS: [&str; 7] = ["csv", "err", "jsonl", "log", "out", "tsv", "txt"];
 /// The folder of packages of JavaScript.
 const PACKAGES: &str = "node_modules";
 
@@ -69,6 +71,8 @@ struct Moment {
     layers: PathBuf,
     /// The stamps of files, by their paths in the project.
     files: BTreeMap<PathBuf, FileStamp>,
+    /// The files among them that earlier jobs have read.
+    read: BTreeSet<PathBuf>,
     /// The files that differ now, with their present stamps.
     edited: BTreeMap<PathBuf, Option<FileStamp>>,
     /// The time of the last comparison, and of the next one.
@@ -161,6 +165,7 @@ impl Moment {
             copies: place.join("files"),
             layers: place.join("layers"),
             files: BTreeMap::new(),
+            read: known_files.clone(),
             edited: BTreeMap::new(),
             compared: None,
             found: HashMap::new(),
@@ -224,11 +229,28 @@ impl Moment {
             (new_stamp.as_ref() != Some(old_stamp)).then(|| (path.clone(), new_stamp))
         };
         let edited_files: BTreeMap<PathBuf, Option<FileStamp>> = self.files.iter().filter_map(change).collect();
+        let (logs, edited_files): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            edited_files.into_iter().partition(|(path, _)| self.has_grown_log(path));
+        self.files.retain(|path, _| !logs.contains_key(path));
         if edited_files != self.edited {
             self.edited = edited_files;
             self.found.clear();
         }
         self.compared = Some((Instant::now(), start.elapsed() * INTERVAL_FACTOR));
+    }
+
+    /// True for a file that no job has read and to which a process has only appended: the log of a program, not an edit.
+    fn has_grown_log(&self, path: &Path) -> bool {
+        let is_log = path.extension().is_none_or(|end| LOG_EXTENSIONS.iter().any(|log| end == *log));
+        if !is_log || self.read.contains(path) {
+            return false;
+        }
+        let (Ok(earlier), Ok(file)) = (fs::read(self.copies.join(path)), File::open(self.project.join(path))) else {
+            return false;
+        };
+        let mut beginning = Vec::with_capacity(earlier.len());
+        let is_read = file.take(earlier.len() as u64).read_to_end(&mut beginning).is_ok();
+        is_read && beginning == earlier && !earlier.starts_with(b"#!")
     }
 
     /// The earlier files, under the files of a variant.

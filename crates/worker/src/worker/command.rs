@@ -209,7 +209,9 @@ fn attempt(
 fn removed(command: &Command, place: &Place) -> Option<String> {
     let inputs = command.inputs.iter().filter(|_| !place.is_project()).filter_map(|input| input_name(&input.0));
     let settings = place.settings().and_then(|settings| settings.inside(place.written()));
-    let except: Vec<&str> = inputs.chain(settings).collect();
+    // The view has copies of the files of its layer, such as those that were edited while the run went on.
+    let layer = place.layer().files().filter_map(|(path, _)| path.to_str());
+    let except: Vec<&str> = inputs.chain(settings).chain(layer).collect();
     place.is_private().then(|| kept::removed(command, place.written(), &except)).flatten()
 }
 

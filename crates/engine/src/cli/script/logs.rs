@@ -9,10 +9,7 @@ use std::{
 
 use regex::Regex;
 
-use super::{
-    MAX_METRICS,
-    measured::{Kind, Measured},
-};
+use super::measured::{Kind, Measured};
 use crate::{
     batches::log_of,
     error::Error,
@@ -23,6 +20,8 @@ use crate::{
     worker,
 };
 
+/// Maximum number of printed numbers that a study reads; its table has fewer.
+const MAX_PATTERNS: usize = 24;
 /// Maximum number of printed numbers that are compared between the jobs.
 const MAX_SEARCHED: usize = 60;
 /// Maximum number of logs, and of numbers that are not read, that a message names.
@@ -39,13 +38,14 @@ const ROUNDING: f64 = 0.01;
 /// results.
 pub(super) fn of(
     wish: &Wish,
-    jobs: &[&Job],
+    (jobs, words): (&[&Job], &[BTreeSet<String>]),
     store: &Store,
     metrics: &Measured,
     curves: &BTreeMap<String, usize>,
 ) -> Result<(Vec<Printed>, Logs), Error> {
     let outputs = outputs(jobs, store)?;
-    let texts = || outputs.iter().map(|(_, text)| text.as_str());
+    let opened_outputs = opened(&outputs, words);
+    let texts = || opened_outputs.iter().map(String::as_str);
     let known = known(metrics, curves);
     let has_others = !curves.is_empty() || metrics.names().any(|name| metrics.kind(name) == Kind::Result);
     let mut found = recipes::printed_results(texts());
@@ -65,7 +65,7 @@ pub(super) fn of(
         values.add(&number.name, job, value);
     }
     let names = numbers.iter().map(|number| number.name.as_str());
-    let chosen = values.chosen(names, MAX_METRICS, || differ(&outputs));
+    let chosen = values.chosen(names, MAX_PATTERNS, || differ(&outputs));
     let (numbers, left): (Vec<_>, Vec<_>) = numbers.into_iter().partition(|number| chosen.contains(&number.name));
     for number in &numbers {
         say(format_args!("metric `{}`, from lines such as: {}", clean(&number.name), clean(&number.line)));
@@ -86,7 +86,7 @@ pub(super) fn of(
 /// study are printed numbers.
 pub(super) fn unread(
     wish: &Wish,
-    jobs: &[&Job],
+    (jobs, words): (&[&Job], &[BTreeSet<String>]),
     store: &Store,
     metrics: &Measured,
     curves: &BTreeMap<String, usize>,
@@ -94,7 +94,7 @@ pub(super) fn unread(
     let outputs = outputs(&jobs[..jobs.len().min(MAX_JOBS)], store)?;
     let mut known = known(metrics, curves);
     known.extend(wish.printed.iter().map(|number| plain(&number.name).into_owned().into()));
-    let mut found = recipes::printed_results(outputs.iter().map(|(_, text)| text.as_str()));
+    let mut found = recipes::printed_results(opened(&outputs, words).iter().map(String::as_str));
     found.read.retain(|number| !known.contains(&plain(&number.name)));
     let mut values: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for (number, job, value) in values_of(&found.read, &outputs) {
@@ -109,7 +109,7 @@ pub(super) fn unread(
         say_missed(&found.missed);
         return Ok(Vec::new());
     }
-    let rest = new.split_off(MAX_METRICS.saturating_sub(wish.printed.len()).min(new.len()));
+    let rest = new.split_off(MAX_PATTERNS.saturating_sub(wish.printed.len()).min(new.len()));
     say_others(&rest);
     Ok(new)
 }
@@ -183,6 +183,15 @@ pub(in crate::cli) fn outputs(jobs: &[&Job], store: &Store) -> Result<Vec<(usize
     Ok(outputs)
 }
 
+/// The outputs with marks in place of the values of axes, which are `words` of each job.
+fn opened(outputs: &[(usize, String)], words: &[BTreeSet<String>]) -> Vec<String> {
+    let open = |(job, text): &(usize, String)| match words.get(*job) {
+        Some(words) => recipes::with_open_words(text, words),
+        None => text.clone(),
+    };
+    outputs.iter().map(open).collect()
+}
+
 /// True if two jobs have different outputs.
 pub(super) fn differ(outputs: &[(usize, String)]) -> bool {
     outputs.windows(2).any(|pair| pair[0].1 != pair[1].1)
@@ -225,7 +234,7 @@ fn of_jobs(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
             }
         }
         for (group, paths) in own {
-            all.entry(group).or_default().push(paths);
+            all.entry(group).or_default().push(without_counters(paths));
         }
     }
     let mut logs = Logs::new();
@@ -248,6 +257,16 @@ fn without_time(path: &str) -> String {
         ))
     });
     path.split('/').map(|part| if TIME.is_match(part) { "*" } else { part }).collect::<Vec<_>>().join("/")
+}
+
+/// The only path with `*` for the number of a folder that a program counts up, such as `version_0`.
+fn without_counters(paths: BTreeSet<String>) -> BTreeSet<String> {
+    static COUNTER: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?i)(?<start>(?:^|/)(?:exp|experiment|run|trial|version)[_-]?)\d+/"));
+    if paths.len() > 1 {
+        return paths;
+    }
+    paths.iter().map(|path| COUNTER.replace_all(path, "$start*/").into_owned()).collect()
 }
 
 /// The pattern of paths with equal numbers of components: `*` for components that differ, with the common beginning and end of the last.
@@ -284,25 +303,34 @@ fn merged(paths: &BTreeSet<&String>) -> String {
 pub(super) fn written(jobs: &[&Job], store: &Store) -> Result<Logs, Error> {
     let mut logs = of_jobs(jobs, store)?;
     for paths in logs.values_mut() {
-        // The logs of training and of held-out data have the same columns, and the results are in the log of held-out data.
-        let of_training = of_training(paths);
-        paths.retain(|path| !of_training.contains(path));
+        // The logs of several splits of the data have the same columns.
+        let left_out = left_out(paths);
+        paths.retain(|path| !left_out.contains_key(path));
     }
     Ok(logs)
 }
 
-/// The logs of training beside those of held-out data.
-fn of_training(paths: &BTreeSet<String>) -> BTreeSet<String> {
-    let has_counterpart = |path: &&String| {
-        ["val", "valid", "validation", "test", "eval"].iter().any(|split| paths.contains(&path.replace("train", split)))
+/// The logs of training beside those of held-out data, and those of validation beside those of the test, each with the other one.
+fn left_out(paths: &BTreeSet<String>) -> BTreeMap<String, String> {
+    const VALIDATION: [&str; 5] = ["validation", "valid", "val", "eval", "dev"];
+    let counterpart = |path: &String| {
+        let other = |split: &str, other: &str| {
+            Some(path.replace(split, other)).filter(|other| other != path && paths.contains(other))
+        };
+        let of_training = || std::iter::once("test").chain(VALIDATION).find_map(|split| other("train", split));
+        VALIDATION.iter().find_map(|split| other(split, "test")).or_else(of_training)
     };
-    paths.iter().filter(|path| path.contains("train")).filter(has_counterpart).cloned().collect()
+    paths.iter().filter_map(|path| Some((path.clone(), counterpart(path)?))).collect()
 }
 
 /// Names the logs from which metrics are taken, and those that are left out.
 fn say_logs(logs: &Logs, jobs: &[&Job], store: &Store) -> Result<(), Error> {
-    for path in of_jobs(jobs, store)?.values().flat_map(of_training) {
-        say(format_args!("`{}` is left out: its columns would have the names of those of held-out data", clean(&path)));
+    for (path, other) in of_jobs(jobs, store)?.values().flat_map(left_out) {
+        say(format_args!(
+            "`{}` is left out: its columns would have the names of those of `{}`",
+            clean(&path),
+            clean(&other)
+        ));
     }
     for (kind, paths) in logs {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -324,10 +352,33 @@ mod tests {
             ("outputs/2026-11-28/20-44-17/results.json", "outputs/*/*/results.json"),
             ("runs/Nov28_20-44-57_vm", "runs/*"),
             ("runs/20261128_204457/log.csv", "runs/*/log.csv"),
-            ("lightning_logs/version_0/metrics.csv", "lightning_logs/version_0/metrics.csv"),
             ("out/lr0.001/log.csv", "out/lr0.001/log.csv"),
         ] {
             assert_eq!(without_time(path), expected);
+        }
+    }
+
+    #[test]
+    fn of_the_logs_of_several_splits_the_last_counts() {
+        let of = |paths: &[&str]| {
+            left_out(&paths.iter().map(|path| (*path).to_owned()).collect()).into_iter().collect::<Vec<_>>()
+        };
+        let pair = |path: &str, other: &str| (path.to_owned(), other.to_owned());
+        assert_eq!(of(&["train.csv", "valid.csv"]), [pair("train.csv", "valid.csv")]);
+        assert_eq!(of(&["a/test.csv", "a/valid.csv"]), [pair("a/valid.csv", "a/test.csv")]);
+        assert_eq!(of(&["eval_results.json", "test_results.json"]), [pair("eval_results.json", "test_results.json")]);
+        assert_eq!(of(&["train.csv", "log.csv"]), []);
+    }
+
+    #[test]
+    fn counters_of_folders_are_patterns() {
+        for (paths, expected) in [
+            (vec!["lightning_logs/version_0/metrics.csv"], vec!["lightning_logs/version_*/metrics.csv"]),
+            (vec!["runs/exp2/a.csv"], vec!["runs/exp*/a.csv"]),
+            (vec!["run_1/a.csv", "run_2/a.csv"], vec!["run_1/a.csv", "run_2/a.csv"]),
+        ] {
+            let set = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<BTreeSet<_>>();
+            assert_eq!(without_counters(set(&paths)), set(&expected));
         }
     }
 

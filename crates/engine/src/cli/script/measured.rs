@@ -75,7 +75,7 @@ impl Measured {
         }
     }
 
-    /// At most `max` metrics of a list for a table: those with a better direction first, constants last. Settings are left out,
+    /// At most `max` metrics of a list for a table: those with a better direction first, those of training data behind others, constants last. Settings are left out,
     /// unless a setting of another name is all that there is; constants alone are left out if the outputs of the jobs differ.
     pub(super) fn chosen<'n>(
         &self,
@@ -84,7 +84,9 @@ impl Measured {
         do_outputs_differ: impl FnOnce() -> bool,
     ) -> Vec<String> {
         let count = |name: &str| self.values.get(name).map_or(0, Vec::len);
-        let order = |name: &&str| (Better::of_name(name).is_none(), self.kind(name), std::cmp::Reverse(count(name)));
+        let order = |name: &&str| {
+            (Better::of_name(name).is_none(), self.kind(name), std::cmp::Reverse(count(name)), is_of_training(name))
+        };
         let mut names: Vec<&str> = names.collect();
         names.sort_by_key(order);
         let best = names.iter().map(|name| self.kind(name)).min();
@@ -95,6 +97,11 @@ impl Measured {
         names.retain(|name| self.kind(name) != Kind::Setting || best == Some(Kind::Setting) && !is_axis(name));
         names.into_iter().map(str::to_owned).take(max).collect()
     }
+}
+
+/// True for the name of a number about training data.
+fn is_of_training(name: &str) -> bool {
+    name.split(['_', '.', '/']).any(|word| ["train", "training"].contains(&word.to_ascii_lowercase().as_str()))
 }
 
 #[cfg(test)]
@@ -119,6 +126,9 @@ mod tests {
         let all = [("a_rows", [3.0, 3.0]), ("learnrate", [0.01, 0.05]), ("test", [0.5, 0.6]), ("loss", [1.0, 1.0])];
         assert_eq!(chosen(&all, 6, true), ["loss", "test", "a_rows"]);
         assert_eq!(chosen(&all, 2, true), ["loss", "test"]);
+        let splits =
+            [("acc_train", [0.5, 0.6]), ("acc_val", [0.4, 0.6]), ("train_loss", [1.0, 2.0]), ("val_loss", [1.0, 3.0])];
+        assert_eq!(chosen(&splits, 2, true), ["acc_val", "val_loss"]);
         assert_eq!(chosen(&all[..2], 6, true), [""; 0]);
         assert_eq!(chosen(&all[..2], 6, false), ["a_rows"]);
         assert_eq!(chosen(&all[1..2], 6, true), ["learnrate"]);

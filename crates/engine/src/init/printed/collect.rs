@@ -11,7 +11,7 @@ use super::{
     forms::Forms,
     layouts::{self, Layouts},
     missed::{self, Missed, Why},
-    names::{self, NUMBER, SPLIT_WORD, Tag, joined, signature, tag_of},
+    names::{self, SPLIT_WORD, Tag, joined, signature, tag_of},
     patterns::{Lead, pattern},
     sections::{self, Section, Sections},
     value,
@@ -208,8 +208,15 @@ impl Numbers<'_> {
         let several = keys.iter().filter(|(_, cells)| cells.len() > 1);
         let last = |name: &str| rows.iter().rfind(|number| number.name == name).map_or("", |number| lines[number.at]);
         let missed = several.map(|((name, column), _)| Missed::new(name, last(name), Why::Rows((*column).to_owned())));
-        let missed: Vec<Missed> = missed.collect();
-        for InRow { at, name, pattern, row } in rows {
+        let mut missed: Vec<Missed> = missed.collect();
+        // Rows of two tables with the same form, such as `step,loss` and `step,val_loss`, are alike.
+        let mut forms: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for InRow { name, pattern, .. } in rows {
+            forms.entry(form_of(pattern)).or_default().insert(name);
+        }
+        let alike: BTreeSet<&str> = forms.values().filter(|names| names.len() > 1).flatten().copied().collect();
+        missed.extend(alike.iter().map(|name| Missed::new(name, last(name), Why::Form)));
+        for InRow { at, name, pattern, row } in rows.iter().filter(|row| !alike.contains(row.name.as_str())) {
             let of_name = labels.get(name.as_str());
             let summary = of_name.and_then(|labels| labels.iter().find(|label| SUMMARIES.contains(label)));
             let (name, pattern) = match (&row.label, of_name) {
@@ -291,6 +298,23 @@ impl Numbers<'_> {
     }
 }
 
+/// A pattern without the names of its places.
+fn form_of(pattern: &str) -> String {
+    let mut parts = pattern.split('{');
+    let mut form = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['}', ':']).unwrap_or(0);
+        form.push('{');
+        // A quantifier such as `{2}` is no place.
+        form.push_str(if part[..end].bytes().all(|byte| byte.is_ascii_digit() || byte == b',') {
+            part
+        } else {
+            &part[end..]
+        });
+    }
+    form
+}
+
 /// Moves the means of a number that is printed more often, as for each batch, before it: `mean_loss` before `loss`.
 fn move_means(all: &mut [Taken]) {
     const MEANS: [&str; 4] = ["average", "avg", "epoch", "mean"];
@@ -312,10 +336,10 @@ fn move_means(all: &mut [Taken]) {
 fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &Section) -> Vec<Occurrence<'t>> {
     let mut found = Vec::new();
     let mut start = 0;
-    while let Some(captures) = NUMBER.captures_at(line, start) {
+    while let Some(captures) = names::next_number(line, start) {
         if let Some(end) = names::end_of_word_for_number(&captures) {
             // `loss nan acc 0.9`
-            if let Some(captures) = NUMBER.captures_at(&line[..end], start)
+            if let Some(captures) = names::next_number(&line[..end], start)
                 && let Some((base, words)) = wanted.named(line, &captures)
             {
                 found.push((base, joined(&words), captures));
@@ -338,7 +362,8 @@ fn of_line<'t>((at, line): (usize, &'t str), wanted: Wanted<'_>, section: &Secti
         let remark = captures.name("remark").and_then(|remark| SPLIT_WORD.captures(remark.as_str()));
         let remark = remark.map(|remark| Tag { name: joined(&[&remark["tag"]]), words: Vec::new() });
         let has_own = names::own_split(&base).is_some();
-        let tag = remark.or_else(|| tag_of(line, &captures, &own_splits).filter(|_| !has_own));
+        let before = names::of_split(line, &captures).filter(|(name, _)| *name == base).map(|(_, tag)| tag);
+        let tag = before.or(remark).or_else(|| tag_of(line, &captures, &own_splits).filter(|_| !has_own));
         let signature = signature(line, &captures, tag.as_ref(), &base);
         Occurrence { at, captures, base, longer, tag, signature, section: section.clone() }
     });

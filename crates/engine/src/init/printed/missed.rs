@@ -2,9 +2,15 @@
 
 use std::{fmt, sync::LazyLock};
 
-use regex::Regex;
+use regex::{Captures, Regex};
+use sweep_job::tasks::Number;
 
-use super::{Wanted, joined, regex};
+use super::{
+    Wanted, joined,
+    names::{MAX_WORDS, is_slashed},
+    patterns::UNITS,
+    regex,
+};
 use crate::stats::Better;
 
 /// A number that a program printed and that no pattern reads, or that a pattern reads together with other numbers.
@@ -96,6 +102,9 @@ static NAME: LazyLock<Regex> =
 /// A line that is a number.
 static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^[ \t]*(?:\[1\][ \t]*)?[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[ \t]*%?[ \t]*$"));
+/// A number with its unit.
+static MEASURED: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:{})[.,]?$", UNITS.join("|"))));
 /// Maximum number of sections that are named.
 const MAX_NAMES: usize = 3;
 /// Longest text that is quoted, in characters.
@@ -108,13 +117,38 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
     while let Some(found) = TEXT.captures_at(line, start) {
         let Some(number) = found.name("number") else { break };
         start = number.end();
-        let Some((name, _)) = wanted.named(line, &found) else { continue };
+        if is_measured(&found) {
+            continue;
+        }
+        let slashed = found.name("words").filter(|words| is_slashed(words.as_str()));
+        let name = match slashed {
+            Some(words) => {
+                let words: Vec<&str> = line[..words.end()].split_whitespace().rev().take(MAX_WORDS).collect();
+                Some(joined(&words.into_iter().rev().collect::<Vec<_>>())).filter(|name| wanted.has(name))
+            }
+            None => wanted.named(line, &found).map(|(name, _)| name),
+        };
+        let Some(name) = name else { continue };
         let text: String = number.as_str().trim().trim_end_matches([',', '.']).chars().take(MAX_QUOTED).collect();
-        let is_list = text.starts_with('[') || text.contains([' ', '\t']);
-        let why = if is_list { Why::List } else { Why::Text(text) };
+        let is_list = slashed.is_some() || text.starts_with('[') || text.contains([' ', '\t']);
+        let is_number = Number::parse(&text).is_some();
+        let why = if is_list {
+            Why::List
+        } else if is_number {
+            Why::Form
+        } else {
+            Why::Text(text)
+        };
         missed.push(Missed::new(&name, line, why));
     }
     missed
+}
+
+/// True for a number with a unit behind a separator, which is read with its unit.
+fn is_measured(found: &Captures<'_>) -> bool {
+    let (Some(words), Some(number)) = (found.name("words"), found.name("number")) else { return false };
+    let has_separator = found[0][words.len()..number.start() - words.start()].contains([':', '=', '>', '→']);
+    has_separator && MEASURED.is_match(number.as_str())
 }
 
 /// The number of a line whose name is the line before.
@@ -162,6 +196,27 @@ mod tests {
             ),
             ("loss: 1 0.5 0.2 ", "loss is not read, because it is a list"),
             ("Accuracy 0.333 0.9", "accuracy is not read, because it is a list"),
+            ("Loss train/test: 1.5/0.75", "loss_train_test is not read, because it is a list"),
+            (
+                "Fold 1/2\nacc 0.5\nTraining fold 2 of 2...\nacc 0.7",
+                "acc is read for `Fold 1` and `fold 2`, of which the last one counts",
+            ),
+            (
+                ">>> Evaluating on cora\nacc 0.5\n>>> Evaluating on pubmed\nacc 0.7",
+                "acc is read for `cora` and `pubmed`, of which the last one counts",
+            ),
+            (
+                "Class: road, IoU: 0.5\nClass: car, IoU: 0.7",
+                "iou is read for `Class: car` and `Class: road`, of which the last one counts",
+            ),
+            (
+                "Checking accuracy on training data\nacc 0.5\nChecking accuracy on test data\nacc 0.7",
+                "acc is read for `training` and `test`, of which the last one counts",
+            ),
+            (
+                "Pretraining\nloss 0.5\nFinetuning...\nloss 0.7",
+                "loss is read for `Pretraining` and `Finetuning`, of which the last one counts",
+            ),
             ("loss: 5 000", "loss is not read, because it is a list"),
             ("loss: 0.5, 0.4, 0.3", "loss is not read, because it is a list"),
             (
@@ -195,8 +250,11 @@ mod tests {
             "AP50 AP75",
             "epoch loss\n1 0.5\n2 0.4",
             "time,loss\n1,0.5\n2,0.4",
+            "step,loss\n1,0.5\n2,0.4\nstep,loss,acc\n1,0.5,0.8",
             "   model rmse mae\n1 lm 1 2\n2 rf 3 4",
             "[5]: loss 1\n[9]: loss 2",
+            "latency: 3.00ms\nmemory: 1.50GB",
+            "Training on cuda:0\nloss 0.5\nEvaluating on cpu\nloss 0.4",
         ] {
             assert_eq!(said(output), [""; 0], "{output}");
         }

@@ -18,14 +18,14 @@ use crate::stats::Better;
 pub(super) const SPLITS: &str = "train(?:ing)?|val(?:i|id(?:ation|ate)?)?|test(?:ing)?|eval(?:uation|uate)?|dev";
 
 /// A name of up to three words, a remark in parentheses, a separator, and a number or a ratio that is not part of a version.
-pub(super) static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"(?<words>(?:(?:[Aa]dj|[Aa]vg|[Mm]ax|[Mm]in|[Vv]al)\.[ \t]+)?\p{L}[\p{L}\p{N}_@/^-]*(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*(?:-\p{L}[\p{L}\p{N}_]*)*){0,2})",
+        r"(?<words>(?:(?:[Aa]dj|[Aa]vg|[Mm]ax|[Mm]in|[Vv]al)\.[ \t]+)?(?:\p{L}[\p{L}\p{N}_/^-]*@\d*\.\d+(?::\d*\.\d+)?|\p{L}[\p{L}\p{N}_@/^-]*)(?:[ \t]+\p{L}[\p{L}\p{N}_@^]*(?:-\p{L}[\p{L}\p{N}_]*)*){0,2})",
         r"(?<remark>[ \t]*[(\[](?:%|(?:\d+%?[ ])?\p{L}[\p{L}\p{N}_ -]*)[)\]]|[ \t]*%)?",
-        r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|→|[:=]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
-        r"(?:[~≈<>≤≥$€£]=?[ ]?)?(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
-        r"(?<number>(?<absent>N/?A|None|null|NULL)|[-+]?1\.#[A-Z]+0*|(?<part>\d+)[ ]?/[ ]?(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
-        r"(?:[mun]?s|(?:[KMG]i|[kMG])B|secs?|mins?|h)?\.?(?:[\s,;|│┃/\])}±'\x22]|:\s|$)",
+        r"(?:['\x22](?:[ \t]*,)?|\.)?[ \t]*(?:[-=]>|[→⇒–—]|[:=：]|\.{2,}|[|│┃](?:[ \t]*[↑↓][ \t]*[|│┃])?)?[ \t]*",
+        r"(?:[~≈<>≤≥$€£]=?[ ]?|\*\*)?(?:\b[A-Za-z_][A-Za-z0-9_.]*\()?['\x22\[]?",
+        r"(?<number>(?<absent>N/?A|None|null|NULL)|[-+]?1\.#[A-Z]+0*|(?<part>\d+)(?:[ ]?/[ ]?|[ ]+(?:out[ ]+)?of[ ]+)(?<whole>\d+)|[-+\x{2212}]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|[-+]?(?i:nan|inf))",
+        r"(?:[mun]?s|(?:[KMG]i|[kMG])B|secs?|mins?|h)?\.?(?:[\s,;|│┃/\])}±'\x22*，；。、）]|:\s|$)",
     ))
 });
 /// The metric of a line such as `Accuracy of the network on the 10000 test images: 54 %`.
@@ -70,9 +70,20 @@ const WORDS_FOR_NUMBERS: [&str; 11] =
 pub(super) const WORD_FOR_NUMBER: &str = r"\b(?:[Nn]a[Nn]|[Ii]nf(?:inity)?|N/?A|None|null|NULL|[QS]NAN|IND|INF)";
 
 /// Maximum number of words of a number's name in [`NUMBER`].
-const MAX_WORDS: usize = 3;
+pub(super) const MAX_WORDS: usize = 3;
 /// Words between the name of a number and the number.
 const VERBS: [&str; 5] = ["is", "was", "equals", "of", "reached"];
+
+/// The metric before the splits of a line such as `RMSE train 1.5, test 0.8`, up to the words of a number.
+static BEFORE_SPLITS: LazyLock<Regex> = LazyLock::new(|| {
+    regex(&format!(
+        r"(?i)(?:^|[^\p{{L}}\p{{N}}_])(?<metric>\p{{L}}[\p{{L}}\p{{N}}_@-]*(?:[ \t]+\p{{L}}[\p{{L}}\p{{N}}_@-]*){{0,2}}?)[ \t]*[:=]?[ \t]*[\[({{]?[ \t]*(?:(?:{SPLITS})[ \t]*[:=]?[ \t]*[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?%?[ \t]*[,;|/]?[ \t]*)*$"
+    ))
+});
+/// Splits of the data with a slash between them, before as many numbers: `loss train/test: 1.5/0.8`.
+static SLASHED: LazyLock<Regex> = LazyLock::new(|| regex(&format!(r"(?i)(?:^|[^a-z])(?:{SPLITS})/(?:{SPLITS})$")));
+/// A separator with a number behind it: the number before it is a part of the name, as in `Loss 2: 0.75`.
+static VALUE_BEHIND: LazyLock<Regex> = LazyLock::new(|| regex(r"^[ \t]*[:=][ \t]*[-+]?\.?\d"));
 
 /// The name of a number, and the words before it.
 pub(super) type Named<'t> = Option<(String, Vec<&'t str>)>;
@@ -84,15 +95,36 @@ pub(super) struct Tag {
     pub(super) words: Vec<(usize, String)>,
 }
 
+/// The next number of a line from `start` on. Neither the unit of the number before, as in `900M loss 1.5`, nor a value of its own, as in
+/// `saved=True loss 1.5`, begins its name.
+pub(super) fn next_number(line: &str, mut start: usize) -> Option<Captures<'_>> {
+    loop {
+        let found = NUMBER.captures_at(line, start)?;
+        let words = found.name("words")?;
+        let first = words.as_str().split([' ', '\t']).next().unwrap_or_default();
+        let before = line[..words.start()].chars().next_back();
+        let is_unit = before.is_some_and(|char| char.is_ascii_digit());
+        let is_value = before == Some('=') && ["False", "None", "True", "false", "true"].contains(&first);
+        if !(is_unit || is_value) {
+            return Some(found);
+        }
+        start = words.start() + first.len();
+    }
+}
+
 /// Returns the last words before a number that together name a metric, and all of the words.
 pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
     let mut words: Vec<&str> = number.name("words")?.as_str().split_whitespace().collect();
     if number.name("absent").is_some()
         || unit_of(line, number).is_some()
         || is_in_list(line, number)
+        || is_in_word(line, number)
         || is_progress(line, number)
     {
         return None;
+    }
+    if let Some((name, _)) = of_split(line, number) {
+        return Some((name, words));
     }
     // `The test accuracy is 0.7`.
     let has_verb = words.len() > 1 && words.pop_if(|word| VERBS.contains(word)).is_some();
@@ -107,6 +139,14 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
         let is_split = |word: &&str| own_split(word).is_some_and(|(tag, _)| tag.len() == word.len());
         let split = words[..first].iter().position(is_split);
         Some(words[split.unwrap_or(first)..].to_vec())
+    };
+    // `score on train`
+    let on_split = || {
+        let (_, rest) =
+            words.split_last().filter(|(last, _)| own_split(last).is_some_and(|(tag, _)| tag.len() == last.len()))?;
+        let (_, metric) = rest.split_last().filter(|(word, _)| ["for", "on"].contains(*word))?;
+        let first = (0..metric.len()).find(|first| is_known(&&metric[*first..]))?;
+        Some(words[first..].to_vec())
     };
     let with_known_end = || words.last().filter(|last| Better::of_last_word(last).is_some()).map(|last| vec![*last]);
     let subject = || {
@@ -124,7 +164,7 @@ pub(super) fn named<'t>(line: &'t str, number: &Captures<'t>) -> Named<'t> {
         let is_best = words.len() == 1 && is_result(last) && !before.contains(char::is_alphabetic);
         (is_best || is_split && words[..words.len() - 1].iter().all(is_result)).then(|| words.clone())
     };
-    let name = known(&words).or_else(with_known_end).or_else(split).or_else(subject)?;
+    let name = known(&words).or_else(on_split).or_else(with_known_end).or_else(split).or_else(subject)?;
     // `Root mean squared error` has more words than a number's own.
     let start = number.name("words").map_or(0, |words| words.start());
     let first = FIRST_WORDS.captures(&line[..start]).and_then(|first| first.name("words"));
@@ -143,6 +183,45 @@ fn is_in_list(line: &str, number: &Captures<'_>) -> bool {
         || number.len() < 4
             && number.as_str().bytes().all(|byte| byte.is_ascii_digit())
             && GROUP.is_match(&line[number.end()..])
+}
+
+/// True for a number that is the end of a name, as in `Acc@1: 15.0pts` and `acc1`, for the first of several numbers of
+/// `train/test: 1.5/0.8`, and for the 2 of `Loss 2: 0.75`.
+fn is_in_word(line: &str, number: &Captures<'_>) -> bool {
+    let (Some(words), Some(number)) = (number.name("words"), number.name("number")) else { return false };
+    let rest = &line[number.end()..];
+    let last = words.as_str().chars().next_back().filter(|_| words.end() == number.start());
+    let is_tied = last.is_some_and(|last| match last {
+        '@' | '^' => true,
+        // `loss-0.5`
+        '/' | '-' => rest.trim_start().starts_with([':', '=']),
+        // Other scripts have no spaces between words and numbers.
+        last => last == '_' || last.is_ascii_alphanumeric(),
+    });
+    let is_index = number.as_str().bytes().all(|byte| byte.is_ascii_digit());
+    is_tied || is_slashed(words.as_str()) || is_index && VALUE_BEHIND.is_match(rest)
+}
+
+/// True for words that end with several splits of the data.
+pub(super) fn is_slashed(words: &str) -> bool {
+    SLASHED.is_match(words)
+}
+
+/// The name of a number whose own word is a split of the data, with the metric that is before it in the line, and the words of that metric.
+pub(super) fn of_split(line: &str, number: &Captures<'_>) -> Option<(String, Tag)> {
+    let words = number.name("words")?;
+    let (split, _) = own_split(words.as_str()).filter(|(split, _)| split.len() == words.len())?;
+    let metric = BEFORE_SPLITS.captures(&line[..words.start()])?.name("metric")?;
+    let mut at = metric.start();
+    let mut metric_words = Vec::new();
+    for word in metric.as_str().split_whitespace() {
+        at = line[at..].find(word).map_or(at, |offset| at + offset);
+        metric_words.push((at, word.to_owned()));
+        at += word.len();
+    }
+    let name = joined(&metric_words.iter().map(|(_, word)| word.as_str()).collect::<Vec<_>>());
+    let is_metric = Better::of_name(&name).is_some() && own_split(&name).is_none();
+    is_metric.then(|| (format!("{name}_{}", joined(&[split])), Tag { name: String::new(), words: metric_words }))
 }
 
 /// The end of the first word of several before a number that stands for a number, such as `nan` in `loss nan acc 0.9`.
@@ -172,11 +251,13 @@ fn is_progress(line: &str, number: &Captures<'_>) -> bool {
 /// The words before a number and its separator. A unit behind the number ends the name: `time: 1.5 ms` is `time_ms`.
 pub(super) fn separated<'t>(line: &'t str, number: &Captures<'t>, params: &BTreeSet<&str>) -> Named<'t> {
     let (words, value) = (number.name("words")?, number.name("number")?);
-    let has_separator = line[words.end()..value.start()].contains([':', '=', '>', '→', '|', '│', '┃', ',']);
+    let has_separator =
+        line[words.end()..value.start()].contains([':', '=', '>', '→', '⇒', '–', '—', '：', '|', '│', '┃', ',']);
     if number.name("absent").is_some()
         || is_ratio(number)
         || !has_separator
         || is_in_list(line, number)
+        || is_in_word(line, number)
         || is_progress(line, number)
     {
         return None;
@@ -207,6 +288,12 @@ fn name_of_unit(unit: &str) -> String {
 
 /// The name of a metric, composed of words. `tok/s` is a rate, and the capital letter of `D_B` is no unit.
 pub(super) fn joined(words: &[&str]) -> String {
+    // `mAP@0.5:0.95`
+    let with_threshold = |word: &&str| match word.split_once('@') {
+        Some((name, threshold)) => format!("{name}_{}", threshold.trim_start_matches('.').replace(['.', ':'], "_")),
+        None => (*word).to_owned(),
+    };
+    let words: Vec<String> = words.iter().map(with_threshold).collect();
     let name = words.join("_").replace("._", "_").replace('^', "");
     let name = name
         .strip_suffix("/s")

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Units that follow numbers, and that the ends of metrics' names stand for.
-const UNITS: [&str; 19] = [
+pub(super) const UNITS: [&str; 19] = [
     "ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB", "sec", "secs", "seconds", "min", "mins", "minutes",
     "h", "hours", "KB",
 ];
@@ -116,6 +116,8 @@ pub(super) fn pattern(line: &str, number: &Captures<'_>, name: &str, lead: Optio
     let number = if context.has_words { format!("|{WORD_FOR_NUMBER}") } else { String::new() };
     let boundary = match line[..begin].ends_with('-') {
         true => "-".to_owned(),
+        // `---- acc: 0.9`
+        false if before.ends_with("--") => r"(?:^|\s)-+\s*".to_owned(),
         false if continues => r"(?:^|\s)".to_owned(),
         false => format!(r"(?:^|[^A-Za-z_\s-]|(?:^|\s)-{number})\s*"),
     };

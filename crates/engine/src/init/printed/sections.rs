@@ -20,11 +20,34 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// A line of words with a numbered subject, which the lines below it are about: `Fold 1/5`, `Training fold 2 of 5...`.
+static COUNTED_HEADING: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"(?i)^\W*(?:(?:now|start(?:ing)?|begin(?:ning)?|train(?:ing)?|run(?:ning)?|evaluat(?:ing|ion)|test(?:ing)?|process(?:ing)?|using|with|for|on",
+        r"|cross[- ]validation)[ \t]+){0,3}(?<counted>(?:client|cv|domain|expert|fold|group|member|model|repeat|repetition|run|seed|split|subject|task",
+        r"|trial)[ \t:=#_-]*\d+)(?:[ \t]*(?:/|of)[ \t]*\d+)?[\s.:=*#-]*$",
+    ))
+});
+/// A line with the data or model that the lines below it are about: `>>> Evaluating on cora`.
+static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)^\W*(?:evaluating|testing|running|training|processing)[ \t]+(?:(?:on|with|for)[ \t]+)?(?:data ?set[ \t]+)?(?<text>[\w./-]+)(?:[ \t]+data ?set)?[\s.:=*#-]*$",
+    )
+});
+/// A line with the stage of the program that the lines below it are about: `Validating...`, `Checking accuracy on test data`.
+static STAGE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(&format!(
+        r"(?i)^\W*(?:(?<stage>(?:train|validat|test|evaluat)(?:ing|ion))[ \t]*(?:\.{{2,}}|…)|(?<phase>(?:pre-?|fine-?)(?:training|tuning))|(?:checking|computing|calculating|measuring|evaluating)[ \t][^\d]*\bon[ \t]+(?:the[ \t]+)?(?<split>{SPLITS})(?:[ \t]+(?:data|images|samples|set|split))*)[\s.:…]*$"
+    ))
+});
+/// Subjects that are devices or no names.
+const DEVICES: [&str; 8] = ["accelerator", "cpu", "cuda", "device", "gpu", "model", "mps", "tpu"];
+
 /// The number of a line's subject: `Fold 3: accuracy 0.9`.
 static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?i)(?:^|[^A-Za-z])(?<counted>(?:agent|class|client|cv|domain|expert|fold|group|head|layer|member|model|repeat|repetition|run|seed",
-        r"|split|subject|task|threshold|trial|worker)[ _:=#-]*\d+(?:\.\d+)?|__label__\w+)(?:[^.\d]|$)",
+        r"|split|subject|task|threshold|trial|worker)[ _:=#-]*\d+(?:\.\d+)?|(?:category|class|dataset|domain|subset)[ ]*[:=][ ]*[A-Za-z][\w-]*|__label__\w+)(?:[^.\d]|$)",
     ))
 });
 /// A line with a setting, which the lines below it are about if a program runs several: `lr=0.1`, `kernel: linear`.
@@ -65,6 +88,13 @@ impl Sections {
         } else if let Some(found) = SPLIT.captures(line) {
             self.split = found["tag"].to_ascii_lowercase();
             self.heading.clear();
+        } else if let Some(found) = COUNTED_HEADING.captures(line) {
+            found["counted"].clone_into(&mut self.heading);
+        } else if let Some(found) = STAGE.captures(line) {
+            let name = found.name("stage").or_else(|| found.name("phase")).or_else(|| found.name("split"));
+            self.heading = name.map_or_else(String::new, |name| name.as_str().to_owned());
+        } else if let Some(subject) = SUBJECT.captures(line).and_then(|found| subject(&found["text"])) {
+            self.heading = subject;
         } else if let Some(found) = SETTING.captures(line) {
             found["setting"].clone_into(&mut self.heading);
         } else if let Some(found) = HEADING.captures(line) {
@@ -82,6 +112,16 @@ impl Sections {
         let part: Vec<&str> = split.into_iter().chain(keys).map(String::as_str).collect();
         Section { part: part.join("."), heading }
     }
+}
+
+/// The name of a data set or model in a heading.
+fn subject(text: &str) -> Option<String> {
+    static OTHER: LazyLock<Regex> = LazyLock::new(|| {
+        let devices = DEVICES.join("|");
+        regex(&format!(r"(?i)^(?:(?:{SPLITS})(?:[_-]?set)?|(?:{devices})s?(?:[:\d].*)?|\d.*)$"))
+    });
+    let text = text.trim_end_matches('.');
+    (!text.is_empty() && !OTHER.is_match(text)).then(|| text.to_owned())
 }
 
 /// The different names of sections.

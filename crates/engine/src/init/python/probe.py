@@ -133,7 +133,20 @@ def spelled(kind, member, choices=None):
     return text(member)
 
 
+def with_spellings(entry, words):
+    """An entry with the other names of its parameter."""
+    names = {text(word).lstrip("-") for word in words if isinstance(word, str)} if entry else set()
+    return dict(entry, spellings=sorted(names - {entry["name"], ""})) if len(names) > 1 else entry
+
+
 def of_action(parser, action, exclusive):
+    # `--no-cuda` sets the opposite of `cuda`.
+    destination = [] if action.nargs == 0 else [action.dest]
+    words = [*action.option_strings, *destination] if action.option_strings else []
+    return with_spellings(form_of_action(parser, action, exclusive), words)
+
+
+def form_of_action(parser, action, exclusive):
     import argparse as module
     import enum
 
@@ -324,6 +337,11 @@ def of_docopt(doc):
 
 
 def of_click(param):
+    words = [*param.opts, param.name] if getattr(param, "opts", None) else []
+    return with_spellings(form_of_click(param), words)
+
+
+def form_of_click(param):
     default = getattr(param, "default", None)
     if type(default).__name__ == "Sentinel" or callable(default):
         default = None

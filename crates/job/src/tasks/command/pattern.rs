@@ -174,10 +174,11 @@ impl Group {
     }
 }
 
-/// The value of `98/100`.
+/// The value of `98/100`, `98 of 100` and `98 out of 100`.
 fn ratio(text: &str) -> Option<Number> {
-    let (part, whole) = text.split_once('/')?;
-    let (part, whole) = (Number::parse(part)?, Number::parse(whole)?);
+    let (part, whole) = text.split_once('/').or_else(|| text.split_once("of"))?;
+    let part = part.trim_end();
+    let (part, whole) = (Number::parse(part.strip_suffix("out").unwrap_or(part))?, Number::parse(whole)?);
     Some(Number { value: part.value / whole.value, unit: None })
 }
 
@@ -330,7 +331,7 @@ impl<'t> Scanner<'t> {
         let number = if before == Some(',') || after == Some(',') { NUMBER } else { THOUSANDS };
         let is_step = number == THOUSANDS && STEP_NAMES.contains(&inner);
         let grouped = if is_step { GROUPED_STEP } else { "" };
-        let other = if is_ratio { [r"\s*/\s*", number] } else { [""; 2] };
+        let other = if is_ratio { [r"(?:\s*/\s*|\s+(?:out\s+)?of\s+)", number] } else { [""; 2] };
         self.out.extend([CALL, "(?<", &capture, ">", grouped, number].into_iter().chain(other).chain([")"]));
         self.groups.push(Group { capture, name: inner.to_owned(), inner: None, is_ratio, before, after });
         Ok(())
@@ -421,6 +422,8 @@ mod tests {
     fn ratios_are_read() {
         assert_eq!(value("acc: {acc:ratio}", "acc: 9843/10000 (98%)"), Some(0.9843));
         assert_eq!(value("acc: {acc:ratio}", "acc: 1 / 4"), Some(0.25));
+        assert_eq!(value("acc: {acc:ratio}", "acc: 45 of 50 (90%)"), Some(0.9));
+        assert_eq!(value("acc: {acc:ratio}", "acc: 45 out of 60"), Some(0.75));
         assert_eq!(value("acc: {acc:ratio}", "acc: 5"), None);
         assert_eq!(value("acc: {acc:ratio}", "acc: 1/2/3"), None, "a date");
         assert!(value("acc: {acc:ratio}", "acc: 0/0").is_some_and(f64::is_nan));

@@ -207,6 +207,8 @@ impl Place {
     pub(super) fn finish(&self) -> io::Result<Folder> {
         if let Some(view) = &self.view {
             view.take_away(&self.layer)?;
+            // Without the files of its layer, the program's folder may be empty, and is removed.
+            fs::create_dir_all(&self.written)?;
             unmark(&self.written)?;
         }
         Folder::open(&self.written)

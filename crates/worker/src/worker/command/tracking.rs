@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     format::count,
+    host::folder,
     plan::content_digest,
     record::{fact, path_text, text_path},
     store::TRACKING,
@@ -49,7 +50,9 @@ pub(super) struct Tracking<'a> {
     project: PathBuf,
     /// Files that replace files of the project.
     layer: Layer,
-    /// Folders whose files are not observed: results, and the job's own.
+    /// The folder for results: its existence does not count, because every run makes it.
+    results: PathBuf,
+    /// Folders whose files are not observed: the store and its neighbors, and the job's own.
     skipped: Vec<PathBuf>,
     /// Inputs without links, in which the program's writes are observed.
     inputs: Vec<PathBuf>,
@@ -64,6 +67,7 @@ pub(super) struct Tracking<'a> {
 /// The folders of an observation.
 pub(super) struct Ground {
     pub(super) project: PathBuf,
+    results: PathBuf,
     pub(super) skipped: Vec<PathBuf>,
     inputs: Vec<PathBuf>,
     pub(super) audit: Audit,
@@ -84,11 +88,11 @@ impl Ground {
         let results = fs::canonicalize(results_of(job))?;
         let staging = fs::canonicalize(job.dir.parent().unwrap_or(&job.dir))?;
         let audit = Audit::begin(&name.map_or_else(|| staging.clone(), |name| staging.join(TRACKING).join(name)))?;
-        // If the results folder contains the project, results cannot be distinguished from the project.
+        // A folder that contains the project cannot be distinguished from it.
         let is_apart = |folder: &PathBuf| !project.starts_with(folder);
         let own_folders: Vec<PathBuf> =
             [staging, fs::canonicalize(&job.scratch)?].into_iter().filter(is_apart).collect();
-        let store = Some(results).filter(is_apart);
+        let store: Vec<PathBuf> = folder::OWN_FOLDERS.iter().map(|name| results.join(name)).filter(is_apart).collect();
         let skipped: Vec<PathBuf> = store.iter().chain(&own_folders).cloned().collect();
         let inputs: Vec<PathBuf> = command.declared().filter_map(|input| fs::canonicalize(&input.0).ok()).collect();
         let options = Options {
@@ -103,7 +107,7 @@ impl Ground {
             private: place.private().map(Path::to_owned),
             digest: content_digest,
         };
-        Ok(Some(Self { project, skipped, inputs, audit, options }))
+        Ok(Some(Self { project, results, skipped, inputs, audit, options }))
     }
 }
 
@@ -174,7 +178,7 @@ impl<'a> Tracking<'a> {
         fork: Option<&Fork>,
     ) -> io::Result<Option<Self>> {
         let Some(ground) = Ground::of(command, job, place)? else { return Ok(None) };
-        let Ground { project, skipped, inputs, audit, options } = ground;
+        let Ground { project, results, skipped, inputs, audit, options } = ground;
         let kernel = match fork {
             _ if launcher.is_some_and(|launcher| !launcher.is_local()) => {
                 Err("a launcher starts its processes on other machines".to_owned())
@@ -187,6 +191,7 @@ impl<'a> Tracking<'a> {
             command,
             project,
             layer: place.layer().clone(),
+            results,
             skipped,
             inputs,
             audit,
@@ -323,7 +328,7 @@ impl<'a> Tracking<'a> {
         let place = |path: &Path| path_text(self.place(path));
         let mut facts: BTreeMap<String, String> = facts
             .into_iter()
-            .filter(|(path, _)| !self.is_input(path))
+            .filter(|(path, _)| !self.is_input(path) && *path != self.results)
             .map(|(path, fact)| (place(&path), fact))
             .collect();
         let listed: BTreeMap<String, BTreeSet<String>> = listed

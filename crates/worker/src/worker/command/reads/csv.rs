@@ -18,6 +18,8 @@ const MAX_ROW_LENGTH: usize = 1 << 20;
 /// Longest part of a cell that is quoted, in characters.
 const QUOTED: usize = 40;
 
+/// Names of columns with the number of a repetition.
+const SUBJECTS: [&str; 9] = ["client", "fold", "repeat", "repetition", "run", "seed", "split", "subject", "trial"];
 /// Names of the columns of a table with a row for each metric.
 const NAME_COLUMNS: [&str; 2] = ["metric", "measure"];
 const VALUE_COLUMNS: [&str; 3] = ["value", "score", "result"];
@@ -225,12 +227,10 @@ impl Table {
         };
         for (place, ((name, is_number), cell)) in self.columns.iter().zip(cells).enumerate() {
             let cell = cell.trim();
-            if *is_number
-                || Some(place) == self.step
-                || name.is_empty()
-                || !is_word(cell)
-                || Number::parse(cell).is_some()
-            {
+            // A number names a seed or a fold, too.
+            let is_subject = SUBJECTS.iter().any(|subject| name.eq_ignore_ascii_case(subject)) && !cell.is_empty();
+            let is_text = !*is_number && !name.is_empty() && is_word(cell) && Number::parse(cell).is_none();
+            if Some(place) == self.step || !is_text && !is_subject {
                 continue;
             }
             let earlier = self.words.insert(place, cell.to_owned());
