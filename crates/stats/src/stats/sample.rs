@@ -186,7 +186,8 @@ pub fn welch([a, b]: [ErrorOfMean; 2]) -> ErrorOfMean {
     ErrorOfMean { error, freedom }
 }
 
-/// An estimate with an interval of this level, from its standard error; without one if the error is unknown.
+/// An estimate with an interval of this level, from its standard error; without one if the error is unknown, or if an end exceeds the
+/// largest number.
 pub fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimate {
     match error {
         None => Estimate { value, low: None, high: None, p: None },
@@ -200,8 +201,12 @@ pub fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Est
                 return Estimate { value, low: None, high: None, p: None };
             };
             let half = quantile(freedom, level) * error;
+            let [low, high] = [value - half, value + half];
+            if !(low.is_finite() && high.is_finite()) {
+                return Estimate { value, low: None, high: None, p: None };
+            }
             let p = 2.0 * student.sf((value / error).abs());
-            Estimate { value, low: Some(value - half), high: Some(value + half), p: Some(p) }
+            Estimate { value, low: Some(low), high: Some(high), p: Some(p) }
         }
     }
 }
