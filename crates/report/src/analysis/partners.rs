@@ -25,7 +25,8 @@ pub(super) fn with_partners<'a>(of: &Side<'a>, to: &Side<'a>, question: &Questio
 pub(super) fn name_of(side: &Side<'_>, apart: &[String]) -> Option<String> {
     let first = side.found.first()?.point;
     let mut values = Vec::new();
-    for axis in apart {
+    let axes: BTreeSet<&String> = apart.iter().collect();
+    for axis in axes {
         let value = first.get(axis)?;
         if side.found.iter().any(|found| found.point.get(axis) != Some(value)) {
             return None;
