@@ -135,7 +135,7 @@ impl Reasons {
         all.sort();
         let numbers =
             || columns.iter().flat_map(|(_, cells)| cells.iter().flatten()).filter(|cell| cell.sample.is_some());
-        let is_single = numbers().all(|cell| cell.points == 1);
+        let is_single = numbers().all(|cell| cell.points == 1 && cell.sample.is_some_and(|sample| sample.n == 1));
         // Tables have a note of their own on jobs that are equal to others, and nobody expects an interval where every number is that of
         // one job.
         let is_noted = |reason: &NoInterval| match reason {
