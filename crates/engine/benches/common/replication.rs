@@ -26,6 +26,8 @@ pub(crate) fn dependent() -> Vec<Situation> {
         uneven(),
         diverging(),
         unrelated(),
+        lopsided(),
+        fixed(),
     ]
     .into_iter()
     .flatten()
@@ -78,7 +80,7 @@ fn over_data_sets(cells: &[Leveled], certain: bool) -> Option<(f64, ErrorOfMean)
     let (error, own) = (sd? / (n as f64).sqrt(), (n - 1) as f64);
     let shared = shared_seeds(&[cells.to_vec()], 1, certain);
     let whole = shared.map_or(ErrorOfMean { error, freedom: own }, |shared| ErrorOfMean {
-        error: error.hypot(shared.variance.sqrt()),
+        error: error.hypot(shared.error),
         freedom: shared.freedom,
     });
     Some((mean, whole))
@@ -532,4 +534,52 @@ fn unrelated() -> Vec<Situation> {
             paired(draws, 3.0)
         }),
     ]
+}
+
+/// Independent sides with different numbers of values, with this many times the spread on the first side.
+fn lopsided() -> Vec<Situation> {
+    let sizes = [([2, 8], 1.0), ([2, 8], 3.0), ([2, 30], 1.0), ([3, 8], 3.0), ([3, 30], 1.0), ([4, 30], 1.0)];
+    let situation = |([few, many], spread): ([usize; 2], f64)| {
+        let name = format!("{few} against {many} values, {spread} × the spread, equal methods, independent");
+        Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let few: Vec<f64> = normals(draws, few).iter().map(|value| spread * value).collect();
+            let sides = Sample::new(&few).zip(Sample::new(&normals(draws, many)));
+            sides.is_some_and(|(few, many)| excludes(few.welch_difference(&many), 0.0))
+        })
+    };
+    sizes.into_iter().map(situation).collect()
+}
+
+/// Rows on which the seed has no effect beside as many rows on which it has one, all with the same mean. Tests by own spreads of several
+/// pairs keep the level only approximately.
+fn fixed() -> Vec<Situation> {
+    let told = |rows: &[Vec<f64>], [first, second]: [usize; 2], among: usize| {
+        let blocks = Blocks::new(rows).map(|blocks| blocks.among(among));
+        blocks.and_then(|blocks| blocks.p(first, second, Precision::Measured)).is_some_and(|p| p < ERROR)
+    };
+    let mut all = Vec::new();
+    for (each, seeds) in [(2, 3), (3, 4)] {
+        for (how, promise) in [("by their own spread", Promise::AtMost), ("by the common error", Promise::Nothing)] {
+            let name = format!(
+                "marks, {each} rows without an effect of the seed and {each} with one, {seeds} seeds, {how}: any told apart"
+            );
+            let is_own = promise == Promise::AtMost;
+            all.push(Situation::new(name, promise, 1.2 * ERROR, move |draws| {
+                let moving: Vec<Vec<f64>> = (0..each).map(|_| normals(draws, seeds)).collect();
+                let fixed = vec![0.0; seeds];
+                let whole: Vec<Vec<f64>> = moving.iter().cloned().chain(vec![fixed.clone(); each]).collect();
+                let pairs = (0..each).flat_map(|first| (0..first).map(move |second| [first, second]));
+                let of_moving = |pair: [usize; 2]| told(if is_own { &moving } else { &whole }, pair, 2 * each);
+                let to_fixed = |row: usize| {
+                    if is_own {
+                        told(&[moving[row].clone(), fixed.clone()], [0, 1], 2 * each)
+                    } else {
+                        told(&whole, [row, each], 2 * each)
+                    }
+                };
+                pairs.into_iter().any(of_moving) || (0..each).any(to_fixed)
+            }));
+        }
+    }
+    all
 }

@@ -125,6 +125,7 @@ mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;
 mod turns;
+mod unequal;
 mod unit_means;
 mod units;
 mod usability;

@@ -109,7 +109,7 @@ fn jobs_of_different_seeds_with_equal_results_are_no_samples() {
         assert!(because.contains("the seed has no effect: "), "{because}");
         assert!(!because.contains("more seeds"), "more seeds would be as equal: {because}");
     }
-    assert!(claims[3].1.contains("the first side; the second have the same measurements, bit for bit"), "{claims:?}");
+    assert!(claims[3].1.contains("`b` and `a` have the same measurements, bit for bit"), "{claims:?}");
     assert_eq!(claims[4].0, "supported", "{claims:?}");
 }
 

@@ -371,7 +371,7 @@ impl Footnotes {
                 }
                 Absence::Unpaired => "the points cannot be paired one to one".to_owned(),
                 Absence::NoRatio => "not always above zero, so there is no ratio".to_owned(),
-                Absence::Undecided(reason) => format!("undecided: {}{tail}", reason.of_differences()),
+                Absence::Undecided(reason) => format!("undecided: {}{tail}", reason.words()),
                 Absence::NoInterval(reason) => format!("no interval: {}{tail}", reason.words()),
                 Absence::Unlike(reason) => format!("undecided: {}{tail}; `conditions: any` compares them nevertheless", clean(reason)),
                 Absence::Incomplete => "undecided: results are missing; `missing: ignore` leaves them out, `missing: worst` counts them as the worst".to_owned(),

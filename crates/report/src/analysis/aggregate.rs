@@ -108,6 +108,9 @@ fn cells(
     let mut mean = Cell { missing, points, ..Cell::default() };
     let mut chance = mean.clone();
     match score {
+        Ok(score) if !score.mean.value.is_finite() => {
+            mean.lacks(&Absence::NoInterval(NoInterval::NotFinite), None, footnotes);
+        }
         Ok(score) => {
             let sample = Sample { n: score.count, mean: score.mean.value, sd: None };
             mean.sample = Some(sample);

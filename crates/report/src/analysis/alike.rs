@@ -87,6 +87,15 @@ impl Alike {
     }
 }
 
+/// Words of remarks that are about different kinds of equal results.
+const KINDS: [&str; 4] =
+    ["the seed has no effect:", "are copies:", "no effect beyond rounding:", "that distinguishes them"];
+
+/// True if two remarks are about the same kinds of equal results.
+pub(super) fn is_same_kind(remark: &str, other: &str) -> bool {
+    KINDS.iter().all(|words| remark.contains(words) == other.contains(words))
+}
+
 /// The digests of all sides at a place.
 #[derive(Default)]
 struct Signature {
@@ -213,11 +222,12 @@ pub(super) fn without_copies<'s, 'a>(found: &[&'s Found<'a>], traits: MetricTrai
     found.iter().copied().filter(|found| !is_copy(found)).collect()
 }
 
-/// Groups of rows with bit-identical results for equal seeds and other axes.
+/// Groups of rows with bit-identical results for equal seeds and other axes, in words, with `and` between their names.
 pub(super) fn values_without_effect(
     rows: &[(String, &Side<'_>)],
     apart: &[String],
     (traits, kinds): (MetricTraits, &Kinds),
+    and: &str,
 ) -> Vec<String> {
     let mut groups: BTreeMap<Vec<(Vec<String>, u64)>, Vec<&str>> = BTreeMap::new();
     for (label, side) in rows.iter().filter(|(_, side)| side.absent.is_empty()) {
@@ -235,7 +245,7 @@ pub(super) fn values_without_effect(
     equal
         .map(|labels| {
             let hidden = labels.len().saturating_sub(MAX_NAMES);
-            let names = labels[..labels.len() - hidden].join("; ");
+            let names = labels[..labels.len() - hidden].join(and);
             let tail = if hidden > 0 { format!(" and {hidden} more") } else { String::new() };
             format!(
                 "{names}{tail} have the same measurements, bit for bit (except times and memory): check that the \
@@ -257,6 +267,13 @@ fn digest(found: &Found<'_>, traits: MetricTraits) -> Option<(u64, usize)> {
         Precision::Deterministic => false,
     };
     (is_telling && remarks.digest != 0).then_some((remarks.digest, remarks.values))
+}
+
+/// Number of measurements of a side that count if nothing but the side itself shows which seeds have an effect.
+pub(super) fn count_alone(side: &Side<'_>, apart: &[String], of: (MetricTraits, &Kinds)) -> usize {
+    let mut own_side = side.clone();
+    leave_out_equal(&mut [&mut own_side], apart, of);
+    own_side.found.len()
 }
 
 /// False for times and sizes, which are samples of the machine, whatever the jobs compute.

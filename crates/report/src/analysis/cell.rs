@@ -228,7 +228,7 @@ impl Cell {
             (Some(half), Some((low, high))) if half > 0.0 => {
                 let digits = (digits_of(half) + self.further_digits).min(most);
                 if show == Show::Interval {
-                    format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
+                    format!("{} [{}, {}]", number(value, digits), lower(low, digits), number(high, digits))
                 } else {
                     with_half(value, half, digits)
                 }
@@ -273,7 +273,7 @@ impl Cell {
                 let half = (high - low) / 2.0;
                 let digits = if half > 0.0 { digits_of(half) } else { decimals(value) };
                 if bare {
-                    format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
+                    format!("{} [{}, {}]", number(value, digits), lower(low, digits), number(high, digits))
                 } else {
                     with_half(value, half, digits)
                 }
@@ -317,6 +317,12 @@ pub fn digits_of(uncertainty: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=300")]
     let digits = (1.0 - exponent).clamp(0.0, 300.0) as usize;
     digits
+}
+
+/// The lower end of an interval: an end above zero is not rounded to zero, which the interval would then seem to contain.
+fn lower(low: f64, digits: usize) -> String {
+    let is_hidden = low > 0.0 && low < 0.5 * 10.0_f64.powi(-i32::try_from(digits).unwrap_or(0));
+    number(low, if is_hidden { digits_of(low) } else { digits })
 }
 
 /// A number with half of its interval; lists of jobs have the same (`withHalf` in `render/page/base.js`).

@@ -8,7 +8,7 @@ use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
-        alike::{leave_out_equal, without_copies},
+        alike::{count_alone, leave_out_equal, without_copies},
         evidence::{Evidence, Found, Question, Side, Source, complete, relative},
         kinds::Kinds,
         no_interval::NoInterval,
@@ -161,6 +161,12 @@ pub(super) fn correct(rows: &mut [TableRow], columns: &[Column], is_shown: impl 
     if chance.iter().any(Option::is_some) { chance.len() } else { 0 }
 }
 
+/// The number of comparisons that a table corrects its p-values for.
+pub(super) fn comparisons(table: &Table) -> usize {
+    let cells = table.rows.iter().flat_map(|row| row.cells.iter().zip(&table.columns));
+    cells.filter(|(cell, column)| column.show != Show::Odds && is_test(cell)).count()
+}
+
 /// True if a cell compares two values by a test, or will do so when all results exist.
 fn is_test(cell: &Cell) -> bool {
     cell.points > 0 && cell.compared.is_none_or(|compared| compared.estimate.p.is_some())
@@ -228,6 +234,10 @@ impl<'a> Sides<'a> {
         let looks =
             evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
         let mut remarks: Vec<String> = evidence.notes.iter().cloned().chain(looks).collect();
+        if evidence.left_out.is_some() {
+            remarks
+                .push("differences use the seeds that both sides have; jobs with other seeds are left out".to_owned());
+        }
         let filled = of.found.iter().chain(&to.found).filter(|found| found.by.is_none()).count();
         if filled > 0 {
             remarks.push(format!("{} without a result counted as the worst", count(filled, "job")));
@@ -244,7 +254,10 @@ impl<'a> Sides<'a> {
         sides.extend(compared_rows.iter().map(|row| self.side(Some(&value_pairs[*row].0))));
         let mut all: Vec<&mut Side<'_>> = sides.iter_mut().collect();
         complete(&mut all, &self.question()).ok()?;
-        let _ = leave_out_equal(&mut all, &self.apart, (self.traits, &self.kinds));
+        let traits = (self.traits, &self.kinds);
+        let alone: Vec<usize> = all.iter().map(|side| count_alone(side, &self.apart, traits)).collect();
+        let _ = leave_out_equal(&mut all, &self.apart, traits);
+        let is_fixed = sides.iter().zip(&alone).any(|(side, alone)| *alone < side.found.len());
         if compared_rows.len() < column.len() || self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once)
         {
             return None;
@@ -265,6 +278,12 @@ impl<'a> Sides<'a> {
         let unit = SamplingUnit::of(&sides[0].found.iter().map(|found| found.point), &self.apart, &self.kinds, None);
         let cells: Vec<Cells> = values.iter().map(|values| unit.cells(values)).collect();
         let blocks = blocks(&rows, &places, &unit, &cells)?;
+        if is_fixed && unit.repeats() {
+            // Equal jobs are no evidence about the spread of the others.
+            return Some(
+                "the seed has no effect on some of the values, so each comparison has its own error".to_owned(),
+            );
+        }
         if blocks.is_uneven() {
             let uneven = "the values differ in their spread (Cochran's C), so each comparison has its own error";
             return Some(uneven.to_owned());

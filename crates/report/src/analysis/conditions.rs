@@ -23,9 +23,10 @@ pub struct Comparable {
 pub fn comparable(sides: &[&[&Measured]]) -> Comparable {
     let all: Vec<&Measured> = sides.iter().flat_map(|side| side.iter().copied()).collect();
     let conditions: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
-    // The notes of tables name imported records, which have no conditions.
     let unrecorded = all.iter().filter(|one| one.under.is_none() && one.remarks.imported.is_none()).count();
+    let imported = imported(&all);
     let reasons = [
+        imported.clone().filter(|_| sides.len() > 1),
         several("host", all.iter().map(|one| one.host.as_str())),
         several("device", all.iter().filter_map(|one| one.device.as_deref())),
         several("driver", conditions.iter().filter_map(|under| under.driver.as_deref())),
@@ -36,6 +37,7 @@ pub fn comparable(sides: &[&[&Measured]]) -> Comparable {
     ];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
     let notes = [
+        imported.filter(|_| sides.len() == 1),
         attempts(&conditions),
         neighbors(&conditions),
         undetermined(&conditions),
@@ -50,6 +52,13 @@ pub fn comparable(sides: &[&[&Measured]]) -> Comparable {
         reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
         notes: notes.into_iter().flatten().collect(),
     }
+}
+
+/// Nothing is known about the machine of imported runs and about its load, nor whether they took turns.
+fn imported(all: &[&Measured]) -> Option<String> {
+    let imported = all.iter().filter(|one| one.remarks.imported.is_some()).count();
+    (imported > 0)
+        .then(|| format!("the machine, the load and the order of {} are unknown", count(imported, "imported run")))
 }
 
 /// `measured on 2 hosts (a, b)`, if there are several.

@@ -3,8 +3,6 @@
 //! Jobs without a result block a decision unless the recipe allows them to be missing. Seeds are repetitions: if other axes vary, seeds are
 //! averaged first, and the values of the other axes are the independent units. The spread of a metric is never less than its resolution.
 
-use std::collections::BTreeSet;
-
 use sweep_job::Precision;
 
 use super::{
@@ -12,7 +10,8 @@ use super::{
     exact::Exact,
     looks::{Level, Looks},
     no_interval::NoInterval,
-    units::{Units, free_axes, of_settings, pairs, place, reduce, unit_pairs},
+    partners::{name_of, with_partners, without_partners},
+    units::{Partners, Units, of_settings, pairs, reduce, unit_pairs},
 };
 pub(super) use super::{
     question::{Question, Silence, complete, like},
@@ -53,8 +52,12 @@ pub(super) struct Evidence {
     /// The basis of the interval in place of the standard error, or in addition to it.
     exact: Option<Exact>,
     ratio: bool,
-    /// True if every seed is a unit.
+    /// True if every seed is a unit of a mean.
     growing: bool,
+    /// True if every seed is a unit, whatever the statistic is.
+    over_seeds: bool,
+    /// The jobs that pairs leave out because the other side lacks their seeds, in words.
+    pub(super) left_out: Option<String>,
     /// A remark on jobs that are not samples because their results are equal to others.
     equal: Option<String>,
     /// True if the units are items.
@@ -141,7 +144,8 @@ impl Evidence {
         let statistic = question.rules.statistic;
         let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
         let (value, error) = units.center(statistic, units.precision(precision)).ok_or(Silence::NoStatistic)?;
-        let growing = units.axes.is_empty() && statistic == Statistic::Mean;
+        let over_seeds = units.axes.is_empty();
+        let growing = over_seeds && statistic == Statistic::Mean;
         let level = looks.level(sample.n, growing);
         let carried = carried_by_one(statistic, &units.values);
         let notes = notes.into_iter().chain(units.notes()).chain(looks.chosen()).collect();
@@ -161,6 +165,8 @@ impl Evidence {
             exact,
             ratio,
             growing,
+            over_seeds,
+            left_out: None,
             equal: None,
             hints,
             over_items: false,
@@ -201,12 +207,17 @@ impl Evidence {
         let (of_values, to_values) = (independent_values(of), independent_values(to));
         let size = largest(of_values.iter().chain(&to_values).map(|(_, value)| value));
         let (apart, kinds, independent) = (&question.apart, &question.kinds, question.rules.independent);
-        let paired = pairs(&of_values, &to_values, apart, kinds, partial).filter(|_| !independent);
-        let notes = if paired.is_some() {
-            let [of, to] = with_partners(of, to, question);
-            like(&[&of, &to], question.traits, question.rules)?
+        let paired =
+            |partners: Partners| pairs(&of_values, &to_values, apart, kinds, partners).filter(|_| !independent);
+        let whole = paired(if partial { Partners::Some } else { Partners::All });
+        let by_units = unit_pairs([&of_values, &to_values], apart, kinds).filter(|_| !independent && whole.is_none());
+        let paired = whole.or_else(|| paired(Partners::OfSeeds).filter(|_| by_units.is_none()));
+        let (notes, left_out) = if paired.is_some() {
+            let partners = with_partners(of, to, question);
+            let left_out = if partial { None } else { without_partners([of, to], &partners, apart) };
+            (like(&partners.each_ref(), question.traits, question.rules)?, left_out)
         } else {
-            like(&[of, to], question.traits, question.rules)?
+            (like(&[of, to], question.traits, question.rules)?, None)
         };
         let correlation = paired.as_ref().and_then(|pairs| correlation_of(pairs, question));
         let units = match paired {
@@ -215,7 +226,7 @@ impl Evidence {
                     pairs.into_iter().map(|(point, of, to)| (point, of - to)).collect();
                 Some(reduce(&differences, apart, kinds, question.repeats))
             }
-            None => unit_pairs([&of_values, &to_values], apart, kinds).filter(|_| !independent),
+            None => by_units,
         };
         if let Some(units) = units {
             let correlation = correlation.filter(|_| units.axes.is_empty());
@@ -224,6 +235,7 @@ impl Evidence {
             evidence.size = size;
             evidence.hints.extend(correlation.and_then(|correlation| uncorrelated(correlation, evidence.sample.n)));
             evidence.correlation = correlation;
+            evidence.left_out = left_out;
             return Ok(evidence);
         }
         if !question.unpaired && !independent {
@@ -238,9 +250,16 @@ impl Evidence {
         let sample = |units: &Units| Sample::new(&units.values).ok_or(Silence::NoPoint);
         let center = |units: &Units| units.center(statistic, units.precision(one)).ok_or(Silence::NoStatistic);
         let (a, b) = (sample(&first)?, sample(&second)?);
+        let (of_side, to_side) = (of, to);
         let ((of, of_error), (to, to_error)) = (center(&first)?, center(&second)?);
+        let about = |reason: NoInterval, side: &Side<'_>, word: &str| {
+            reason.about(&format!("all values of {}", name_of(side, apart).unwrap_or_else(|| word.to_owned())))
+        };
+        let of_error = of_error.map_err(|reason| about(reason, of_side, "the first side"));
+        let to_error = to_error.map_err(|reason| about(reason, to_side, "the second side"));
         let error = of_error.and_then(|of| Ok(welch([of, to_error?])));
-        let growing = first.axes.is_empty() && second.axes.is_empty() && statistic == Statistic::Mean;
+        let over_seeds = first.axes.is_empty() && second.axes.is_empty();
+        let growing = over_seeds && statistic == Statistic::Mean;
         let level = looks.level(a.n.min(b.n), growing);
         let basis = statistic.of(&format!("{} against {}, {UNPAIRED}", a.n, b.n));
         let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
@@ -258,6 +277,8 @@ impl Evidence {
             exact,
             ratio,
             growing,
+            over_seeds,
+            left_out: None,
             equal,
             hints,
             over_items: false,
@@ -293,7 +314,8 @@ impl Evidence {
     /// Evidence about the share of jobs that failed, or the difference of two shares.
     pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
         let (value, exact) = (rates.value(), Some(Exact::Rates(rates)));
-        Self { exact, ..Self::of_number((value, NoInterval::Few), false, looks.clone(), basis) }
+        let few = NoInterval::Few(String::new());
+        Self { exact, over_seeds: true, ..Self::of_number((value, few), false, looks.clone(), basis) }
     }
 
     /// Evidence about a number of a power law.
@@ -312,7 +334,8 @@ impl Evidence {
 
     /// Evidence over items.
     pub(super) fn of_items(value: f64, exact: Exact, ratio: bool, looks: Looks, basis: String) -> Self {
-        Self { exact: Some(exact), over_items: true, ..Self::of_number((value, NoInterval::Few), ratio, looks, basis) }
+        let few = NoInterval::Few("the signs of clusters need six".to_owned());
+        Self { exact: Some(exact), over_items: true, ..Self::of_number((value, few), ratio, looks, basis) }
     }
 
     /// A number whose error does not follow from seeds alone, with the reason if it has no interval. The caller adds the interval.
@@ -334,6 +357,8 @@ impl Evidence {
             exact,
             ratio,
             growing,
+            over_seeds: false,
+            left_out: None,
             equal,
             over_items,
             correlation: None,
@@ -360,6 +385,11 @@ impl Evidence {
     /// Number and kind of the units in words, if they are not seeds alone.
     pub(super) fn other_units(&self) -> Option<&str> {
         (!self.growing).then_some(self.basis.as_str())
+    }
+
+    /// True if every seed is a unit, whatever the statistic is.
+    pub(super) fn is_over_seeds(&self) -> bool {
+        self.over_seeds
     }
 
     /// Two-sided p-value of the hypothesis that the true number is `bound`, which allows for all looks at the results.
@@ -460,8 +490,14 @@ fn largest<'v>(values: impl IntoIterator<Item = &'v f64>) -> f64 {
 /// Removes jobs of two sides whose results are equal to results with other seeds; returns a remark about them, and about equal sides.
 fn equal_sides<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Option<String> {
     let traits = question.traits;
-    let sides = [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)];
-    let values = values_without_effect(&sides, &question.apart, (traits, &question.kinds));
+    let name = |side: &Side<'_>, word: &str| name_of(side, &question.apart).unwrap_or_else(|| word.to_owned());
+    let (first, second) = (name(of, "the first side"), name(to, "the second"));
+    let sides = if first == second {
+        [("the first side".to_owned(), &*of), ("the second".to_owned(), &*to)]
+    } else {
+        [(first, &*of), (second, &*to)]
+    };
+    let values = values_without_effect(&sides, &question.apart, (traits, &question.kinds), " and ");
     let jobs = leave_out_equal(&mut [&mut *of, &mut *to], &question.apart, (traits, &question.kinds));
     let remarks: Vec<String> = values.into_iter().chain(jobs.words()).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
@@ -492,18 +528,4 @@ fn uncorrelated(correlation: f64, pairs: usize) -> Option<String> {
              false` compares independent samples (Welch)"
         )
     })
-}
-
-/// The measurements of each side that have a partner on the other one.
-fn with_partners<'a>(of: &Side<'a>, to: &Side<'a>, question: &Question<'_>) -> [Side<'a>; 2] {
-    let points = |side: &Side<'a>| side.found.iter().map(|found| found.point).collect::<Vec<&Point>>();
-    let free = free_axes(&points(of), &points(to), &question.apart, &question.kinds);
-    [(of, to), (to, of)].map(|(own, other)| with_partner(own, other, &free))
-}
-
-fn with_partner<'a>(side: &Side<'a>, other: &Side<'_>, free: &[String]) -> Side<'a> {
-    let key = |found: &Found<'_>| place(found.point, |axis| free.iter().any(|other| other == axis));
-    let partners: BTreeSet<Vec<String>> = other.found.iter().map(key).collect();
-    let found = side.found.iter().filter(|found| partners.contains(&key(found))).cloned().collect();
-    Side { found, ..Side::default() }
 }

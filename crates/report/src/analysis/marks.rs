@@ -10,7 +10,7 @@ use sweep_job::Precision;
 
 use super::{
     Cell, Mark,
-    alike::leave_out_equal,
+    alike::{count_alone, leave_out_equal},
     evidence::{Found, Question, Side, Silence, complete, like, relative},
     units::{Cells, SamplingUnit, blocks, unit_values},
 };
@@ -30,14 +30,16 @@ pub(super) enum Remark {
     Blocks(usize, Vec<String>),
     /// The rows share no seeds.
     Unblocked,
-    /// Rows have more seeds than the test uses.
-    Common,
+    /// Rows have more blocks than the test uses, with the axes of the blocks; none for seeds.
+    Common(Vec<String>),
     /// Rows with missing results are not ranked.
     Incomplete,
     /// The conditions of the times differ, with the reason.
     Unlike(String),
     /// The differences between rows do not vary, and the metric's resolution is unknown.
     Equal,
+    /// The seed has no effect on some of the rows.
+    Fixed,
     /// The rows differ in their spread.
     Uneven,
     /// The rows differ in their numbers of values.
@@ -55,6 +57,8 @@ struct Ranked {
     unit: SamplingUnit,
     /// True if seeds that only some of the rows have are left out of the values.
     leaves_out: bool,
+    /// The rows on which the seed has no effect, although it has one on others.
+    fixed: BTreeSet<usize>,
 }
 
 /// Statistics of the ranked rows.
@@ -75,7 +79,8 @@ pub(super) fn mark(
     let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
     // Fills in or leaves out missing results; rows that still lack results are not ranked.
     let _ = complete(&mut all, question);
-    let _ = leave_out_equal(&mut all, &question.apart, (question.traits, &question.kinds));
+    let traits = (question.traits, &question.kinds);
+    let _ = leave_out_equal(&mut all, &question.apart, traits);
     let is_whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
     let rows: Vec<usize> = (0..cells.len()).filter(|row| is_whole(&sides[*row])).collect();
     let partial: Vec<usize> =
@@ -90,7 +95,9 @@ pub(super) fn mark(
     };
     let points = compared_sides[0].found.iter().map(|found| found.point);
     let unit = SamplingUnit::of(&points, &question.apart, &question.kinds, None);
-    let ranked = Ranked::new(rows, by_point, unit, question);
+    let is_fixed = |side: &Side<'_>| count_alone(side, &question.apart, traits) < side.found.len();
+    let fixed = (0..rows.len()).filter(|row| unit.repeats() && is_fixed(compared_sides[*row])).collect();
+    let ranked = Ranked::new(rows, by_point, unit, question).with_fixed(fixed);
     let used_sides: Vec<Side<'_>> = compared_sides.iter().map(|side| ranked.used(side, &question.apart)).collect();
     match like(&used_sides.iter().collect::<Vec<_>>(), question.traits, question.rules) {
         Ok(_) => {}
@@ -106,7 +113,7 @@ pub(super) fn mark(
         // The effect of chance is unknown, so no row is marked.
         return BTreeSet::from([Remark::Equal]);
     }
-    remarks.extend(test.own_spreads());
+    remarks.extend(ranked.own_spreads(&test));
     let looks =
         used_sides.iter().map(|side| side.looks.clone()).reduce(|all, side| all.joined(&side)).unwrap_or_default();
     let growing = ranked.unit.is_seeds();
@@ -126,7 +133,7 @@ pub(super) fn mark(
             Test::Groups(_) => Remark::Unblocked,
         });
         if common {
-            remarks.insert(Remark::Common);
+            remarks.insert(Remark::Common(ranked.unit.named().unwrap_or_default().to_vec()));
         }
     }
     ranked.spare_incomplete(cells, &partial, sides, better, &scaled);
@@ -195,7 +202,81 @@ impl Ranked {
         let values = rows.iter().map(|row| unit_values(&used(row), &question.apart, &question.kinds)).collect();
         let cells: Vec<Cells> = rows.iter().map(|row| unit.cells(&used(row))).collect();
         let leaves_out = cells.iter().zip(&all).any(|(used, all)| used.len() < all.len());
-        Self { rows, values, cells, unit, leaves_out }
+        Self { rows, values, cells, unit, leaves_out, fixed: BTreeSet::new() }
+    }
+
+    /// The same with these rows on which the seed has no effect. Without common blocks, each of them has one value.
+    fn with_fixed(mut self, fixed: BTreeSet<usize>) -> Self {
+        if self.common().is_empty() {
+            for row in fixed {
+                self.values[row] = std::mem::take(&mut self.values[row]).into_iter().take(1).collect();
+            }
+            return self;
+        }
+        Self { fixed, ..self }
+    }
+
+    /// The blocks of some of the rows, which are compared among all of them.
+    fn blocks_of(&self, rows: &[usize]) -> Option<Blocks> {
+        let common_blocks = self.common();
+        let row = |row: &usize| -> Vec<f64> {
+            common_blocks.iter().filter_map(|block| self.values[*row].get(*block)).copied().collect()
+        };
+        let values: Vec<Vec<f64>> = rows.iter().map(row).collect();
+        let cells: Vec<Cells> = rows.iter().map(|row| self.cells[*row].clone()).collect();
+        Some(blocks(&values, &common_blocks, &self.unit, &cells)?.among(self.rows.len()))
+    }
+
+    /// The rows on which the seed has an effect.
+    fn moving(&self) -> Vec<usize> {
+        (0..self.rows.len()).filter(|row| !self.fixed.contains(row)).collect()
+    }
+
+    /// The blocks that compare two rows if the seed has no effect on some rows, with the places of both among their rows. The values of such
+    /// rows are no evidence about the spread of others, and two rows of which one is such a row are compared by the spread of the other.
+    fn blocks_for(&self, first: usize, second: usize) -> Option<(Blocks, [usize; 2])> {
+        let is_fixed = [first, second].iter().any(|row| self.fixed.contains(row));
+        let rows = if is_fixed { vec![first, second] } else { self.moving() };
+        let place = |of: usize| rows.iter().position(|row| *row == of);
+        Some((self.blocks_of(&rows)?, [place(first)?, place(second)?]))
+    }
+
+    /// The p-value of the difference of two rows, corrected for all pairs.
+    fn p(&self, first: usize, second: usize, test: &Test, precision: Precision) -> Option<f64> {
+        match test {
+            Test::Groups(groups) => groups.p(first, second, precision),
+            Test::Blocks(blocks) if self.fixed.is_empty() => blocks.p(first, second, precision),
+            Test::Blocks(_) if first == second => Some(1.0),
+            Test::Blocks(_) => {
+                let (blocks, [first, second]) = self.blocks_for(first, second)?;
+                blocks.p(first, second, precision)
+            }
+        }
+    }
+
+    /// The smallest difference from the best row that can be told, in standard deviations.
+    fn reach(&self, test: &Test, best: usize, level: f64) -> f64 {
+        match test {
+            Test::Groups(groups) => {
+                let min_count = groups.counts.iter().copied().min().unwrap_or(0);
+                reach(level, groups.means.len(), min_count)
+            }
+            Test::Blocks(blocks) if self.fixed.is_empty() => blocks.reach(level),
+            Test::Blocks(_) => {
+                let others = (0..self.rows.len()).filter(|row| *row != best);
+                let reaches = others.filter_map(|row| Some(self.blocks_for(row, best)?.0.reach(level)));
+                reaches.fold(f64::INFINITY, f64::min)
+            }
+        }
+    }
+
+    /// The reason why rows are also, or only, compared by their own spreads.
+    fn own_spreads(&self, test: &Test) -> Vec<Remark> {
+        if self.fixed.is_empty() {
+            return test.own_spreads().into_iter().collect();
+        }
+        let is_uneven = self.blocks_of(&self.moving()).is_some_and(|blocks| blocks.is_uneven());
+        is_uneven.then_some(Remark::Uneven).into_iter().chain([Remark::Fixed]).collect()
     }
 
     /// The blocks that all rows have.
@@ -221,12 +302,8 @@ impl Ranked {
             let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
             return Some((Test::Groups(Groups::new(&rows)?), false));
         }
-        let row = |values: &BTreeMap<Vec<String>, f64>| {
-            common_blocks.iter().filter_map(|block| values.get(*block)).copied().collect()
-        };
-        let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
         let uneven = self.leaves_out || self.values.iter().any(|values| values.len() > common_blocks.len());
-        Some((Test::Blocks(blocks(&rows, &common_blocks, &self.unit, &self.cells)?), uneven))
+        Some((Test::Blocks(self.blocks_of(&(0..self.rows.len()).collect::<Vec<_>>())?), uneven))
     }
 
     /// Marks the rows by a test. The best row has the best displayed mean, over all of its measurements. True if there is any mark.
@@ -245,21 +322,12 @@ impl Ranked {
         }
         let differences: Vec<bool> = (0..means.len())
             .map(|row| {
-                let p = match test {
-                    Test::Blocks(blocks) => blocks.p(row, best, precision),
-                    Test::Groups(groups) => groups.p(row, best, precision),
-                };
+                let p = self.p(row, best, test, precision);
                 // A row with a better mean over the common seeds is not worse.
                 p.is_some_and(|p| p < 1.0 - level) && first(&[means[best], means[row]], better) == Some(0)
             })
             .collect();
-        let few = match test {
-            Test::Blocks(blocks) => blocks.reach(level) > TOO_WIDE,
-            Test::Groups(groups) => {
-                let min_count = groups.counts.iter().copied().min().unwrap_or(0);
-                reach(level, means.len(), min_count) > TOO_WIDE
-            }
-        };
+        let few = self.reach(test, best, level) > TOO_WIDE;
         let any = differences.contains(&true);
         for (row, differs) in differences.iter().enumerate() {
             cells[self.rows[row]].mark = match (shown[row] == shown[best], differs) {
@@ -316,6 +384,11 @@ impl Ranked {
     }
 }
 
+/// Names of axes in a sentence.
+fn listed(axes: &[String]) -> String {
+    axes.iter().map(|axis| format!("`{}`", clean(axis))).collect::<Vec<String>>().join(" and ")
+}
+
 /// Index of the best mean.
 fn first(means: &[f64], better: Better) -> Option<usize> {
     (0..means.len()).min_by(|a, b| match better {
@@ -332,16 +405,18 @@ impl Remark {
                 let equal = match axes.as_slice() {
                     [] => "equal seeds".to_owned(),
                     [axis] if axis == SEED => "equal seeds".to_owned(),
-                    axes => {
-                        let axes: Vec<String> = axes.iter().map(|axis| format!("`{}`", clean(axis))).collect();
-                        format!("equal values of {}", axes.join(" and "))
-                    }
+                    axes => format!("equal values of {}", listed(axes)),
                 };
                 format!("rows compared in {blocks} blocks ({equal}) at 5 % for a whole column (Tukey)")
             }
             Self::Equal => "rows are not ranked: all differences between them are equal at every seed, so their spread is unknown; declare \
                             the metric's `resolution`, or `deterministic: true`, under `metrics`"
                 .to_owned(),
+            Self::Fixed => {
+                "rows on which the seed has no effect count once: they do not add to the common error, and are compared by the \
+                 spread of the other row"
+                    .to_owned()
+            }
             Self::Uneven => {
                 "rows differ in their spread (Cochran's C), so they are told apart only if the test with their own \
                  spreads (Games and Howell) also tells them apart"
@@ -356,7 +431,8 @@ impl Remark {
             Self::Unblocked => {
                 "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
             }
-            Self::Common => "rows are compared by the seeds that all of them have".to_owned(),
+            Self::Common(axes) if axes.is_empty() => "rows are compared by the seeds that all of them have".to_owned(),
+            Self::Common(axes) => format!("rows are compared by the values of {} that all of them have", listed(axes)),
             Self::Incomplete => "rows with missing results are not ranked".to_owned(),
             Self::Unlike(reason) => {
                 format!("times are not ranked: {reason}; `conditions: any` ranks them nevertheless")

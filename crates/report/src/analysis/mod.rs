@@ -42,6 +42,7 @@ mod marks;
 mod no_interval;
 mod origins;
 mod pairs;
+mod partners;
 mod question;
 mod results;
 pub mod search;

@@ -4,20 +4,23 @@
 
 use std::collections::BTreeMap;
 
-use super::{Absence, Cell, Column, TableRow, absence::Footnotes};
+use super::{Absence, Cell, Column, TableRow, absence::Footnotes, alike::is_same_kind};
 use crate::format::clean;
+
+/// The words for all values of a sample.
+pub(super) const VALUES: &str = "all values";
 
 /// Reason why a number has no interval.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoInterval {
     /// There is one independent value, with the word for it: a value, a pair, a seed.
     One(&'static str),
-    /// All values are equal, and the metric's resolution is unknown.
-    Equal,
+    /// All values are equal, and the metric's resolution is unknown; with the words for the values.
+    Equal(String),
     /// Jobs are not samples because they are equal to other jobs, in words.
     NoEffect(String),
-    /// The number of units is too small for an exact interval, as of a median.
-    Few,
+    /// The number of units is too small for an exact interval, with the words for the number that is needed.
+    Few(String),
     /// The sizes do not bound the number of a law.
     Unbounded,
     /// A task or a workload has a single run, or a single value of a seed, which a bootstrap cannot draw again.
@@ -35,18 +38,22 @@ pub enum NoInterval {
 impl NoInterval {
     /// The reason for a spread that has no standard error: zero, or no finite number.
     pub(super) fn of_spread(sd: f64) -> Self {
-        if sd.is_finite() { Self::Equal } else { Self::NotFinite }
+        if sd.is_finite() { Self::equal(VALUES) } else { Self::NotFinite }
+    }
+
+    /// The reason that these values are equal.
+    pub(super) fn equal(values: &str) -> Self {
+        Self::Equal(values.to_owned())
+    }
+
+    /// The reason if all values are equal, in the words for some of them.
+    pub(super) fn about(self, values: &str) -> Self {
+        if self == Self::equal(VALUES) { Self::equal(values) } else { self }
     }
 
     /// The reason in a comparison of pairs.
     pub(super) fn of_pairs(self) -> Self {
-        if matches!(self, Self::One(_)) { Self::One("pair") } else { self }
-    }
-
-    /// The reason in words, for a comparison.
-    pub(super) fn of_differences(&self) -> String {
-        let words = self.words();
-        if *self == Self::Equal { words.replacen("all values", "all differences", 1) } else { words }
+        if matches!(self, Self::One(_)) { Self::One("pair") } else { self.about("all differences") }
     }
 
     /// The reason in words.
@@ -54,11 +61,14 @@ impl NoInterval {
         match self {
             Self::One(value) => return format!("a variance cannot be estimated from one {value}"),
             Self::NoEffect(remark) => return clean(remark).into_owned(),
-            Self::Equal => {
-                "all values are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under \
-                 `metrics`"
+            Self::Equal(values) => {
+                return format!(
+                    "{} are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under \
+                     `metrics`",
+                    clean(values)
+                );
             }
-            Self::Few => "too few units for an exact interval",
+            Self::Few(_) => "too few units for an exact interval",
             Self::Unbounded => "several constants fit these sizes",
             Self::OneRun => "a bootstrap needs several runs, and several values of each seed, in every task",
             Self::SharedJobs => "some seeds are the same job, so they are not repetitions",
@@ -71,6 +81,12 @@ impl NoInterval {
 
     /// True if two reasons share a footnote.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
+        if let (Self::NoEffect(own), Self::NoEffect(other)) = (self, other) {
+            return is_same_kind(own, other);
+        }
+        if let (Self::Equal(own), Self::Equal(other)) = (self, other) {
+            return own == other;
+        }
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
@@ -117,8 +133,17 @@ impl Reasons {
             clean(&format!("{about}no interval: {}", reason.words())).into_owned()
         };
         all.sort();
-        // Tables have a note of their own on jobs that are equal to others.
-        let noted = by_reason.into_iter().filter(|(reason, _)| !matches!(reason, NoInterval::NoEffect(_)));
+        let numbers =
+            || columns.iter().flat_map(|(_, cells)| cells.iter().flatten()).filter(|cell| cell.sample.is_some());
+        let is_single = numbers().all(|cell| cell.points == 1 && cell.sample.is_some_and(|sample| sample.n == 1));
+        // Tables have a note of their own on jobs that are equal to others, and nobody expects an interval where every number is that of
+        // one job.
+        let is_noted = |reason: &NoInterval| match reason {
+            NoInterval::NoEffect(_) => false,
+            NoInterval::One("value") => !is_single,
+            _ => true,
+        };
+        let noted = by_reason.into_iter().filter(|(reason, _)| is_noted(reason));
         Self { notes: noted.map(note).collect(), cells: all }
     }
 }

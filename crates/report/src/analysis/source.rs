@@ -10,6 +10,7 @@ use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, UnitOf},
     record::{Key, SeedPlan},
+    stats::mean,
     store::Measured,
 };
 
@@ -219,7 +220,10 @@ impl<'a> Side<'a> {
     }
 
     pub(super) fn mean(&self) -> f64 {
-        self.found.iter().map(|found| found.value).sum::<f64>() / self.found.len().max(1) as f64
+        if self.found.is_empty() {
+            return 0.0;
+        }
+        mean(&self.found.iter().map(|found| found.value).collect::<Vec<f64>>())
     }
 }
 

@@ -129,7 +129,7 @@ impl Table {
                 };
                 let labels = row_keys.labels.iter().map(|labels| labels.join(", "));
                 let labeled_sides: Vec<(String, &Side<'_>)> = labels.zip(&sides).collect();
-                equal_rows.extend(values_without_effect(&labeled_sides, &apart, (traits, &kinds)));
+                equal_rows.extend(values_without_effect(&labeled_sides, &apart, (traits, &kinds), "; "));
                 let (rules, unpaired) = (table.rules, true);
                 let (apart, kinds) = (apart.clone(), kinds.clone());
                 let question = Question { traits, apart, kinds, repeats: None, ratio: false, unpaired, rules };

@@ -1,5 +1,6 @@
 //! Independent units of measurements: pairs, seeds, data sets, folds, or the values of other axes, each averaged over all other variation.
 
+mod pairs;
 mod seeds;
 mod words;
 
@@ -7,8 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sweep_job::Precision;
 
-pub(super) use self::seeds::Cells;
 use self::seeds::shared_axes;
+pub(super) use self::{
+    pairs::{Partners, free_axes, pairs},
+    seeds::Cells,
+};
 use super::{kinds::Kinds, no_interval::NoInterval};
 use crate::{
     charts::{Mean, MeanOf},
@@ -16,7 +20,7 @@ use crate::{
     plan::Point,
     recipe::{Replication, Statistic},
     stats::{
-        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, SharedSeeds, crossed, middle_mean, quantile, quantile_of,
+        Blocks, ErrorOfMean, LEVEL, Leveled, Sample, SharedSeeds, crossed, mean, middle_mean, quantile, quantile_of,
         variance_of_folds, without_outliers,
     },
 };
@@ -154,6 +158,11 @@ impl SamplingUnit {
         self.kind >= Replication::Seed && !self.is_crossed()
     }
 
+    /// True if the units are seeds, of one axis or of several crossed ones.
+    pub(super) fn repeats(&self) -> bool {
+        self.kind >= Replication::Seed
+    }
+
     /// True if nothing varies.
     pub(super) fn is_single(&self) -> bool {
         self.axes.is_empty()
@@ -190,17 +199,16 @@ impl Units {
     pub(super) fn error(&self, precision: Precision) -> Result<ErrorOfMean, NoInterval> {
         let own = self.error_of_units(precision)?;
         let shared = self.seeds.filter(|_| own.error > 0.0);
-        Ok(shared.map_or(own, |SharedSeeds { variance, freedom, .. }| ErrorOfMean {
-            error: own.error.hypot(variance.sqrt()),
-            freedom,
-        }))
+        let whole = shared
+            .map_or(own, |SharedSeeds { error, freedom, .. }| ErrorOfMean { error: own.error.hypot(error), freedom });
+        if whole.error.is_finite() { Ok(whole) } else { Err(NoInterval::NotFinite) }
     }
 
     /// The variance of the effect of a seed on all units.
     pub(super) fn variance_of_seed(&self) -> f64 {
         let counts = self.unit.averaged.iter().filter(|(axis, _)| self.unit.has_seeds(axis)).map(|(_, count)| *count);
         let seeds = counts.min().unwrap_or(0) as f64;
-        self.seeds.map_or(0.0, |shared| shared.variance * seeds)
+        self.seeds.map_or(0.0, |shared| shared.error.powi(2) * seeds)
     }
 
     /// The error like [`error`](Self::error), but for units without shared seeds.
@@ -242,27 +250,42 @@ impl Units {
             return None;
         }
         if let Some(q) = statistic.quantile() {
-            return Some((quantile_of(&self.values, q, LEVEL)?.value, Err(self.few())));
+            return Some((quantile_of(&self.values, q, LEVEL)?.value, Err(self.few(q))));
         }
         if statistic == Statistic::WithoutOutliers {
             let Sample { n, mean, sd } = Sample::new(&without_outliers(&self.values))?;
             let spread = |sd: f64| precision.spread(sd).ok_or_else(|| NoInterval::of_spread(sd));
-            let sd = sd.ok_or(NoInterval::One("value")).and_then(spread);
+            let equal = |reason: NoInterval| reason.about("the values that are no outliers");
+            let sd = sd.ok_or(NoInterval::One("value")).and_then(spread).map_err(equal);
             let error = |sd: f64| ErrorOfMean { error: sd / (n as f64).sqrt(), freedom: n as f64 - 1.0 };
             return Some((mean, sd.map(error)));
         }
         let (mean, error) = middle_mean(&self.values)?;
         let floor = |ErrorOfMean { error, freedom }: ErrorOfMean| {
             let precision = precision.scaled((freedom + 1.0).sqrt().recip());
-            let spread = precision.spread(error).ok_or_else(|| NoInterval::of_spread(error))?;
+            let is_middle = self.values.iter().any(|value| *value != self.values[0]);
+            let reason = || match NoInterval::of_spread(error) {
+                reason if is_middle => reason.about("the values of the middle half"),
+                reason => reason,
+            };
+            let spread = precision.spread(error).ok_or_else(reason)?;
             Ok(ErrorOfMean { error: spread, freedom })
         };
         Some((mean, error.ok_or(NoInterval::One("value")).and_then(floor)))
     }
 
     /// The reason why a quantile has no standard error, and may have no exact interval.
-    fn few(&self) -> NoInterval {
-        if self.values.len() < 2 { NoInterval::One("value") } else { NoInterval::Few }
+    fn few(&self, q: f64) -> NoInterval {
+        if self.values.len() < 2 {
+            return NoInterval::One("value");
+        }
+        // All values are on one side of the quantile with this probability.
+        let needed = ((1.0 - LEVEL) / 2.0).log(q.max(1.0 - q)).ceil();
+        NoInterval::Few(if q == 0.5 {
+            format!("a median needs {needed}")
+        } else {
+            format!("a quantile at {q} needs {needed}")
+        })
     }
 
     /// The values with the levels of crossed axes, or each value with its own level.
@@ -316,7 +339,7 @@ fn means(values: &[(&Point, f64)], key: impl Fn(&Point) -> Vec<String>) -> BTree
     for (point, value) in values {
         groups.entry(key(point)).or_default().push(*value);
     }
-    groups.into_iter().map(|(key, values)| (key, values.iter().sum::<f64>() / values.len() as f64)).collect()
+    groups.into_iter().map(|(key, values)| (key, mean(&values))).collect()
 }
 
 /// Rows with equal numbers of values in the same order of blocks, given the places of the blocks; the error of a row allows for blocks that
@@ -426,7 +449,7 @@ pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kind
     let differences = first_means.iter().map(|(key, value)| (key.clone(), value - second_means[key])).collect();
     // The variances of both sides add up: the variance of a difference is twice their mean.
     let seeds = first.shared_apart(&[first.cells(of), first.cells(to)]);
-    let seeds = seeds.map(|seeds| SharedSeeds { variance: 2.0 * seeds.variance, ..seeds });
+    let seeds = seeds.map(|seeds| SharedSeeds { error: std::f64::consts::SQRT_2 * seeds.error, ..seeds });
     Some(from_means(&differences, (per, seeds), first, kinds))
 }
 
@@ -445,60 +468,5 @@ fn averaged<'a>(side: &[(&'a Point, f64)], over: &[String]) -> Vec<(&'a Point, f
         let key = place(point, |axis| over.iter().any(|other| other == axis));
         groups.entry(key).or_insert_with(|| (*point, Vec::new())).1.push(*value);
     }
-    groups.into_values().map(|(point, values)| (point, values.iter().sum::<f64>() / values.len() as f64)).collect()
-}
-
-/// The axes on which the points of a pair may differ: the axes that distinguish the sides. If no points of both sides agree on all other
-/// axes, also the axes that name the runs, or else all axes that repeat a measurement.
-pub(super) fn free_axes(of: &[&Point], to: &[&Point], apart: &[String], kinds: &Kinds) -> Vec<String> {
-    let repeats: BTreeSet<&str> = of
-        .iter()
-        .flat_map(|point| &point.values)
-        .map(|(axis, _)| axis.as_str())
-        .filter(|axis| kinds.of_axis(axis) == Replication::Repeat && !apart.iter().any(|other| other == axis))
-        .collect();
-    let places = |side: &[&Point], free: &[String]| -> BTreeSet<Vec<String>> {
-        side.iter().map(|point| place(point, |axis| free.iter().any(|other| other == axis))).collect()
-    };
-    let are_pairs = |free: &[String]| !places(of, free).is_disjoint(&places(to, free));
-    // Repetitions of one point are the units themselves.
-    let are_units = |free: &[String]| places(of, free).len() < 2;
-    let but = |is_free: &dyn Fn(&&&str) -> bool| -> Vec<String> {
-        apart.iter().cloned().chain(repeats.iter().filter(is_free).map(|axis| (*axis).to_owned())).collect()
-    };
-    let (without_names, without_repeats) = (but(&|axis| kinds.identifies(axis)), but(&|_| true));
-    if repeats.is_empty() || are_pairs(apart) {
-        return apart.to_vec();
-    }
-    if !are_units(&without_names) && are_pairs(&without_names) {
-        return without_names;
-    }
-    if are_units(&without_repeats) { apart.to_vec() } else { without_repeats }
-}
-
-/// Pairs the values of points that agree on every axis except the axes that distinguish the sides; `None` if they cannot be paired one to
-/// one. Values without a partner are dropped if the sides may have different points (`partial`). Otherwise such values make the sides
-/// unpaired. Repeated measurements that do not agree are averaged.
-pub(super) fn pairs<'a>(
-    of: &[(&'a Point, f64)],
-    to: &[(&'a Point, f64)],
-    apart: &[String],
-    kinds: &Kinds,
-    partial: bool,
-) -> Option<Vec<(&'a Point, f64, f64)>> {
-    let points = |side: &[(&'a Point, f64)]| side.iter().map(|(point, _)| *point).collect::<Vec<&Point>>();
-    let free = free_axes(&points(of), &points(to), apart, kinds);
-    let repeats = &free[apart.len()..];
-    let side = |side: &[(&'a Point, f64)]| {
-        let side = averaged(side, repeats);
-        let key = |point: &Point| place(point, |axis| free.iter().any(|other| other == axis));
-        let values: BTreeMap<Vec<String>, (&'a Point, f64)> =
-            side.iter().map(|(point, value)| (key(point), (*point, *value))).collect();
-        (values.len() == side.len()).then_some(values)
-    };
-    let (first, second) = (side(of)?, side(to)?);
-    let pairs: Vec<(&Point, f64, f64)> =
-        first.iter().filter_map(|(key, (point, value))| Some((*point, *value, second.get(key)?.1))).collect();
-    let is_whole = partial || pairs.len() == first.len().max(second.len());
-    (!pairs.is_empty() && is_whole).then_some(pairs)
+    groups.into_values().map(|(point, values)| (point, mean(&values))).collect()
 }

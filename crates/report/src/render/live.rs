@@ -73,8 +73,11 @@ pub fn beside<T>(plan: &Plan, store: &Store, results: &Path, work: impl FnOnce(&
     thread::scope(|scope| {
         let writer = move || write(plan, store, results, &receiver);
         // Without the thread there is a report at the end only.
-        let _ = thread::Builder::new().name("report".into()).spawn_scoped(scope, writer);
-        work(&mut Live { writer: sender, measuring: HashSet::new() })
+        let thread = thread::Builder::new().name("report".into()).spawn_scoped(scope, writer);
+        let result = work(&mut Live { writer: sender, measuring: HashSet::new() });
+        // A panic of the writer, which its thread reports, does not end the run.
+        let _ = thread.map(thread::ScopedJoinHandle::join);
+        result
     })
 }
 

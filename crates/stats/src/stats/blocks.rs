@@ -3,8 +3,11 @@
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 
 use super::{
-    ErrorOfMean, Estimate, LEVEL, Precision, Sample, SharedSeeds, dunnett_quantile, dunnett_sf, range::range_quantile,
-    range_sf, sample::welch, variance_of_folds,
+    ErrorOfMean, Estimate, LEVEL, Precision, Sample, SharedSeeds, dunnett_quantile, dunnett_sf,
+    range::range_quantile,
+    range_sf,
+    sample::{mean, scale_of, welch, without_rounding},
+    variance_of_folds,
 };
 
 /// Randomized complete blocks: every row measured once in every block (a seed). The effect of a block cancels out.
@@ -22,6 +25,8 @@ pub struct Blocks {
     uneven: Option<Vec<Vec<f64>>>,
     /// The error of a mean, divided by the error for the same number of independent blocks.
     inflation: f64,
+    /// The number of rows of which all pairs are compared at once.
+    compared: usize,
 }
 
 impl Blocks {
@@ -31,6 +36,13 @@ impl Blocks {
         let blocks = rows.first()?.len();
         if rows.len() < 2 || blocks < 2 || rows.iter().any(|row| row.len() != blocks) {
             return None;
+        }
+        let scale = scale_of(rows.iter().flatten());
+        if scale != 1.0 {
+            let of = Self::new(&divided(rows, scale))?;
+            let means = of.means.iter().map(|mean| mean * scale).collect();
+            let uneven = of.uneven.map(|_| rows.to_vec());
+            return Some(Self { means, sd: of.sd * scale, uneven, ..of });
         }
         let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
         let whole = mean(&means);
@@ -42,14 +54,20 @@ impl Blocks {
             .map(|(row, mean)| row.iter().zip(&effects).map(|(value, effect)| (value - mean - effect).powi(2)).sum())
             .collect();
         let freedom = ((rows.len() - 1) * (blocks - 1)) as f64;
-        let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
+        let sd = of_rows((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
         let uneven = is_uneven(&squares, (blocks - 1) as f64).then(|| rows.to_vec());
-        Some(Self { means, blocks, sd, freedom, uneven, inflation: 1.0 })
+        Some(Self { compared: means.len(), means, blocks, sd, freedom, uneven, inflation: 1.0 })
     }
 
     /// True if the rows differ in their spread (Cochran's C at 5 %).
     pub fn is_uneven(&self) -> bool {
         self.uneven.is_some()
+    }
+
+    /// States that these rows are some of several rows of which all pairs are compared at once.
+    #[must_use]
+    pub fn among(self, rows: usize) -> Self {
+        Self { compared: rows, ..self }
     }
 
     /// Replaces the error of a row's mean, because the blocks are not independent.
@@ -67,12 +85,11 @@ impl Blocks {
 
     /// Adds the variance of a row's mean that comes from seeds which several blocks share.
     #[must_use]
-    pub fn with_seeds(self, SharedSeeds { variance, freedom, .. }: SharedSeeds) -> Self {
-        let own = self.sd.powi(2);
-        if own == 0.0 {
+    pub fn with_seeds(self, SharedSeeds { error, freedom, .. }: SharedSeeds) -> Self {
+        if self.sd == 0.0 {
             return self;
         }
-        let by = (1.0 + variance * self.blocks as f64 / own).sqrt();
+        let by = (1.0 + (error / self.sd).powi(2) * self.blocks as f64).sqrt();
         Self { sd: self.sd * by, inflation: self.inflation * by, freedom, ..self }
     }
 
@@ -84,7 +101,7 @@ impl Blocks {
 
     /// The honest difference in residual standard deviations, which depends on the numbers of rows and blocks only.
     pub fn reach(&self, level: f64) -> f64 {
-        range_quantile(level, self.means.len(), self.freedom) / (self.blocks as f64).sqrt()
+        range_quantile(level, self.compared, self.freedom) / (self.blocks as f64).sqrt()
     }
 
     /// The p-value of the difference of the means of two rows, given by their indices, corrected for all pairs. If the rows differ in their
@@ -93,7 +110,7 @@ impl Blocks {
     pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
         let difference = self.means.get(first)? - self.means.get(second)?;
         let root = (self.blocks as f64).sqrt();
-        let of = |sd: f64, freedom: f64| p(difference, precision.spread(sd)? / root, self.means.len(), freedom);
+        let of = |sd: f64, freedom: f64| p(difference, precision.spread(sd)? / root, self.compared, freedom);
         let pooled = of(self.sd, self.freedom)?;
         let Some(rows) = &self.uneven else { return Some(pooled) };
         let differences: Vec<f64> = rows.get(first)?.iter().zip(rows.get(second)?).map(|(a, b)| a - b).collect();
@@ -147,7 +164,7 @@ pub struct Groups {
     pub sd: f64,
     /// Degrees of freedom of `sd`: values − rows.
     pub freedom: f64,
-    /// The squared standard error of each row's mean if the rows differ in their spread, or if a difference cannot be excluded.
+    /// The standard error of each row's mean if the rows differ in their spread, or if a difference cannot be excluded.
     uneven: Option<Vec<f64>>,
 }
 
@@ -159,13 +176,20 @@ impl Groups {
         if rows.len() < 2 || counts.contains(&0) || values <= rows.len() {
             return None;
         }
+        let scale = scale_of(rows.iter().flatten());
+        if scale != 1.0 {
+            let of = Self::new(&divided(rows, scale))?;
+            let means = of.means.iter().map(|mean| mean * scale).collect();
+            let uneven = of.uneven.map(|errors| errors.iter().map(|error| error * scale).collect());
+            return Some(Self { means, sd: of.sd * scale, uneven, ..of });
+        }
         let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
         let squares = |(row, mean): (&Vec<f64>, &f64)| row.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         let squares: Vec<f64> = rows.iter().zip(&means).map(squares).collect();
         let freedom = (values - rows.len()) as f64;
-        let sd = without_rounding((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
+        let sd = of_rows((squares.iter().sum::<f64>() / freedom).sqrt(), rows);
         let equal = counts.iter().all(|count| *count == counts[0]);
-        let errors = squares.iter().zip(&counts).map(|(sum, n)| sum / ((n - 1) * n) as f64);
+        let errors = squares.iter().zip(&counts).map(|(sum, n)| (sum / ((n - 1) * n) as f64).sqrt());
         // Cochran's C requires equal numbers of values, and with unequal numbers the pooled error is less accurate.
         let is_own =
             if equal { is_uneven(&squares, (counts[0] - 1) as f64) } else { counts.iter().all(|count| *count > 1) };
@@ -198,11 +222,8 @@ impl Groups {
         let difference = self.means.get(first)? - self.means.get(second)?;
         let rows = self.means.len();
         let pooled = p(difference, self.error(first, second, precision)?, rows, self.freedom)?;
-        let Some(squares) = &self.uneven else { return Some(pooled) };
-        let error = |row: usize| {
-            let error = squares[row].sqrt();
-            ErrorOfMean { error, freedom: (self.counts[row] - 1) as f64 }
-        };
+        let Some(errors) = &self.uneven else { return Some(pooled) };
+        let error = |row: usize| ErrorOfMean { error: errors[row], freedom: (self.counts[row] - 1) as f64 };
         let difference_error = welch([error(first), error(second)]);
         let own_p = p(difference, difference_error.error / std::f64::consts::SQRT_2, rows, difference_error.freedom)?;
         Some(pooled.max(own_p))
@@ -214,8 +235,9 @@ impl Groups {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+/// The rows, divided by a number.
+fn divided(rows: &[Vec<f64>], by: f64) -> Vec<Vec<f64>> {
+    rows.iter().map(|row| row.iter().map(|value| value / by).collect()).collect()
 }
 
 /// Largest ratio of variances whose probability is computed: products of larger ones overflow.
@@ -232,10 +254,10 @@ fn is_uneven(squares: &[f64], freedom: f64) -> bool {
     share > 1.0 / rows && rows * ratio.sf(value) < 1.0 - LEVEL
 }
 
-/// Returns 0 for residuals of equal numbers, which are only rounding errors.
-fn without_rounding(sd: f64, rows: &[Vec<f64>]) -> f64 {
+/// The standard deviation of residuals, or 0 if they are only rounding errors.
+fn of_rows(sd: f64, rows: &[Vec<f64>]) -> f64 {
     let largest = rows.iter().flatten().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-    if sd <= 1e-12 * largest { 0.0 } else { sd }
+    without_rounding(sd, largest, rows.iter().flatten())
 }
 
 fn p(difference: f64, error: f64, rows: usize, freedom: f64) -> Option<f64> {

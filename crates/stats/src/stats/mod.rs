@@ -66,6 +66,6 @@ pub use self::{
     survival::{LogRank, TimeToEvent, log_rank, median_time, pseudo_times, restricted_mean, survival},
 };
 pub use self::{
-    sample::{estimate, welch},
+    sample::{estimate, mean, welch},
     student::{level_of, quantile},
 };

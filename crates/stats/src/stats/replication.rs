@@ -1,17 +1,21 @@
 //! Errors of means over measurements that are not independent: crossed factors, and folds of a cross-validation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 
 use super::{
     LEVEL,
+    sample::scale_of,
     solve::root,
     student::{quantile, quantile_anew},
 };
 
 /// Degrees of freedom of a factor from which on Satterthwaite's approximation keeps the level.
-const MANY: f64 = 4.0;
+pub(super) const MANY: f64 = 4.0;
 
 /// The standard error of a mean, and the degrees of freedom of its Student's t.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,14 +64,26 @@ pub fn variance_of_folds(values: usize, folds: usize) -> f64 {
 ///
 /// `None` if the rows differ in their levels, or if a factor has fewer than two levels.
 pub fn crossed(rows: &[Vec<Leveled>]) -> Option<ErrorOfMean> {
-    Some(Components::new(rows)?.error())
+    let (rows, scale) = scaled(rows);
+    let of = Components::new(&rows)?.error();
+    Some(ErrorOfMean { error: of.error * scale, ..of })
+}
+
+/// The rows, divided by a scale at which their squares are finite and not zero.
+fn scaled(rows: &[Vec<Leveled>]) -> (Cow<'_, [Vec<Leveled>]>, f64) {
+    let scale = scale_of(rows.iter().flatten().map(|(_, value)| value));
+    if scale == 1.0 {
+        return (Cow::Borrowed(rows), scale);
+    }
+    let row = |row: &Vec<Leveled>| row.iter().map(|(levels, value)| (levels.clone(), value / scale)).collect();
+    (Cow::Owned(rows.iter().map(row).collect()), scale)
 }
 
 /// The contribution of seeds to the error of a mean over units, if several units have the same seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SharedSeeds {
-    /// The variance of the mean beyond the variance of the units' means.
-    pub variance: f64,
+    /// The root of the variance of the mean beyond the variance of the units' means.
+    pub error: f64,
     /// Degrees of freedom of the sum of both.
     pub freedom: f64,
     /// The least degrees of freedom of a factor.
@@ -85,6 +101,12 @@ pub struct SharedSeeds {
 ///
 /// `None` also as for [`crossed`], or if no unit has several seeds of which another unit has one.
 pub fn shared_seeds(rows: &[Vec<Leveled>], units: usize, certain: bool) -> Option<SharedSeeds> {
+    let (rows, scale) = scaled(rows);
+    let shared = shared_by(&rows, units, certain)?;
+    Some(SharedSeeds { error: shared.error * scale, ..shared })
+}
+
+fn shared_by(rows: &[Vec<Leveled>], units: usize, certain: bool) -> Option<SharedSeeds> {
     let components = Components::new(rows)?;
     let own = Components::new(&rows.iter().map(|row| of_units(row, units)).collect::<Vec<_>>())?.error();
     if components.rest.is_none() {
@@ -95,7 +117,8 @@ pub fn shared_seeds(rows: &[Vec<Leveled>], units: usize, certain: bool) -> Optio
     }
     let whole = components.error();
     let least = components.mains.iter().map(|main| main.freedom).fold(f64::INFINITY, f64::min);
-    Some(SharedSeeds { variance: (whole.error.powi(2) - own.error.powi(2)).max(0.0), freedom: whole.freedom, least })
+    let error = (whole.error.powi(2) - own.error.powi(2)).max(0.0).sqrt();
+    Some(SharedSeeds { error, freedom: whole.freedom, least })
 }
 
 /// The means by the levels of the first factors.
@@ -142,7 +165,8 @@ fn incomplete(rows: &[Vec<Leveled>], units: usize, certain: bool, own: ErrorOfMe
     squares += rest.map_or(0.0, |rest| parts[0].of_square.powi(2) * rest.part());
     let factors: Vec<(f64, f64)> = std::iter::once((variance_of_units, own.freedom)).chain(seeds).collect();
     let least = factors.iter().map(|(_, freedom)| *freedom).fold(f64::INFINITY, f64::min);
-    Some(SharedSeeds { variance, freedom: guarded_freedom(variance_of_units + variance, squares, &factors), least })
+    let freedom = guarded_freedom(variance_of_units + variance, squares, &factors);
+    Some(SharedSeeds { error: variance.sqrt(), freedom, least })
 }
 
 /// Squares of seeds of which some units have only some.
@@ -317,7 +341,11 @@ impl Components {
             let parts: f64 = of_means().map(|(squares, count)| squares.part() / count.powi(2)).sum();
             return ErrorOfMean {
                 error: variance.sqrt(),
-                freedom: freedom(variance, parts, &own(&mut of_means().map(|(squares, count)| squares.mean() / count))),
+                freedom: few_levels(
+                    variance,
+                    parts,
+                    &own(&mut of_means().map(|(squares, count)| squares.mean() / count)),
+                ),
             };
         };
         let mains = || self.mains.iter().map(|main| main.mean());
@@ -331,7 +359,7 @@ impl Components {
         let parts: f64 = self.mains.iter().map(|main| main.part()).sum::<f64>() + subtracted.powi(2) * rest.part();
         ErrorOfMean {
             error: (total.max(largest) / self.cells).sqrt(),
-            freedom: freedom(total, parts, &own(&mut mains())),
+            freedom: few_levels(total, parts, &own(&mut mains())),
         }
     }
 
@@ -349,7 +377,7 @@ impl Components {
 /// freedom of a factor. They are too many if a factor with few levels has a large part of the variance; the quantile of Student's t is then
 /// the mean of the factors' quantiles, weighted by their variances (Cochran and Cox, 1950), and these are its degrees of freedom. With two
 /// levels, even that mean is too small.
-fn freedom(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
+pub(super) fn few_levels(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
     let (least, satterthwaite, whole) = satterthwaite(variance, parts, factors);
     if least < 2.0 {
         return guarded_freedom(variance, parts, factors);
@@ -376,7 +404,8 @@ fn guarded_freedom(variance: f64, parts: f64, factors: &[(f64, f64)]) -> f64 {
 fn satterthwaite(variance: f64, parts: f64, factors: &[(f64, f64)]) -> (f64, f64, f64) {
     let least = factors.iter().map(|(_, freedom)| *freedom).fold(f64::INFINITY, f64::min);
     let whole: f64 = factors.iter().map(|(variance, _)| variance).sum();
-    if parts <= 0.0 || whole <= 0.0 {
+    let is_known = parts > 0.0 && whole > 0.0 && parts.is_finite() && whole.is_finite();
+    if !is_known {
         return (least, least, 0.0);
     }
     (least, (variance.max(0.0).powi(2) / parts).max(least), whole)

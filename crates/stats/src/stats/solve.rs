@@ -4,10 +4,13 @@
 const MAX_EVALUATIONS: usize = 200;
 
 /// The root of a continuous function that has different signs at `low` and `high`, to this tolerance (Chandrupatla's
-/// method: inverse quadratic interpolation where it is safe, else bisection).
+/// method: inverse quadratic interpolation where it is safe, else bisection); `low` if the function is no number at an end.
 pub(super) fn root(mut function: impl FnMut(f64) -> f64, low: f64, high: f64, tolerance: f64) -> f64 {
     let (mut last, mut at_last) = (low, function(low));
     let (mut other, mut at_other) = (high, function(high));
+    if at_last.is_nan() || at_other.is_nan() {
+        return low;
+    }
     let mut share = (at_last / (at_last - at_other)).clamp(0.05, 0.95);
     for _ in 0..MAX_EVALUATIONS {
         let next = last + share * (other - last);

@@ -43,6 +43,9 @@ pub(super) fn fill(contents: &mut Made, request: Request<'_>, source: Source<'_>
         }
         let mut shares = vec![Cell::default(); axes.len() + 2];
         match result {
+            Ok(found) if !found.is_finite() => {
+                contents.notes.push(format!("{metric}: {}", NoInterval::NotFinite.words()));
+            }
             Ok(found) => {
                 contents.notes.push(format!("{metric}: {}", said(&found, &axes, n)));
                 let total = found.total();
@@ -119,6 +122,11 @@ impl Parts {
             }
             Self::Alone(sources) => sources.iter().map(|(variance, _)| Some(*variance)).chain([None, None]).collect(),
         }
+    }
+
+    /// False if a variance exceeds the largest number.
+    fn is_finite(&self) -> bool {
+        self.rows().iter().flatten().all(|variance| variance.value.is_finite())
     }
 
     /// The variance of a measurement that varies all sources; `None` if it is unknown.

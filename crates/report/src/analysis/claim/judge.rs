@@ -12,7 +12,7 @@ use super::{
 use crate::{
     analysis::{
         evidence::{Evidence, Needed, Question, Side, Source},
-        no_interval::NoInterval,
+        no_interval::{NoInterval, VALUES},
         pairs::{apart, without_same},
     },
     format::clean,
@@ -109,7 +109,7 @@ impl<'a> Judge<'a> {
             selection.push((&order.axis.value, vec![value.clone()]));
             self.measured(order.step, &selection, metric, question.traits, verdict)
         };
-        let (mut steps, mut lacks, mut mean) = (Vec::new(), String::new(), 0.0);
+        let (mut steps, mut lacks, mut mean, mut over_seeds) = (Vec::new(), String::new(), 0.0, true);
         let mut remarks: Vec<String> = Vec::new();
         // Means relative to the mean of the first value.
         let mut means: Vec<(f64, &Value)> = values.first().map(|first| (mean, first)).into_iter().collect();
@@ -132,11 +132,13 @@ impl<'a> Judge<'a> {
             steps.push((format!("{} < {}", two[0], two[1]), difference, needed));
             let units = evidence.other_units().map(|units| (units.to_owned(), evidence.notes.clone()));
             let of_pair = units.into_iter().flat_map(|(units, notes)| std::iter::once(units).chain(notes));
+            let of_pair = of_pair.chain(evidence.left_out.clone());
+            over_seeds &= evidence.is_over_seeds();
             remarks.extend(of_pair.filter(|remark| !remarks.contains(remark)).collect::<Vec<String>>());
         }
         means.sort_by(|a, b| a.0.total_cmp(&b.0));
         let values: Vec<String> = means.iter().map(|(_, value)| value.to_string()).collect();
-        rank(&steps, &format!("by their means: {}{lacks}", values.join(" < ")), verdict);
+        rank(&steps, &format!("by their means: {}{lacks}", values.join(" < ")), over_seeds, verdict);
         for remark in remarks {
             let _ = write!(verdict.because, "; {remark}");
         }
@@ -212,17 +214,21 @@ impl NoInterval {
     /// The reason in the words of a verdict, with a remedy.
     fn in_verdict(&self) -> String {
         match self {
-            Self::One(_) => {
-                "a variance cannot be estimated from one measurement; give the step more seeds".to_owned()
+            Self::One(_) => "a variance cannot be estimated from one measurement; give the step more seeds".to_owned(),
+            Self::Equal(values) => {
+                let values = if values == VALUES { "all measurements" } else { values };
+                format!(
+                    "{} are equal, so their spread is unknown; give the step more seeds, or declare the metric's `resolution`, or \
+                     `deterministic: true`, under `metrics`",
+                    clean(values)
+                )
             }
-            Self::Equal => "all measurements are equal, so their spread is unknown; give the step more seeds, or declare the \
-                            metric's `resolution`, or `deterministic: true`, under `metrics`"
-                .to_owned(),
-            Self::Few => "too few units for an exact interval: at 95 %, a median and the signs of clusters need six, a quantile at 0.9 \
-                          needs 36, and several looks need more"
-                .to_owned(),
+            Self::Few(needs) => {
+                format!("too few units for an exact interval: at 95 %, {needs}, and several looks need more")
+            }
             Self::Unbounded => {
-                "the sizes do not bound the result: several constants fit them; more sizes, further apart, would".to_owned()
+                "the sizes do not bound the result: several constants fit them; more sizes, further apart, would"
+                    .to_owned()
             }
             Self::NoEffect(remark) => remark.clone(),
             other => other.words(),
@@ -236,7 +242,7 @@ fn said(metric: &str, unit: Unit) -> Unit {
 }
 
 /// Decides an order by its steps, each with the difference between a value and the one before it.
-fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &mut Verdict) {
+fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, over_seeds: bool, verdict: &mut Verdict) {
     let chance: Vec<f64> = steps.iter().map(|(_, step, _)| step.p.unwrap_or(1.0)).collect();
     let chance = holm(&chance);
     let (mut contradictions, mut equal, mut undecided, mut needs) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -269,7 +275,8 @@ fn rank(steps: &[(String, Estimate, Option<Needed>)], ranking: &str, verdict: &m
         (State::Supported, ranking.to_owned(), Some(most))
     } else {
         verdict.open = true;
-        (State::Undecided, format!("not told apart: {}; {ranking}{}", undecided.join(", "), outlook(needs)), Some(1.0))
+        let outlook = outlook(needs, over_seeds);
+        (State::Undecided, format!("not told apart: {}; {ranking}{outlook}", undecided.join(", ")), Some(1.0))
     };
 }
 
@@ -282,6 +289,9 @@ pub(super) fn decide(
 ) -> Result<(), String> {
     let rounding = evidence.rounding();
     let estimate = without_rounding(evidence.estimate(), expect, rounding);
+    if !estimate.value.is_finite() {
+        return Err(NoInterval::NotFinite.words());
+    }
     verdict.value = Some(estimate.value);
     let unit = if verdict.unit.symbol().is_empty() { String::new() } else { format!(" {}", verdict.unit) };
     let number = |value: f64| Value::Float(rounded(value, estimate, rounding)).to_string();
@@ -329,7 +339,8 @@ pub(super) fn decide(
         // A table with the same pair has to distinguish the sides, too, after its own correction.
         let of_table =
             (verdict.compared > 1).then(|| evidence.seeds_needed([evidence.none()], [], verdict.compared)).flatten();
-        outlook(needed.map(|needed| of_table.map_or(needed, |of_table| needed.max(of_table))))
+        let needed = needed.map(|needed| of_table.map_or(needed, |of_table| needed.max(of_table)));
+        outlook(needed, evidence.is_over_seeds())
     } else {
         String::new()
     };
@@ -347,7 +358,7 @@ pub(super) fn decide(
     if let Some(paper) = paper {
         let _ = write!(verdict.because, "; {}", paper.words(tie(low, high, expect).is_some()));
     }
-    for note in evidence.notes.iter().chain(&evidence.hints) {
+    for note in evidence.left_out.iter().chain(&evidence.notes).chain(&evidence.hints) {
         let _ = write!(verdict.because, "; {note}");
     }
     Ok(())
@@ -363,7 +374,7 @@ fn without_rounding(estimate: Estimate, expect: Expectation, rounding: f64) -> E
 }
 
 /// The number of seeds that would decide a claim, in words.
-fn outlook(needed: Option<Needed>) -> String {
+fn outlook(needed: Option<Needed>, over_seeds: bool) -> String {
     match needed {
         Some(Needed::About(seeds)) => {
             format!("; about {seeds} seeds would decide it with a power of 80 %, if the estimate stays the same")
@@ -371,6 +382,7 @@ fn outlook(needed: Option<Needed>) -> String {
         Some(Needed::MoreThan(seeds)) => {
             format!("; it is so near the bound that more than {seeds} seeds would be needed to decide it")
         }
+        None if over_seeds => "; more seeds would make the interval shorter".to_owned(),
         None => "; more seeds would make each of them more precise".to_owned(),
     }
 }

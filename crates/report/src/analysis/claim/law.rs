@@ -208,6 +208,10 @@ impl Judge<'_> {
             let (least, sizes) = (least_sizes(law.constant), count(fitted.len(), "size"));
             return Err(format!("a law needs means at {least} or more sizes; there are {sizes} of `{}`", clean(x)));
         };
+        // A power of any exponent with a factor of zero fits them.
+        if law.constant && fitted.windows(2).all(|two| sizes.mean(two[0]) == sizes.mean(two[1])) {
+            return Err("the means are equal at all sizes, so every exponent fits them".to_owned());
+        }
         let constant =
             power.constant().map_or_else(String::new, |constant| format!("; the constant is {}", brief(constant)));
         let (number, basis) = match predict {

@@ -65,13 +65,11 @@ pub(super) fn agree(verdicts: &mut [Verdict], source: Source<'_>) {
             // An order is supported by all of its pairs, and refuted by one of them.
             let is_open = if verdict.state == State::Refuted { equal.len() == sides.len() } else { !equal.is_empty() };
             let Some(p) = equal.into_iter().reduce(f64::max).filter(|_| is_open) else { continue };
-            let cells =
-                || compare_table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.compared?.estimate.p);
             let word = verdict.state.word();
             verdict.state = State::Undecided;
             verdict.lacks = Some(Lack::Samples);
             verdict.open = true;
-            let number = cells().count();
+            let number = compare::comparisons(compare_table);
             let corrected = if number > 1 {
                 format!(", which corrects for {},", count(number, "comparison"))
             } else {

@@ -14,7 +14,10 @@ use super::{
 use crate::{
     analysis::{
         evidence::{Found, Question, Side, Silence, Source, like, relative},
-        units::{Cells, SamplingUnit, blocks as unit_blocks, of_settings, pairs, place, reduce, unit_values},
+        units::{
+            Cells, Partners, SamplingUnit, blocks as unit_blocks, of_settings, pairs, place, reduce, unit_pairs,
+            unit_values,
+        },
     },
     plan::{JobId, Point},
     recipe::Missing,
@@ -190,12 +193,18 @@ impl Spread {
             [planned, values].map(|sides| sides.map(|side| of_settings(side, &question.apart, &question.kinds)));
         let planned = [planned[0].as_slice(), planned[1].as_slice()];
         let values = [values[0].as_slice(), values[1].as_slice()];
-        let paired = pairs(planned[0], planned[1], &question.apart, &question.kinds, partial);
+        let partners = if partial { Partners::Some } else { Partners::All };
+        let pair = |partners: Partners| pairs(planned[0], planned[1], &question.apart, &question.kinds, partners);
+        let paired = pair(partners).or_else(|| {
+            let by_units = unit_pairs(planned, &question.apart, &question.kinds);
+            pair(Partners::OfSeeds).filter(|_| by_units.is_none())
+        });
         if let Some(planned) = paired.filter(|_| !question.rules.independent) {
             let planned: Vec<(&Point, f64)> = planned.into_iter().map(|(point, ..)| (point, 0.0)).collect();
             self.seeds = seeds(planned.iter().map(|(point, _)| *point));
             self.shape = shape(&planned, question, self.seeds);
-            let paired = pairs(values[0], values[1], &question.apart, &question.kinds, true).unwrap_or_default();
+            let paired =
+                pairs(values[0], values[1], &question.apart, &question.kinds, Partners::Some).unwrap_or_default();
             let differences: Vec<(&Point, f64)> = paired.into_iter().map(|(point, of, to)| (point, of - to)).collect();
             self.basis = Basis::Pairs;
             self.squares.records = 2 * differences.len();

@@ -103,11 +103,11 @@ impl SamplingUnit {
         let units = self.factors();
         let parts = rows.iter().filter_map(|row| shared_seeds(&[indexed(row)], units, self.reads_same));
         let sum = parts.reduce(|all, part| SharedSeeds {
-            variance: all.variance + part.variance,
+            error: all.error.hypot(part.error),
             least: all.least.min(part.least),
             ..all
         })?;
-        Some(SharedSeeds { variance: sum.variance / rows.len() as f64, freedom: sum.least, ..sum })
+        Some(SharedSeeds { error: sum.error / (rows.len() as f64).sqrt(), freedom: sum.least, ..sum })
     }
 
     /// The axes of seeds that several units share, if they are shown to affect the results of several units.

@@ -70,19 +70,19 @@ fn two_levels_have_the_quantile_of_banerjee() {
 fn seeds_that_units_share_add_to_the_error_of_the_units() {
     let values = table(&[&[1.0, 2.5, 1.7, 3.1], &[2.2, 3.9, 2.4, 4.4], &[0.3, 1.1, 1.9, 2.0]]);
     let shared = shared_seeds(std::slice::from_ref(&values), 1, false).unwrap();
-    assert!((shared.variance - 0.155_625).abs() < 1e-12 && shared.least == 2.0, "{shared:?}");
+    assert!((shared.error.powi(2) - 0.155_625).abs() < 1e-12 && shared.least == 2.0, "{shared:?}");
     assert_eq!(shared.freedom, crossed(std::slice::from_ref(&values)).unwrap().freedom);
     let values = table(&[&[1.0, 1.2, 1.1], &[2.0, 2.1, 2.2], &[0.3, 0.1, 0.0]]);
     assert_eq!(shared_seeds(std::slice::from_ref(&values), 1, false), None);
     let certain = shared_seeds(std::slice::from_ref(&values), 1, true).unwrap();
-    assert!(certain.variance < 1e-12, "the error is at least that of the units: {certain:?}");
+    assert!(certain.error < 1e-6, "the error is at least that of the units: {certain:?}");
     assert_eq!((shared_seeds(&[], 1, true), shared_seeds(&[values[..3].to_vec()], 1, true)), (None, None));
     // Two rows of blocks have the test of their differences.
     let zeros: Vec<Leveled> = values.iter().map(|(levels, _)| (levels.clone(), 0.0)).collect();
     let means = |row: &[Leveled]| row.chunks(3).map(|seeds| seeds.iter().map(|(_, value)| value / 3.0).sum()).collect();
     let blocks = Blocks::new(&[means(&values), means(&zeros)]).unwrap();
     let rows = shared_seeds(&[values.clone(), zeros], 1, true).unwrap();
-    let more = SharedSeeds { variance: 0.01, ..rows };
+    let more = SharedSeeds { error: 0.1, ..rows };
     let wide = blocks.clone().with_seeds(more);
     assert!((wide.sd.powi(2) - blocks.sd.powi(2) - 0.03).abs() < 1e-12, "three blocks: {wide:?}");
     assert_eq!(wide.freedom, rows.freedom);
@@ -98,22 +98,22 @@ fn seeds_of_which_units_lack_some_have_squares_within_units() {
     };
     // The residual has five degrees of freedom, and is subtracted.
     let one = shared_seeds(&[without(&[[0, 0]])], 1, false).unwrap();
-    close(one.variance, 0.122_079_861_111_111_08);
+    close(one.error.powi(2), 0.122_079_861_111_111_08);
     close(one.freedom, 2.189_607_238_638_781);
     assert_eq!(one.least, 2.0);
     // It has two, which say little, so it is left where it is.
     let missing = [[0, 0], [1, 1], [2, 2], [2, 3]];
     let four = shared_seeds(&[without(&missing)], 1, false).unwrap();
-    close(four.variance, 0.152_839_506_172_839_53);
+    close(four.error.powi(2), 0.152_839_506_172_839_53);
     close(four.freedom, 2.130_338_449_835_014);
     // What units do to all their seeds is no part of them.
     let moved = |by: f64| -> Vec<Leveled> {
         without(&missing).into_iter().map(|(at, value)| (at.clone(), value + by * [0.0, 7.0, -3.0][at[0]])).collect()
     };
-    close(shared_seeds(&[moved(1e3)], 1, true).unwrap().variance, four.variance);
+    close(shared_seeds(&[moved(1e3)], 1, true).unwrap().error, four.error);
     // Two rows have the test of their differences.
     let zeros: Vec<Leveled> = moved(0.0).into_iter().map(|(at, _)| (at, 0.0)).collect();
-    close(shared_seeds(&[moved(0.0), zeros], 1, true).unwrap().variance * 2.0, four.variance);
+    close(shared_seeds(&[moved(0.0), zeros], 1, true).unwrap().error.powi(2) * 2.0, four.error.powi(2));
     // Without a residual, nothing shows that seeds have no part.
     let tree: Vec<Leveled> = values.iter().filter(|(at, _)| at[0] == 0 || at[1] == 0).cloned().collect();
     assert!(shared_seeds(&[tree], 1, false).is_some());
@@ -123,9 +123,9 @@ fn seeds_of_which_units_lack_some_have_squares_within_units() {
     let crossed: Vec<Leveled> =
         values[1..].iter().map(|(at, value)| (vec![at[0], at[1] / 2, at[1] % 2], *value)).collect();
     let two = shared_seeds(std::slice::from_ref(&crossed), 1, false).unwrap();
-    assert!(two.variance > 0.0 && two.least == 1.0, "{two:?}");
+    assert!(two.error > 0.0 && two.least == 1.0, "{two:?}");
     let two = shared_seeds(&[crossed], 2, true).unwrap();
-    assert!(two.variance > 0.0 && two.least == 1.0, "{two:?}");
+    assert!(two.error > 0.0 && two.least == 1.0, "{two:?}");
 }
 
 /// t and p of the corrected resampled t-test by NumPy and `SciPy`.
