@@ -509,7 +509,8 @@ fn a_run_is_extended_and_records_get_notes_by_requests_with_the_token() {
     sandbox.write("recipe.yaml", "steps: [");
     let (status, answer) = act(&extend, &body("seed", "4", true));
     let error = answer["error"].as_str().unwrap_or_default();
-    assert!(status == 409 && error.starts_with("the run did not begin: error"), "{status} {answer}");
+    let is_told = error.starts_with("the run did not begin: ") && error.contains("recipe.yaml is not a valid recipe");
+    assert!(status == 409 && is_told, "{status} {answer}");
     sandbox.write("recipe.yaml", &recipe);
 
     // Tags and notes.

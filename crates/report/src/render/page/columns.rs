@@ -175,7 +175,8 @@ mod tests {
         assert_eq!((names, shown, left), (vec!["z", "loss", "a", "b"], 3, 2));
         assert_eq!(columns.cells(&metrics), [Some(0.333_333_3); 4]);
         assert!(!headings[0].3);
-        let time = Metrics::from([("step".to_owned(), Metric { value: 1.0, unit: Unit::Milliseconds })]);
+        let time = ("step".to_owned(), Metric { value: 1.0, unit: Unit::Milliseconds });
+        let time: Metrics = [time].into_iter().collect();
         let times = Columns::new([(Task::info("command").unwrap(), &time)].into_iter(), &[], &better, 4);
         assert!(times.headings().columns[0].3, "a time has geometric means");
         let none = Columns::new(results().take(0), &["loss"], &better, 4);
