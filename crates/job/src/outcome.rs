@@ -122,6 +122,14 @@ impl Metric {
 }
 
 impl Curve {
+    /// The curve in another unit; `None` if its own cannot be converted.
+    #[must_use]
+    pub fn in_unit(&self, unit: Unit) -> Option<Self> {
+        let value = |value: &f64| Metric { value: *value, unit: self.unit }.value_in(unit);
+        let values = self.values.iter().map(value).collect::<Option<_>>()?;
+        Some(Self { unit, at: self.at.clone(), values })
+    }
+
     /// Returns the same curve in the unit that `name` implies.
     #[must_use]
     pub fn named(self, name: &str) -> Self {

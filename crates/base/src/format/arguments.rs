@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::clean;
 
 /// Text in the place of a secret.
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 /// Longest argument, and most arguments, that are kept.
 const MAX_ARGUMENT_LENGTH: usize = 2000;

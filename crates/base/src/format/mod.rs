@@ -13,10 +13,10 @@ mod shell;
 mod text;
 
 pub use self::{
-    arguments::{is_secret, masked},
+    arguments::{MASK, is_secret, masked},
     damaged::unless_it_panics,
     delimited::{fields, separator},
-    quantity::{decimals, number},
+    quantity::{decimals, listed, number, shared_digits},
     shell::{quoted, quoted_path},
     text::{clean_in_place, readable, say, shortened, use_color},
 };

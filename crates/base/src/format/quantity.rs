@@ -108,6 +108,43 @@ pub fn decimals(value: f64) -> usize {
     }
 }
 
+/// Maximum number of leading digits that [`shared_digits`] counts.
+const MAX_SHARED: usize = 14;
+
+/// Number of leading digits that all values have in common.
+pub fn shared_digits(values: impl IntoIterator<Item = f64>) -> usize {
+    let (low, high) = values
+        .into_iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    let spread = high - low;
+    if spread <= 0.0 || !spread.is_finite() {
+        return 0;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0, and saturating")]
+    let shared = (low.abs().max(high.abs()) / spread).log10().max(0.0) as usize;
+    shared.min(MAX_SHARED)
+}
+
+/// A value of a list whose values have `shared` leading digits in common: three significant digits, and more if the values share digits;
+/// whole numbers are then exact.
+pub fn listed(value: f64, shared: usize) -> String {
+    /// Whole numbers up to this size are exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if shared == 0 {
+        return number(value, decimals(value));
+    }
+    if value.fract() == 0.0 && value.abs() <= EXACT {
+        return format!("{value:.0}");
+    }
+    let digits = (2 + shared).min(16);
+    if !(1e-4..1e9).contains(&value.abs()) {
+        return format!("{value:.digits$e}");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0, and small")]
+    let places = (digits as f64 - value.abs().log10().floor()).max(0.0) as usize;
+    format!("{value:.places$}")
+}
+
 /// A time span: `33 ms`, `0.4 s`, `18.4 s`, `4 min 10 s`, `2 h 5 min`.
 pub fn duration(seconds: f64) -> String {
     if seconds < 0.0995 {
@@ -191,6 +228,21 @@ mod tests {
         assert_eq!(text("tokens_per_s", 11_234.0, Unit::TokensPerSecond), "11234 tokens/s");
         // A task declares the metric.
         assert_eq!(text("memory.peak", 2048.0, Unit::Bytes), "2.00 KiB");
+    }
+
+    #[test]
+    fn values_of_a_list_have_the_digits_that_tell_them_apart() {
+        let list = |values: &[f64]| {
+            let shared = shared_digits(values.iter().copied());
+            values.iter().map(|value| listed(*value, shared)).collect::<Vec<_>>()
+        };
+        assert_eq!(list(&[0.5, 1.25, 12.34]), ["0.500", "1.25", "12.3"]);
+        assert_eq!(list(&[0.912_345, 0.912_358]), ["0.9123450", "0.9123580"]);
+        assert_eq!(list(&[1_000_011.0, 1_000_023.0]), ["1000011", "1000023"]);
+        assert_eq!(list(&[1e300, 2e300]), ["1.00e300", "2.00e300"]);
+        assert_eq!(list(&[1.234_5e10 + 0.5, 1.234_5e10 + 1.5]), ["1.234500000050e10", "1.234500000150e10"]);
+        assert_eq!(list(&[3.0]), ["3.00"]);
+        assert_eq!(shared_digits([]), 0);
     }
 
     #[test]

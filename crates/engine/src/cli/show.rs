@@ -104,7 +104,7 @@ fn attempts(unfinished_job: &Unfinished) -> Vec<(u32, Failure)> {
 fn without_record(unfinished_job: &Unfinished) -> String {
     let Unfinished { folder, snapshot, index } = unfinished_job;
     let (job, now) = (&snapshot.manifest.jobs[*index], host::clock::now());
-    let (word, description) = describe(snapshot, &snapshot.jobs[*index], now);
+    let (word, description) = describe(snapshot, *index, now);
     let mut lines = vec![
         format!("{} · no record, its key is {}", job.label, job.key.short()),
         format!("  {word} {description}").trim_end().to_owned(),
@@ -131,7 +131,7 @@ fn without_record(unfinished_job: &Unfinished) -> String {
 fn without_record_json(unfinished_job: &Unfinished) -> serde_json::Value {
     let Unfinished { folder, snapshot, index } = unfinished_job;
     let job = &snapshot.manifest.jobs[*index];
-    let (word, description) = describe(snapshot, &snapshot.jobs[*index], host::clock::now());
+    let (word, description) = describe(snapshot, *index, host::clock::now());
     let attempts = attempts(unfinished_job)
         .into_iter()
         .map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));

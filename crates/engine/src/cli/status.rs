@@ -72,14 +72,14 @@ fn text(name: &str, snapshot: &Snapshot, shows_all: bool) -> String {
     let mut lines = vec![format!("{} · run {name} · {state_text}", clean(&snapshot.manifest.recipe)), counts(snapshot)];
     let mut hidden_count = 0;
     let mut waiting_count = 0;
-    for (job, state) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs) {
+    for (index, (job, state)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
         let is_quiet = !state.is_selected() || matches!(state, State::Cached | State::Done { .. });
         waiting_count += usize::from(is_idle(state));
         if !shows_all && (is_quiet || (waiting_count > SHOWN && is_idle(state))) {
             hidden_count += usize::from(!is_quiet);
             continue;
         }
-        let (word, description) = describe(snapshot, state, now);
+        let (word, description) = describe(snapshot, index, now);
         let line = format!("  {word:<8} {}  {description}", clean(&job.label));
         lines.push(line.trim_end().to_owned());
     }
@@ -129,14 +129,14 @@ fn details(state: &State, manifest: &Manifest, now: Timestamp) -> Value {
 
 fn json(name: &str, snapshot: &Snapshot) -> Value {
     let now = host::clock::now();
-    let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
-    let jobs = jobs.filter(|(_, state)| state.is_selected()).map(|(job, state)| {
+    let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
+    let jobs = jobs.filter(|(_, (_, state))| state.is_selected()).map(|(index, (job, state))| {
         let mut value = details(state, &snapshot.manifest, now);
         value["job"] = json!(job.label);
         value["key"] = json!(job.key);
         value["state"] = json!(state.word());
         // For people, and for readers of earlier versions.
-        value["says"] = json!(describe(snapshot, state, now).1);
+        value["says"] = json!(describe(snapshot, index, now).1);
         value
     });
     json!({

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-use super::print;
+use super::{answer::line, print};
 use crate::{
     error::{Error, Exit},
     format::say,
@@ -44,7 +44,8 @@ pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
         }
         say(format_args!("Ctrl-C ends it"));
     };
-    let signal = web::serve(results, (args.host, args.port), token.as_deref(), announce)
+    let program = line(results, std::iter::empty::<&str>());
+    let signal = web::serve(results, program, (args.host, args.port), token.as_deref(), announce)
         .map_err(Error::io("cannot serve (another `--port` may be free; `--port 0` takes one that is)"))?;
     // Ctrl-C is how it is meant to end.
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })

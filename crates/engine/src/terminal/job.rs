@@ -3,7 +3,7 @@
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
-    style::{Modifier, Style},
+    style::{Color, Modifier, Style},
     symbols::Marker,
     text::{Line, Span, Text},
     widgets::{Axis, Block, Borders, Chart, Dataset, GraphType, Paragraph, Wrap},
@@ -15,7 +15,7 @@ use super::{
     table::{draw_foot, style_of},
     view::View,
 };
-use crate::format::{decimals, duration, number};
+use crate::format::{listed, shared_digits};
 
 /// Width of a tab in a log.
 const TAB: &str = "    ";
@@ -41,13 +41,8 @@ pub(super) fn draw(view: &mut View, frame: &mut Frame<'_>) {
     if let Some(row) = view.current() {
         frame.render_widget(Line::from(row.label.clone()).style(Modifier::BOLD), title);
         let word = if view.is_stopping(row.index) { "stopping" } else { row.state };
-        let mut parts = vec![Span::styled(word, style_of(row.state, view.has_color))];
-        // The details of every other state begin with its time.
-        let details = match (row.details.as_str(), row.seconds) {
-            ("", seconds) => seconds.map_or_else(String::new, duration),
-            (details, _) => details.replace('\n', " "),
-        };
-        parts.push(Span::raw(format!(" · {details}")));
+        let mut parts = vec![Span::styled(word, style_of(row, view.has_color))];
+        parts.extend(Some(row.says()).filter(|says| !says.is_empty()).map(|says| Span::raw(format!(" · {says}"))));
         frame.render_widget(Paragraph::new(Line::from(parts)).wrap(Wrap { trim: true }), state);
         frame.render_widget(Line::from(metrics_of(view)), metrics);
     }
@@ -86,13 +81,12 @@ fn draw_curve(opened: &Opened, has_color: bool, frame: &mut Frame<'_>, area: Rec
     };
     let steps = range(&mut points.iter().map(|(step, _)| *step));
     let values = range(&mut points.iter().map(|(_, value)| *value));
-    let label = |value: f64| Span::raw(number(value, decimals(value)));
+    let text = |value: f64| listed(value, shared_digits(points.iter().map(|(_, value)| *value)));
+    let label = |value: f64| Span::raw(text(value));
     let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
-    let last = points
-        .last()
-        .map_or_else(String::new, |(step, value)| format!(": {} at {step}", number(*value, decimals(*value))));
+    let last = points.last().map_or_else(String::new, |(step, value)| format!(": {} at {step}", text(*value)));
     let title = format!(" {name}{unit}{last}  [{} of {}] ", opened.shown + 1, opened.curves.len());
-    let style = if has_color { style_of("running", true) } else { Style::new() };
+    let style = if has_color { Style::new().fg(Color::Cyan) } else { Style::new() };
     let dataset = Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line).style(style).data(points);
     let ends = |bounds: [f64; 2]| bounds.map(label);
     let chart = Chart::new(vec![dataset])

@@ -65,8 +65,15 @@ impl Opened {
         }
     }
 
-    /// Reads the job as it is now.
-    pub(super) fn look(&mut self, row: &Row, key: Key, run: &FollowedRun, (results, folder): (&Path, &RunFolder)) {
+    /// Reads the job as it is now. Its curves are in the order of the columns `metrics`.
+    pub(super) fn look(
+        &mut self,
+        row: &Row,
+        key: Key,
+        run: &FollowedRun,
+        (results, folder): (&Path, &RunFolder),
+        metrics: &[&str],
+    ) {
         let is_new = self.state != row.state;
         self.state = row.state;
         let live = run.curves(self.index);
@@ -80,8 +87,11 @@ impl Opened {
                     Series::new(name, curve.unit.symbol(), &points)
                 })
                 .collect();
+            // A single value is a metric.
+            self.curves.retain(|curve| curve.points.len() > 1);
         }
         self.curves.retain(|curve| !curve.points.is_empty());
+        arrange(&mut self.curves, metrics);
         self.shown = self.shown.min(self.curves.len().saturating_sub(1));
         if is_new {
             // The job of a cached record ran in an earlier run.
@@ -112,6 +122,12 @@ impl Series {
     }
 }
 
+/// Puts the curves of metrics first, in the order of their columns.
+fn arrange(curves: &mut [Series], metrics: &[&str]) {
+    // The sort is stable: others keep their order.
+    curves.sort_by_key(|curve| metrics.iter().position(|name| *name == curve.name).unwrap_or(usize::MAX));
+}
+
 /// The lines of a log about a failure: the last traceback or error with the lines after it, as the pages show them.
 fn failure_of(log: &str) -> Option<String> {
     let trace = Regex::new(r"^(Traceback \(|thread '.*panicked)").ok()?;
@@ -129,6 +145,13 @@ fn failure_of(log: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn curves_are_in_the_order_of_the_columns() {
+        let mut curves = ["acc", "loss", "tokens", "val"].map(|name| Series::new(name, "", &[(1, 1.0)]));
+        arrange(&mut curves, &["loss", "val"]);
+        assert_eq!(curves.map(|curve| curve.name), ["loss", "val", "acc", "tokens"]);
+    }
 
     #[test]
     fn a_failure_is_the_last_traceback_or_error() {

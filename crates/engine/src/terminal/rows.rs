@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 
 use crate::{
-    format::{clean, decimals, duration, latest, number, steps},
+    format::{clean, duration, latest, listed, shared_digits, steps},
     progress::describe,
-    render::page::{FollowedRun, Headings, Line, STATES},
+    render::page::{FollowedRun, Heading, Headings, Line, Place, STATES},
     run::watch::{Snapshot, State},
 };
 
@@ -33,8 +33,30 @@ pub(super) struct Row {
     pub(super) cells: Vec<Option<f64>>,
     /// Steps and latest value of a running job.
     pub(super) progress: String,
-    /// Details of the state in words.
+    /// Details of the state in words; of a job with a result remarks on it.
     pub(super) details: String,
+    /// Tags of the record, and the text that shows them.
+    pub(super) tags: Vec<String>,
+    pub(super) tags_text: String,
+}
+
+impl Row {
+    /// True if the job has a result.
+    fn has_result(&self) -> bool {
+        matches!(self.state, "done" | "cached")
+    }
+
+    /// True if the job has a result with a remark, for example because a metric diverged.
+    pub(super) fn is_remarkable(&self) -> bool {
+        self.has_result() && !self.details.is_empty()
+    }
+
+    /// The details of the state in a line, and the tags. Those of a job with a result begin with the time of its record.
+    pub(super) fn says(&self) -> String {
+        let time = self.seconds.filter(|_| self.has_result()).map(duration);
+        let parts = time.into_iter().chain([self.details.replace('\n', " "), self.tags_text.clone()]);
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
 }
 
 /// A column.
@@ -44,6 +66,8 @@ pub(super) struct Column {
     pub(super) name: String,
     pub(super) heading: String,
     pub(super) kind: Kind,
+    /// Number of leading digits that the values of a metric have in common.
+    shared: usize,
 }
 
 /// Content of a column.
@@ -54,6 +78,7 @@ pub(super) enum Kind {
     Axis,
     Progress,
     Time,
+    Tags,
     /// The metric with this index.
     Metric(usize),
 }
@@ -68,7 +93,7 @@ pub(super) enum Cell<'a> {
 
 impl Column {
     fn new(name: &str, heading: &str, kind: Kind) -> Self {
-        Self { name: name.to_owned(), heading: heading.to_owned(), kind }
+        Self { name: name.to_owned(), heading: heading.to_owned(), kind, shared: 0 }
     }
 
     /// The name with the kind: an axis and a metric may have the same name.
@@ -91,6 +116,7 @@ impl Column {
                 value.map_or(Cell::Missing, |(_, value)| Cell::Text(value))
             }
             Kind::Progress => text(&row.progress),
+            Kind::Tags => text(&row.tags_text),
             Kind::Time => row.seconds.map_or(Cell::Missing, Cell::Number),
             Kind::Metric(index) => row.cells.get(index).copied().flatten().map_or(Cell::Missing, Cell::Number),
         }
@@ -100,9 +126,12 @@ impl Column {
     pub(super) fn text(&self, row: &Row) -> String {
         match (self.value(row), self.kind) {
             (Cell::Missing, _) => String::new(),
+            (Cell::Text(state), Kind::State) if row.is_remarkable() => format!("{state} !"),
+            // A blank value would not be seen.
+            (Cell::Text(text), Kind::Axis) if text.trim().is_empty() => format!("\"{text}\""),
             (Cell::Text(text), _) => text.to_owned(),
             (Cell::Number(seconds), Kind::Time) => duration(seconds),
-            (Cell::Number(value), _) => number(value, decimals(value)),
+            (Cell::Number(value), _) => listed(value, self.shared),
         }
     }
 
@@ -169,8 +198,11 @@ pub(super) fn rows(run: &FollowedRun, snapshot: &Snapshot, now: Timestamp) -> Ve
 }
 
 fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, names: &[String], now: Timestamp) -> Row {
-    let Line(step, point, state, key, seconds, cells, ..) = run.line(snapshot, index, now);
-    let (_, details) = describe(snapshot, &snapshot.jobs[index], now);
+    let Line(step, point, state, key, seconds, cells, remarks, _, tags) = run.line(snapshot, index, now);
+    let details = match snapshot.jobs[index] {
+        State::Done { .. } | State::Cached => remarks,
+        _ => describe(snapshot, index, now).1,
+    };
     let (mut progress, mut elapsed) = (String::new(), None);
     if let State::Running { since, progress: latest_progress, .. } = &snapshot.jobs[index] {
         elapsed = Some(now.duration_since(*since).as_secs_f64().max(0.0));
@@ -182,8 +214,14 @@ fn row(run: &FollowedRun, snapshot: &Snapshot, index: usize, names: &[String], n
     }
     let label = clean(&snapshot.manifest.jobs[index].label).into_owned();
     let step = run.steps.get(step).cloned().unwrap_or_default();
-    let (axes, state) = (axes_of(&point, names), STATES.get(state).copied().unwrap_or("open"));
-    Row { index, step, label, axes, state, key, seconds: elapsed.or(seconds), cells, progress, details }
+    let axes = match point {
+        Place::Text(point) => axes_of(&point, names),
+        Place::Axes(axes) => axes,
+    };
+    let state = STATES.get(state).copied().unwrap_or("open");
+    let tags_text = tags.iter().map(|tag| format!("#{tag}")).collect::<Vec<_>>().join(" ");
+    let seconds = elapsed.or(seconds);
+    Row { index, step, label, axes, state, key, seconds, cells, progress, details, tags, tags_text }
 }
 
 /// The columns of rows. An axis has a column if it distinguishes rows, a metric if a row has it.
@@ -200,16 +238,21 @@ pub(super) fn columns(rows: &[Row], headings: &Headings) -> Vec<Column> {
         columns.push(Column::new("progress", "Progress", Kind::Progress));
     }
     columns.push(Column::new("time", "Time", Kind::Time));
-    for (index, (heading, name, _)) in headings.columns.iter().enumerate() {
-        if rows.iter().any(|row| row.cells.get(index).is_some_and(Option::is_some)) {
-            columns.push(Column::new(name, heading, Kind::Metric(index)));
+    for (index, Heading(heading, name, ..)) in headings.columns.iter().enumerate() {
+        let values: Vec<f64> = rows.iter().filter_map(|row| row.cells.get(index).copied().flatten()).collect();
+        if !values.is_empty() {
+            columns.push(Column { shared: shared_digits(values), ..Column::new(name, heading, Kind::Metric(index)) });
         }
     }
+    columns.push(Column::new("tag", "Tags", Kind::Tags));
     columns
 }
 
-/// True if a column is of an axis that has one value in all rows, so that a table needs no room for it.
-pub(super) fn is_constant(column: &Column, rows: &[Row]) -> bool {
+/// True if a table needs no room for a column: that of an axis with one value in all rows, and that of tags without any.
+pub(super) fn is_idle(column: &Column, rows: &[Row]) -> bool {
+    if column.kind == Kind::Tags {
+        return rows.iter().all(|row| row.tags.is_empty());
+    }
     let mut values = rows.iter().map(|row| column.value(row)).filter(|value| *value != Cell::Missing);
     let first = values.next();
     column.kind == Kind::Axis && values.all(|value| Some(value) == first)
@@ -275,6 +318,25 @@ mod tests {
         for text in ["", ".", "e3", "1e", "1_0", "inf", "NaN", "0x1", "1 ", "--1"] {
             assert_eq!(numeric(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_result_with_a_remark_looks_different_from_others() {
+        let row = |state, details: &str| Row {
+            state,
+            details: details.to_owned(),
+            seconds: Some(2.4),
+            axes: vec![("note".to_owned(), " ".to_owned())],
+            tags_text: "#best".to_owned(),
+            ..Row::default()
+        };
+        let (diverged, good) = (row("done", "diverged: loss not finite from step 21"), row("cached", ""));
+        let column = Column::new("state", "State", Kind::State);
+        assert_eq!([&diverged, &good].map(|row| column.text(row)), ["done !", "cached"]);
+        assert_eq!(diverged.says(), "2.4 s · diverged: loss not finite from step 21 · #best");
+        assert_eq!(good.says(), "2.4 s · #best");
+        assert_eq!(row("failed", "after 2.5 s: exit code 1").says(), "after 2.5 s: exit code 1 · #best");
+        assert_eq!(Column::new("note", "note", Kind::Axis).text(&good), "\" \"", "a blank value is seen");
     }
 
     #[test]

@@ -34,24 +34,27 @@ const HINTS: &str = "↑↓ job  ←→ column  s sort  / filter  Enter open  x 
 const HELP: &str = "\
 Table
   ↑ ↓ PgUp PgDn Home End   select a job (also k j g G)
-  ← →                      select a column (also h l)
+  ← → (also h l)           select a column; there may be more to the right
   s                        sort by the column; again: the other direction
-  u                        failed and running jobs first, as at the start
-  /                        filter; Enter keeps it, Esc restores the one before
+  u                        the first order: failed and running jobs first
+  /                        filter; Enter keeps it, Esc restores the one before,
+                           Ctrl-U removes it, Ctrl-W its last word
   Esc                      remove the filter
   Enter                    open the job: its curves and its log
   x                        stop the job, after a question
-  q, Ctrl-C                quit; the run goes on
-Job
-  ← →                      the previous and the next curve
+  ? and q (or Ctrl-C)      this help; quit: the run goes on
+Job: x, ? and q as in the table
+  ← → (also h l)           the previous and the next curve
   ↑ ↓ PgUp PgDn Home       scroll the log; End follows it again
   Esc                      back to the table
 Filter: words that must all hold
-  lr=0.01  seed!=2  lr=0.001..0.1  seed=1|2  loss<2.5  state=failed  text";
+  lr=0.01  seed!=2  lr=0.001..0.1  lr=0.1..  seed=1|2  loss<2.5  time>60
+  state=failed  step=train  tag=best  \"Loss (nats)\">=2  text";
 
-/// The style of a state.
-pub(super) fn style_of(state: &str, has_color: bool) -> Style {
-    let color = match state {
+/// The style of a job's state.
+pub(super) fn style_of(row: &Row, has_color: bool) -> Style {
+    let color = match row.state {
+        _ if row.is_remarkable() => Color::Yellow,
         "failed" => Color::Red,
         "running" => Color::Cyan,
         "done" | "cached" => Color::Green,
@@ -70,8 +73,7 @@ pub(super) fn draw(view: &mut View, frame: &mut Frame<'_>) {
     frame.render_widget(Line::from(tally(&view.snapshot)), state);
     frame.render_widget(filter_line(view), filter);
     draw_rows(view, frame, body);
-    let text = view.current().map_or("", |row| &row.details).replace('\n', " ");
-    frame.render_widget(Line::from(text), details);
+    frame.render_widget(Line::from(view.current().map_or_else(String::new, Row::says)), details);
     draw_foot(view, frame, foot, HINTS);
 }
 
@@ -133,7 +135,7 @@ fn draw_rows(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
             let column = &columns[*column];
             let is_stopping = column.kind == Kind::State && view.is_stopping(row.index);
             let text = if is_stopping { "stopping".to_owned() } else { shortened(&column.text(row), MAX_WIDTH) };
-            let style = if column.kind == Kind::State { style_of(row.state, has_color) } else { Style::new() };
+            let style = if column.kind == Kind::State { style_of(row, has_color) } else { Style::new() };
             let text = Text::from(Span::styled(text, style));
             if column.is_numeric() { text.right_aligned() } else { text }
         });

@@ -1,7 +1,6 @@
 //! The state of the view, and the effects of keys.
 
 use std::{
-    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
@@ -15,14 +14,14 @@ use super::{
     filter::Filter,
     job,
     opened::Opened,
-    rows::{self, Column, Row},
+    rows::{self, Column, Kind, Row},
     table,
 };
 use crate::{
     format::{clean, quoted},
     host::clock,
     render::page::{FollowedRun, Headings},
-    run::{RunFolder, request_stop, requested_stops, watch::Snapshot},
+    run::{RunFolder, request_stop, watch::Snapshot},
 };
 
 /// Number of rows that a page key moves by, if the height of the table is not known yet.
@@ -37,8 +36,6 @@ pub(super) struct View {
     folder: RunFolder,
     run: FollowedRun,
     pub(super) snapshot: Snapshot,
-    /// The jobs whose end was requested.
-    stopping: BTreeSet<usize>,
     pub(super) has_color: bool,
     /// All jobs.
     jobs: Vec<Row>,
@@ -76,7 +73,6 @@ impl View {
             folder,
             run,
             snapshot,
-            stopping: BTreeSet::new(),
             has_color,
             jobs: Vec::new(),
             rows: Vec::new(),
@@ -114,10 +110,9 @@ impl View {
     /// Arranges rows and columns after a change of the run, the filter or the order.
     fn arrange(&mut self) {
         let headings: Headings = self.run.headings(&self.snapshot.manifest);
-        self.stopping = requested_stops(&self.folder, &self.snapshot);
         self.jobs = rows::rows(&self.run, &self.snapshot, clock::now());
         self.columns = rows::columns(&self.jobs, &headings);
-        let filter = Filter::new(&self.filter, &self.columns);
+        let filter = Filter::new(&self.filter, &self.columns, &self.jobs);
         self.remark = filter.note(&self.columns);
         self.rows = self.jobs.iter().filter(|row| filter.fits(row)).cloned().collect();
         let order = self.order.as_ref();
@@ -139,13 +134,15 @@ impl View {
         let Some(opened) = &mut self.opened else { return };
         let job = self.snapshot.manifest.jobs.get(opened.index);
         if let (Some(row), Some(job)) = (self.jobs.iter().find(|row| row.index == opened.index), job) {
-            opened.look(row, job.key, &self.run, (&self.results, &self.folder));
+            let metrics = self.columns.iter().filter(|column| matches!(column.kind, Kind::Metric(_)));
+            let metrics: Vec<&str> = metrics.map(|column| column.name.as_str()).collect();
+            opened.look(row, job.key, &self.run, (&self.results, &self.folder), &metrics);
         }
     }
 
     /// The columns of the table: all that distinguish jobs.
     pub(super) fn shown_columns(&self) -> Vec<Column> {
-        let columns = self.columns.iter().filter(|column| !rows::is_constant(column, &self.jobs));
+        let columns = self.columns.iter().filter(|column| !rows::is_idle(column, &self.jobs));
         columns.cloned().collect()
     }
 
@@ -167,7 +164,7 @@ impl View {
 
     /// True if the end of a job that still runs was requested.
     pub(super) fn is_stopping(&self, index: usize) -> bool {
-        self.stopping.contains(&index)
+        self.snapshot.requested.contains(&index)
     }
 
     /// Draws the view.
@@ -188,6 +185,13 @@ impl View {
         if has_control && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return true;
         }
+        if has_control || key.modifiers.contains(KeyModifiers::ALT) {
+            // Other characters with Control or Alt are no text.
+            if has_control && self.edited.is_some() && !self.shows_help && self.asked.is_none() {
+                self.edit_as_a_shell(key.code);
+            }
+            return false;
+        }
         if self.shows_help {
             self.shows_help = false;
         } else if let Some(index) = self.asked.take() {
@@ -205,6 +209,22 @@ impl View {
             self.on_key_of_table(key.code);
         }
         false
+    }
+
+    /// Edits the filter by the keys of a shell: Ctrl-U removes the text, Ctrl-W its last word.
+    fn edit_as_a_shell(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char('u') => self.filter.clear(),
+            KeyCode::Char('w') => {
+                let text = self.filter.trim_end();
+                let mut letters = text.char_indices().rev();
+                let blank = letters.find(|(_, char)| char.is_whitespace());
+                self.filter.truncate(blank.map_or(0, |(at, char)| at + char.len_utf8()));
+            }
+            KeyCode::Char('h') => drop(self.filter.pop()),
+            _ => return,
+        }
+        self.arrange();
     }
 
     /// Edits the filter.

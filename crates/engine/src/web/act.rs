@@ -9,6 +9,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use axum::{
@@ -25,15 +26,19 @@ use super::{
     read, runs,
 };
 use crate::{
-    format::{clean, clean_lines, quoted},
+    format::{MASK, clean, clean_lines, quoted},
     host::program,
     plan,
     run::{
-        RunFolder, StopError, request_stop,
+        RunFolder, RunProvenance, StopError, request_stop,
         watch::{Snapshot, State as JobState},
     },
     store::{NoteChange, NoteError, Store},
 };
+
+/// Number and interval of the checks whether a run that was started has ended at once.
+const BEGINNING_CHECKS: u32 = 10;
+const BEGINNING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The run that this server has started last.
 #[derive(Debug, Default)]
@@ -71,6 +76,8 @@ pub(super) enum Refusal {
     NoArguments,
     #[error("a run that was started here is still in progress: wait for its end, or stop it")]
     Busy,
+    #[error("the run did not begin: {0}")]
+    NotBegun(String),
     #[error("the explanation failed: {0}")]
     Explanation(String),
     #[error("the page sent an unexpected request: reload the page ({0})")]
@@ -167,7 +174,7 @@ fn stop_job(site: &Site, run: &str, key: &str) -> Result<Done, Refusal> {
     request_stop(&folder, &snapshot, index)?;
     let label = &snapshot.manifest.jobs[index].label;
     let words = ["stop", "--run", &folder.name(), label].map(str::to_owned);
-    Ok(Done { command: line(&words), text: String::new() })
+    Ok(Done { command: line(site, &words), text: String::new() })
 }
 
 /// The job with this short key, by its index in the run's plan.
@@ -177,7 +184,7 @@ fn index(snapshot: &Snapshot, key: &str) -> Result<usize, Refusal> {
 
 /// Starts a run with the arguments of an earlier one, whose jobs are cached if they have a result.
 fn start_again(site: &Site, run: &str, key: Option<&str>) -> Result<Done, Refusal> {
-    let (_, snapshot) = snapshot(site, run)?;
+    let (folder, snapshot) = snapshot(site, run)?;
     let job = key.map(|key| index(&snapshot, key)).transpose()?;
     if snapshot.live || snapshot.elsewhere {
         return Err(Refusal::Live);
@@ -194,10 +201,49 @@ fn start_again(site: &Site, run: &str, key: Option<&str>) -> Result<Done, Refusa
         return Err(Refusal::NoArguments);
     }
     let mut words = vec!["run".to_owned()];
-    words.extend(snapshot.manifest.typed.iter().cloned());
+    words.extend(snapshot.manifest.typed.iter().cloned().chain(options_of(&folder)));
     words.extend(job.into_iter().flat_map(|job| ["--only".to_owned(), snapshot.manifest.jobs[job].label.clone()]));
     site.started.start(&site.results, &words)?;
-    Ok(Done { command: line(&words), text: String::new() })
+    Ok(Done { command: line(site, &words), text: String::new() })
+}
+
+/// Options of `sweep run` that do not change the plan, and options with a value.
+const FLAGS: [&str; 5] = ["--fail-fast", "--keep-going", "--strict", "--remeasure", "--detach"];
+const WITH_VALUES: [&str; 10] = [
+    "--jobs",
+    "-j",
+    "--executor",
+    "--hosts",
+    "--pilot",
+    "--poll",
+    "--remote",
+    "--remote-key",
+    "--remote-trust",
+    "--remote-timeout",
+];
+
+/// The options with which a run was started that say how it runs its jobs, and not which.
+fn options_of(folder: &RunFolder) -> Vec<String> {
+    options(&RunProvenance::read(folder.path()).arguments)
+}
+
+fn options(arguments: &[String]) -> Vec<String> {
+    let mut options = Vec::new();
+    // Arguments after `--` are those of a program.
+    let mut words = arguments.iter().take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        if FLAGS.contains(&word.as_str()) {
+            options.push(word.clone());
+        } else if WITH_VALUES.contains(&name) {
+            let value = if name == word { words.next() } else { None };
+            // The provenance has a mask in the place of a secret.
+            if !word.contains(MASK) && !value.is_some_and(|value| value.contains(MASK)) {
+                options.extend([word].into_iter().chain(value).cloned());
+            }
+        }
+    }
+    options
 }
 
 fn explain_job(site: &Site, run: &str, key: &str) -> Result<Done, Refusal> {
@@ -208,12 +254,12 @@ fn explain_job(site: &Site, run: &str, key: &str) -> Result<Done, Refusal> {
     if !output.status.success() {
         return Err(Refusal::Explanation(text(&output.stderr)));
     }
-    Ok(Done { command: line(&words), text: text(&output.stdout) })
+    Ok(Done { command: line(site, &words), text: text(&output.stdout) })
 }
 
 fn extend_run(site: &Site, run: &str, body: &str) -> Result<Done, Refusal> {
     let wish: Wish = serde_json::from_str(body).map_err(|error| Refusal::Form(error.to_string()))?;
-    let (_, snapshot) = snapshot(site, run)?;
+    let (folder, snapshot) = snapshot(site, run)?;
     if snapshot.live || snapshot.elsewhere {
         return Err(Refusal::Live);
     }
@@ -221,16 +267,16 @@ fn extend_run(site: &Site, run: &str, body: &str) -> Result<Done, Refusal> {
         return Err(Refusal::NoArguments);
     }
     let arguments = extend::arguments(&snapshot, &wish)?;
-    let words = |verb: &str| [vec![verb.to_owned()], arguments.clone()].concat();
+    let run = [vec!["run".to_owned()], arguments.clone(), options_of(&folder)].concat();
     if wish.go {
-        site.started.start(&site.results, &words("run"))?;
-        return Ok(Done { command: line(&words("run")), text: String::new() });
+        site.started.start(&site.results, &run)?;
+        return Ok(Done { command: line(site, &run), text: String::new() });
     }
-    let output = command(&site.results)?.args(words("plan")).stdin(Stdio::null()).output()?;
+    let output = command(&site.results)?.arg("plan").args(&arguments).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(Refusal::Plan(text(&output.stderr)));
     }
-    Ok(Done { command: line(&words("run")), text: text(&output.stdout) })
+    Ok(Done { command: line(site, &run), text: text(&output.stdout) })
 }
 
 fn note_job(site: &Site, run: &str, key: &str, body: &str) -> Result<Done, Refusal> {
@@ -249,7 +295,7 @@ fn note_job(site: &Site, run: &str, key: &str, body: &str) -> Result<Done, Refus
     };
     store.note(key, &[change])?;
     let words = [vec!["note".to_owned(), key.short()], words].concat();
-    Ok(Done { command: line(&words), text: String::new() })
+    Ok(Done { command: line(site, &words), text: String::new() })
 }
 
 /// The output of a command.
@@ -258,8 +304,9 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The command line of this program with these words, for a shell.
-fn line(words: &[String]) -> String {
-    format!("sweep {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+fn line(site: &Site, words: &[String]) -> String {
+    let words = words.iter().map(|word| quoted(word));
+    std::iter::once(site.program.clone()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// This program, with the results folder of the server.
@@ -283,7 +330,18 @@ impl Started {
         let log = fs_err::File::create(folder.join("run.log"))?.into_file();
         let mut command = command(results)?;
         command.args(words).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-        *last_run = Some(command.spawn()?);
+        let child = last_run.insert(command.spawn()?);
+        // A recipe that is not found or invalid ends the program at once; an exit code from 5 on is that of a run.
+        for _ in 0..BEGINNING_CHECKS {
+            std::thread::sleep(BEGINNING_INTERVAL);
+            match child.try_wait()? {
+                Some(status) if status.code().is_some_and(|code| (1..5).contains(&code)) => {
+                    return Err(Refusal::NotBegun(text(&fs_err::read(folder.join("run.log"))?)));
+                }
+                Some(_) => break,
+                None => {}
+            }
+        }
         Ok(())
     }
 }

@@ -97,7 +97,7 @@ fn render(site: &Site, names: &[String]) -> Option<Response> {
         @for (index, other) in others.iter().enumerate() {
             @let difference = Difference::new(first, other);
             @let pair = Pair { letters: [LETTERS[0], LETTERS[index + 1]], alone: others.len() == 1, of_jobs: false };
-            (params(&difference, open(first, other), pair))
+            (params(&difference, Open::new(first, other), pair))
             (metrics(&difference, pair))
         }
     };
@@ -120,13 +120,33 @@ fn jobs(results: &[diff::Side]) -> Vec<(String, Vec<Option<String>>)> {
     names.into_iter().take(MAX_JOBS).map(job).collect()
 }
 
-/// Number of jobs of both that have no result in one of them.
-fn open(first: &diff::Side, other: &diff::Side) -> usize {
-    let open_jobs = first.jobs.iter().filter(|(label, job)| {
-        let other = other.jobs.get(*label);
-        other.is_some_and(|other| job.record.is_none() || other.record.is_none())
-    });
-    open_jobs.count()
+/// Numbers of jobs of both sides without a result.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Open {
+    /// Those without a result on one side.
+    one: usize,
+    /// Those without a result on both sides.
+    both: usize,
+    /// Those of the latter that are the same job.
+    same: usize,
+}
+
+impl Open {
+    fn new(first: &diff::Side, other: &diff::Side) -> Self {
+        let mut open = Self::default();
+        for (label, job) in &first.jobs {
+            let Some(other) = other.jobs.get(label) else { continue };
+            match (&job.record, &other.record) {
+                (Some(_), Some(_)) => {}
+                (None, None) => {
+                    open.both += 1;
+                    open.same += usize::from(job.key == other.key);
+                }
+                _ => open.one += 1,
+            }
+        }
+        open
+    }
 }
 
 /// Two of the compared runs or jobs, as their sections name them.
@@ -194,8 +214,10 @@ fn environment(sides: &[Side]) -> Markup {
     }
 }
 
-pub(super) fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> Markup {
+pub(super) fn params(difference: &Difference, open: Open, pair: Pair) -> Markup {
     let Difference { same, only, params, environment, .. } = difference;
+    // Jobs without a result have a sentence of their own.
+    let same = same.saturating_sub(open.same);
     html! {
         section id=(pair.id("params")) {
             h2 { (pair.heading("Parameters and code")) }
@@ -204,8 +226,10 @@ pub(super) fn params(difference: &Difference, open_jobs: usize, pair: Pair) -> M
                 ul { @for change in params.iter().take(MAX_NAMES) { li { (changed(change, pair)) } } }
                 @if params.len() > MAX_NAMES { p .note { "and " (params.len() - MAX_NAMES) " more" } }
             }
-            @if *same > 0 && !pair.of_jobs { p { (count(*same, "job")) @if *same == 1 { " is" } @else { " are" } " the same in both." } }
-            @if open_jobs > 0 { p { (count(open_jobs, "job")) " have no result in one of them." } }
+            @if same > 0 && !pair.of_jobs { p { (count(same, "job")) @if same == 1 { " is" } @else { " are" } " the same in both." } }
+            @for (number, place) in [(open.one, "one of them"), (open.both, "either")] {
+                @if number > 0 { p { (count(number, "job")) @if number == 1 { " has" } @else { " have" } " no result in " (place) "." } }
+            }
             @for (what, [before, after]) in environment.iter().take(MAX_NAMES) {
                 p { (clean(what)) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
             }

@@ -4,6 +4,7 @@
 //! points), then the places and the values of the points as little-endian `f64`.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -106,19 +107,30 @@ fn columns(site: &Site, run: &str, jobs: &[usize], parameters: &Asked) -> Option
     let folder = runs::find(&site.results, run)?;
     let manifest = folder.manifest().ok()?;
     let store = Store::new(&site.results);
+    let units = units(site, &folder);
     let mut bytes = Vec::new();
     for index in jobs {
         let Some(job) = manifest.jobs.get(*index) else { continue };
         let Some(curves) = site.series.of(&store, job.key).or_else(|| reported(site, &folder, *index)) else {
             continue;
         };
-        let Some(points) = points(&curves, parameters).filter(|points| !points.is_empty()) else { continue };
+        let Some(points) = points(&curves, parameters, &units).filter(|points| !points.is_empty()) else { continue };
         let (Ok(index), Ok(count)) = (u32::try_from(*index), u32::try_from(points.len())) else { continue };
         bytes.extend([index, count].into_iter().flat_map(u32::to_le_bytes));
         bytes.extend(points.iter().flat_map(|(x, _)| x.to_le_bytes()));
         bytes.extend(points.iter().flat_map(|(_, y)| y.to_le_bytes()));
     }
     Some(bytes)
+}
+
+/// The units of the series of a run, in which curves of all of its jobs are drawn.
+fn units(site: &Site, folder: &RunFolder) -> BTreeMap<String, Unit> {
+    let Ok(run) = site.followed.run(folder.clone(), &site.results) else { return BTreeMap::new() };
+    let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
+    if run.series.is_empty() {
+        let _ = run.look_with(|key, stamp, curves| drop(site.series.keep(key, stamp, curves)));
+    }
+    run.series.clone()
 }
 
 /// The series that a job without a record has reported in a run.
@@ -177,20 +189,34 @@ fn size(curves: &BTreeMap<String, Curve>) -> usize {
     curves.values().map(|curve| curve.at.len() + curve.values.len()).sum()
 }
 
-/// The points of a curve that a chart shows.
-fn points(curves: &BTreeMap<String, Curve>, parameters: &Asked) -> Option<Vec<(f64, f64)>> {
-    let curve = curves.get(&parameters.y)?;
+/// The points of a curve that a chart shows, in the units of the series. A curve in a unit that cannot be converted has none.
+fn points(
+    curves: &BTreeMap<String, Curve>,
+    parameters: &Asked,
+    units: &BTreeMap<String, Unit>,
+) -> Option<Vec<(f64, f64)>> {
+    let of = |name: &String| {
+        let curve = curves.get(name)?;
+        match units.get(name) {
+            // Values that a job without a record has reported have no unit.
+            Some(unit) if *unit != curve.unit && curve.unit != Unit::One => curve.in_unit(*unit).map(Cow::Owned),
+            _ => Some(Cow::Borrowed(curve)),
+        }
+    };
+    let curve = of(&parameters.y)?;
     let readings = curve.at.iter().copied().zip(curve.values.iter().copied());
     let mut points: Vec<(f64, f64)> = if parameters.x.is_empty() {
         readings.map(|(at, value)| (at as f64, value)).collect()
     } else {
-        let places = curves.get(&parameters.x)?;
+        let places = of(&parameters.x)?;
         let place = |at: u64| Some(places.values[places.at.binary_search(&at).ok()?]);
-        let mut points: Vec<(f64, f64)> = readings.filter_map(|(at, value)| Some((place(at)?, value))).collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        points
+        readings.filter_map(|(at, value)| Some((place(at)?, value))).collect()
     };
     points.retain(|(x, y)| x.is_finite() && y.is_finite());
+    // A series that goes back and forth, such as a learning rate with a warmup, leaves the points in the order of the steps.
+    if !points.is_sorted_by(|one, other| one.0 <= other.0) {
+        return Some(thinned(&points, parameters.points, parameters.mean));
+    }
     // The neighbors outside stay, so that lines lead to the edge.
     let begin = parameters.from.map_or(0, |from| points.partition_point(|(x, _)| *x < from).saturating_sub(1));
     let end =
@@ -213,12 +239,13 @@ fn thinned(points: &[(f64, f64)], max_points: usize, mean: bool) -> Vec<(f64, f6
             thin.push((sum.0 / count, sum.1 / count));
             continue;
         }
-        let by_value = |one: &&(f64, f64), other: &&(f64, f64)| one.1.total_cmp(&other.1);
-        let (Some(low), Some(high)) = (part.iter().min_by(by_value), part.iter().max_by(by_value)) else { continue };
-        let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
-        thin.push(*first);
-        if first != second {
-            thin.push(*second);
+        let by_value = |one: &usize, other: &usize| part[*one].1.total_cmp(&part[*other].1);
+        let (Some(low), Some(high)) = ((0..part.len()).min_by(by_value), (0..part.len()).max_by(by_value)) else {
+            continue;
+        };
+        thin.push(part[low.min(high)]);
+        if part[low] != part[high] {
+            thin.push(part[low.max(high)]);
         }
     }
     thin
@@ -268,9 +295,25 @@ mod tests {
             to: None,
             mean: false,
         };
+        let points = |curves: &_, request: &_| super::points(curves, request, &BTreeMap::new());
         assert_eq!(points(&curves, &request("", None)), Some(vec![(1.0, 4.0), (3.0, 2.0), (4.0, 1.0)]));
         assert_eq!(points(&curves, &request("tokens", None)), Some(vec![(10.0, 4.0), (30.0, 2.0), (40.0, 1.0)]));
         assert_eq!(points(&curves, &request("", Some(3.5))), Some(vec![(3.0, 2.0), (4.0, 1.0)]));
         assert_eq!(points(&curves, &request("time", None)), None);
+        // A series that goes back and forth leaves the points in the order of the steps.
+        let warmup = BTreeMap::from([
+            ("loss".to_owned(), curve(vec![1, 2, 3], vec![3.0, 2.0, 1.0])),
+            ("lr".to_owned(), curve(vec![1, 2, 3], vec![0.1, 1.0, 0.5])),
+        ]);
+        assert_eq!(points(&warmup, &request("lr", Some(0.4))), Some(vec![(0.1, 3.0), (1.0, 2.0), (0.5, 1.0)]));
+        // Jobs that report in different units have one in a chart.
+        let loss = |unit, values| Curve { unit, at: vec![1, 2], values };
+        let of = |unit| {
+            let curves = BTreeMap::from([("loss".to_owned(), loss(unit, vec![500.0, 700.0]))]);
+            super::points(&curves, &request("", None), &BTreeMap::from([("loss".to_owned(), Unit::Seconds)]))
+        };
+        assert_eq!(of(Unit::Milliseconds), Some(vec![(1.0, 0.5), (2.0, 0.7)]));
+        assert_eq!(of(Unit::Seconds), Some(vec![(1.0, 500.0), (2.0, 700.0)]));
+        assert_eq!(of(Unit::Bytes), None);
     }
 }

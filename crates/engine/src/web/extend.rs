@@ -32,11 +32,17 @@ pub(super) struct Wish {
 pub(super) fn arguments(snapshot: &Snapshot, wish: &Wish) -> Result<Vec<String>, Refusal> {
     // Decisions add seeds in reserve, which are not values in the recipe.
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
-    let labels = jobs.filter(|(_, state)| !matches!(state, State::Reserve)).map(|(job, _)| job.label.as_str());
-    extended(&snapshot.manifest.typed, labels, wish)
+    let jobs = jobs.filter(|(_, state)| !matches!(state, State::Reserve));
+    let jobs = jobs.map(|(job, _)| (job.label.as_str(), job.axes.as_slice()));
+    extended(&snapshot.manifest.typed, jobs, wish)
 }
 
-fn extended<'l>(typed: &[String], labels: impl Iterator<Item = &'l str>, wish: &Wish) -> Result<Vec<String>, Refusal> {
+/// The arguments for jobs, each with its label, and with its axes if the label cannot be divided into them.
+fn extended<'l>(
+    typed: &[String],
+    jobs: impl Iterator<Item = (&'l str, &'l [(String, String)])>,
+    wish: &Wish,
+) -> Result<Vec<String>, Refusal> {
     let new_values = wish.values.trim().trim_matches(',').trim();
     let is_text = !new_values.is_empty() && new_values.len() <= MAX_VALUES && !new_values.contains(char::is_control);
     if !is_text {
@@ -44,8 +50,10 @@ fn extended<'l>(typed: &[String], labels: impl Iterator<Item = &'l str>, wish: &
     }
     // The values of the axis by step, in the order of the jobs.
     let mut by_step: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for label in labels {
-        let (step, axes) = axes_of(label);
+    for (label, known_axes) in jobs {
+        let (step, divided) = axes_of(label);
+        let known_axes = known_axes.iter().map(|(axis, value)| (axis.as_str(), value.as_str()));
+        let axes = if known_axes.len() > 0 { known_axes.collect() } else { divided };
         for (_, value) in axes.into_iter().filter(|(axis, _)| *axis == wish.axis) {
             let values = by_step.entry(step).or_default();
             if !values.contains(&value) {
@@ -112,7 +120,7 @@ mod tests {
     fn of(typed: &str, labels: &[&str], step: &str, axis: &str, values: &str) -> Result<String, String> {
         let typed: Vec<String> = typed.split(' ').map(str::to_owned).collect();
         let wish = Wish { step: step.into(), axis: axis.into(), values: values.into(), go: false };
-        let arguments = extended(&typed, labels.iter().copied(), &wish);
+        let arguments = extended(&typed, labels.iter().map(|label| (*label, [].as_slice())), &wish);
         arguments.map(|arguments| arguments.join(" ")).map_err(|refusal| refusal.to_string())
     }
 
@@ -139,6 +147,20 @@ mod tests {
             let refusal = extended("r.yaml", "a", axis, values).unwrap_err();
             assert!(refusal.contains(expected), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_value_with_the_name_of_an_axis_is_one() {
+        let axes =
+            |v: &str, seed: &str| [("v", v), ("seed", seed)].map(|(axis, value)| (axis.to_owned(), value.to_owned()));
+        let (odd, plain) = (axes("x=1,seed=5", "0"), axes("x=1,seed=5", "1"));
+        let jobs = [("a/v=x=1,seed=5,seed=0", odd.as_slice()), ("a/v=x=1,seed=5,seed=1", plain.as_slice())];
+        let wish =
+            |axis: &str, values: &str| Wish { step: "a".into(), axis: axis.into(), values: values.into(), go: false };
+        let extended =
+            |axis, values| extended(&["r.yaml".to_owned()], jobs.into_iter(), &wish(axis, values)).ok().unwrap();
+        assert_eq!(extended("v", "y"), ["r.yaml", "--axis", r#"v="x=1,seed=5",y"#]);
+        assert_eq!(extended("seed", "2"), ["r.yaml", "--axis", "seed=0,1,2"]);
     }
 
     #[test]

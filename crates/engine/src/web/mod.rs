@@ -59,6 +59,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 struct Site {
     results: PathBuf,
+    /// The beginning of command lines for a shell: the program, with its results folder if that is not the default one.
+    program: String,
     /// Turns true when the server ends.
     closing: watch::Receiver<bool>,
     runs: runs::Known,
@@ -72,9 +74,10 @@ struct Site {
     started: act::Started,
 }
 
-/// Serves the folder `results` until a signal ends the server; calls `ready` with the address. Requests that have `token` may act. Returns the signal.
+/// Serves the folder `results` until a signal ends the server; calls `ready` with the address. Command lines that pages show begin with `program`. Requests that have `token` may act. Returns the signal.
 pub fn serve(
     results: &Path,
+    program: String,
     (host, port): (IpAddr, u16),
     token: Option<&str>,
     ready: impl FnOnce(SocketAddr),
@@ -90,7 +93,7 @@ pub fn serve(
         let series = curves::Kept::default();
         let started = act::Started::default();
         let (results, followed) = (results.to_owned(), followed::Followed::default());
-        let site = Site { results, closing: closing.clone(), runs, followed, hub, series, started };
+        let site = Site { results, program, closing: closing.clone(), runs, followed, hub, series, started };
         let guard = Guard { names: Names::new(host), token: token.map(Token::new) };
         ready(listener.local_addr()?);
         let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), guard), closing));

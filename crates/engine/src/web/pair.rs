@@ -86,7 +86,7 @@ fn render(site: &Site, asked: &Asked) -> Result<Response, Absent> {
     let pair = compare::Pair { letters: LETTERS, alone: true, of_jobs: true };
     let main = html! {
         section id="records" { h2 { "Records" } div .panel { div .scroll tabindex="0" role="region" aria-label="Records" { (records) } } }
-        (compare::params(&difference, 0, pair))
+        (compare::params(&difference, compare::Open::default(), pair))
         (compare::metrics(&difference, pair))
     };
     let script = Script {

@@ -4,7 +4,12 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const of = (name) => document.getElementById(name);
 const base = `/runs/${encodeURIComponent(data.run)}`;
 of("acts").hidden = !TOKEN;
-const say = (text) => { of("acted").textContent = text; };
+// Everything that was carried out stays there.
+const told = [];
+const say = (text) => {
+  told.push(text);
+  of("acted").replaceChildren(...told.flatMap((line, index) => (index ? [make("br"), line] : [line])));
+};
 // States of jobs that have no result and run again only if they are asked to.
 const AGAIN = ["failed", "stopped", "lost", "skipped"];
 const acts = (row) => {
@@ -83,11 +88,12 @@ const ranges = (indices) => indices.reduce((parts, index) => {
   else parts.push([index, index]);
   return parts;
 }, []).map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(",");
-const columnsOf = (buffer, keys) => {
+// A curve of `most` points is thinned out.
+const columnsOf = (buffer, keys, most) => {
   const [view, found] = [new DataView(buffer), new Map()];
   for (let at = 0; at < buffer.byteLength;) {
     const [index, count] = [view.getUint32(at, true), view.getUint32(at + 4, true)];
-    found.set(keys.get(index), { x: new Float64Array(buffer, at + 8, count), y: new Float64Array(buffer, at + 8 + 8 * count, count) });
+    found.set(keys.get(index), { x: new Float64Array(buffer, at + 8, count), y: new Float64Array(buffer, at + 8 + 8 * count, count), isThinned: count >= most });
     at += 8 + 16 * count;
   }
   return found;
@@ -101,7 +107,7 @@ const source = {
       const query = new URLSearchParams({ jobs: ranges(part.map(({ index }) => index).sort((a, b) => a - b)), y, x, points, mean, ...(from === undefined ? {} : { from, to }) });
       const answer = await fetch(`${base}/curves?${query}`);
       if (!answer.ok) throw new Error(await answer.text());
-      return columnsOf(await answer.arrayBuffer(), new Map(part.map(({ index, key }) => [index, key])));
+      return columnsOf(await answer.arrayBuffer(), new Map(part.map(({ index, key }) => [index, key])), mean ? points : Infinity);
     };
     // The server reads some parts while the page draws one.
     const ask = (part) => {
@@ -237,7 +243,6 @@ linkedPlots(of("plots"), data, list);
 document.addEventListener("job", ({ detail }) => list.find(detail));
 if (data.jobs.some((job) => job[3] === location.hash.slice(1))) {
   list.open(location.hash.slice(1));
-  of("jobs").scrollIntoView();
 }
 const events = new EventSource(`${base}/events`);
 // What has ended stays as it is: there is nothing to ask again for.

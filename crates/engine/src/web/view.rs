@@ -1,7 +1,7 @@
 //! One run: the live state and the details of each job.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fmt::Write as _,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -126,7 +126,7 @@ fn rest(run: &FollowedRun, snapshot: &Snapshot) -> serde_json::Value {
         "bar": tally.parts(1000),
         "steps": draw(&nodes(run, snapshot)).into_string(),
         "running": running.collect::<Vec<_>>(),
-        "series": run.series,
+        "series": run.series.iter().map(|(name, unit)| (name, unit.symbol())).collect::<BTreeMap<_, _>>(),
     })
 }
 
@@ -214,6 +214,7 @@ fn render(site: &Arc<Site>, run: &str) -> Option<Response> {
         states: STATES,
         columns: &headings,
         seeds: &snapshot.manifest.seeds,
+        repeats: &snapshot.manifest.repeats,
         axes: snapshot.manifest.axes.iter().map(|axis| clean(axis).into_owned()).collect(),
         quantiles: quantiles(),
         parts: &[],
@@ -309,7 +310,7 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     let store = Store::new(&site.results);
     let detail = match store.get(key).ok().flatten() {
         Some(record) => {
-            let detail = Detail::default().params(record.identity.params.iter()).record(&record);
+            let detail = Detail::default().params(record.identity.params.iter()).record(&record, &BTreeMap::new());
             match store.notes(key) {
                 Ok(notes) => detail.notes(Some(&notes)),
                 Err(error) => detail.fact("notes", &error.to_string()),
@@ -321,7 +322,12 @@ fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
     let detail = match manifest.typed.as_slice() {
         // Runs of earlier versions do not have them.
         [] => detail,
-        typed => detail.commands(&plan::command(typed, label), plan::explanation(typed, label).as_deref()),
+        typed => {
+            // The command lines of a plan begin with the program.
+            let with_results = |line: String| line.replacen("sweep", &site.program, 1);
+            let explanation = plan::explanation(typed, label).map(with_results);
+            detail.commands(&with_results(plan::command(typed, label)), explanation.as_deref())
+        }
     };
     serde_json::to_string(&detail).ok()
 }

@@ -128,6 +128,8 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
         ("\"Loss (nats)\" >= 0.12", 9),
         ("seed=2..", 8),
         ("lr=..0.05", 6),
+        ("loss=–", 1),
+        ("loss!=–", 11),
         ("note=\"<b>x</b>\"|plain", 12),
     ] {
         let noun = if jobs == 1 { "job" } else { "jobs" };
@@ -159,9 +161,12 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     assert_eq!(browser.texts("#jobs-body .member th button").len(), 3);
     browser.press("ArrowDown");
     assert_eq!(browser.eval("document.activeElement.textContent"), "train/lr=0.01,note=plain,seed=1");
+    browser.until("location.search.includes('opened=train')");
     // Over both notes the seeds are still the units; where a seed lacks a note, there is no interval.
     choose(&mut browser, "#group", "lr");
     assert_eq!(browser.text(cell), "0.120 ± 0.025");
+    let means = browser.text("#means");
+    assert!(means.starts_with("Means ± intervals are over seeds: note averaged within each seed."), "{means}");
     let uneven = "#jobs-body tr:nth-child(2) [data-column='metric:loss']";
     assert_eq!(browser.text(uneven), "1.02 (5 of 6)");
     let title = browser.eval(&format!("document.querySelector(\"{uneven}\").title"));
@@ -197,7 +202,7 @@ fn jobs_are_filtered_by_value_and_grouped_and_columns_are_chosen() {
     assert!(width.as_u64().unwrap() >= 200, "{width}");
     assert_eq!(browser.eval("document.querySelectorAll('img, #jobs b').length"), 0);
     // An address that means nothing does no harm.
-    let strange = "?filter=%3Cimg%3E&group=nothing&sort=metric%3Anone&columns=%25E0%25A4,metric%3Anone&pins=x&widths=a:b,:&charts=none&x=none&color=none&log=q&plot=none&smooth=NaN&jobs=%2C%2C";
+    let strange = "?filter=%3Cimg%3E&group=nothing&sort=metric%3Anone&columns=%25E0%25A4,metric%3Anone&pins=x&widths=a:b,:&charts=none&x=none&color=none&log=q&plot=none&smooth=NaN&jobs=%2C%2C&from=1e9&open=%2C&opened=%2C%2C";
     open_run(&mut browser, &sandbox, &address, strange);
     assert_eq!(browser.text("#shown"), "0 jobs");
     browser.is_content();
@@ -212,8 +217,10 @@ fn pages_write_numbers_as_the_engine_does() {
     // The same cases as of a test of tables.
     let cases = include_str!("../../../report/src/render/page/numbers.json");
     let wrong = browser.eval(&format!(
-        "(() => {{ const {{ numbers, means, spans }} = {cases};
+        "(() => {{ const {{ numbers, means, ends, lists, spans }} = {cases};
          return [...numbers.map(([value, text]) => [text, shown(value)]), ...means.map(([mean, half, text]) => [text, withHalf(mean, half)]),
+           ...ends.map(([mean, low, high, text]) => [text, withEnds(mean, low, high)]),
+           ...lists.flatMap(([values, texts]) => values.map((value, index) => [texts[index], listed(value, sharedDigits(values))])),
            ...spans.map(([value, text]) => [text, span(value)])].filter(([one, other]) => one !== other); }})()"
     ));
     assert_eq!(wrong, json!([]));
@@ -225,10 +232,130 @@ fn pages_write_numbers_as_the_engine_does() {
          return rows.map((wanted) => rows.filter((row) => compileFilter(`v=${quoted(wanted.axes.get('v'))}`, columns, rows).fits(row)).map((row) => row.axes.get('v'))); })()",
     );
     assert_eq!(hostile, json!([["a,b=c"], ["a\"q'b"], [""], ["0.1|0.2"], ["1..2"]]));
-    // Equal values say nothing about their spread.
-    assert_eq!(browser.eval("halfOf([0.1 + 0.2, 0.3, 0.3], data.quantiles)"), Value::Null);
     assert_eq!(browser.eval("logMarks(1024, 2048000)"), json!([10_000, 100_000, 1_000_000]));
     assert_eq!(browser.eval("logMarks(0.2, 0.9)"), json!([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]));
+    // Marks have the digits that tell them apart, and exponents where digits would have no room.
+    for (marks, texts) in [
+        ("ticks([1000012, 1000014, 1000016])", json!(["1.000012M", "1.000014M", "1.000016M"])),
+        ("ticks([0, 2500, 5000])", json!(["0", "2.5K", "5K"])),
+        ("ticks([1e300, -2e-300, 0.0005])", json!(["1e300", "−2e−300", "5e−4"])),
+        ("marksOf([1000011, 1000023])", json!(["1000011", "1000023"])),
+        ("marksOf([0.1, 0.25, 3e300])", json!(["0.1", "0.25", "3e300"])),
+        ("reading(1000013, [1000011, 1000023])", json!("1000013")),
+        ("reading(1.0000123456, [1.0000011, 1.0000123])", json!("1.0000123")),
+        ("multiplesIn(2e-300, 4e-300, 1e-300)", json!([2e-300, 3e-300, 4e-300])),
+        ("stepsIn(0.5, true)", json!([1, 2, 5])),
+        ("nearly(1234567.891, 0.1)", json!(1_234_567.9)),
+    ] {
+        assert_eq!(browser.eval(marks), texts, "{marks}");
+    }
+    browser.is_content();
+}
+
+/// The script of a browser with columns and rows of jobs whose names and values differ in capitals, or little.
+const ALIKE: &str = "
+    const heading = (name, isTiming) => [name, name, null, isTiming];
+    const steps = [['x', 'none', 'best'], ['x', 'None', 'Best'], ['y', 'none', '']];
+    const made = { steps: ['train', 'plain'], states: ['done', 'stopped'], seeds: ['seed'], quantiles: [12.7, 4.3], axes: ['v', 'mode', 'seed'], shown: 1,
+      columns: [heading('loss'), heading('Loss'), heading('near'), heading('ms', true)],
+      jobs: steps.map(([v, mode, tag], at) => [0, [['v', `${v}=1,seed=5`], ['mode', mode], ['seed', String(at)]], 0, `key${at}`, [2, 8, 4][at], [0.912345 + at * 1e-6, 2, 1000011 + 6 * at, 10 ** at], '', 1, tag ? [tag] : []]) };
+    const rows = readRows(made); const columns = readColumns(made, rows); const column = (id) => columns.find((column) => column.id === id);
+    const found = (text) => rows.filter(compileFilter(text, columns, rows).fits).length;";
+
+#[test]
+fn names_values_and_means_are_those_of_the_jobs() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = tuned();
+    browser.open_file(&sandbox.path("results/reports/tuned/index.html"));
+    let mut is = |script: &str, expected: Value| {
+        assert_eq!(browser.eval(&format!("(() => {{ {ALIKE} return {script}; }})()")), expected, "{script}");
+    };
+    // Of names and values that differ in capitals, those with the same ones count.
+    let filters = "['loss<1', 'Loss<1', 'metric:Loss<3', 'mode=none', 'mode=NONE', 'tag=best', 'tag=BEST', 'loss=0.912', 'loss=0.912346', 'loss=0.9124', '\"loss\"<1'].map(found)";
+    is(filters, json!([3, 0, 3, 2, 3, 1, 2, 3, 1, 0, 3]));
+    is(
+        "compileFilter('LOSS<2', columns, rows).remarks",
+        json!(["LOSS<2 may be about loss or Loss: capitals tell them apart"]),
+    );
+    // Whole numbers of any size are compared exactly.
+    is(
+        "[['9007199254740992', '9007199254740993'], ['1e-2', '0.01'], ['+3', '3'], ['a', '1']].map(([one, other]) => signOf(one, other))",
+        json!([-1, 0, 0, null]),
+    );
+    // A value may have the name of another axis in it.
+    is(
+        "[rows[0].axes.get('v'), rows[0].axes.get('seed'), rows[0].label, found('v=x=1,seed=5')]",
+        json!(["x=1,seed=5", "0", "train/v=x=1,seed=5,mode=none,seed=0", 2]),
+    );
+    // A list shows the digits that tell its values apart.
+    is(
+        "rows.map((row) => column('metric:loss').text(column('metric:loss').of(row)))",
+        json!(["0.91234500", "0.91234600", "0.91234700"]),
+    );
+    // Words of a brushed range have on their side the values that were.
+    is(
+        "[[0.02, 0.4], [0.4, 0.9], [0.4, 1], [0.5, 0.5], [0.1, 0.2], [0, 1]].map(([from, to]) => { const word = rangeWord(unitScale(column('metric:near'), rows), from, to); return [word, word && found(`near=${word}`)]; })",
+        json!([
+            ["1000011.2..1000016", 0],
+            ["1000016..1000020", 1],
+            ["1000016..1000023", 2],
+            ["1000017..1000020", 1],
+            ["1000012..1000013", 0],
+            ["", ""]
+        ]),
+    );
+    // Times have geometric means, as in tables: of 1, 10 and 100.
+    is(
+        "[summary(rows.map((row, at) => ({ ...row, axes: new Map([['seed', String(at)]]) })), column('metric:ms'), made)].map((mean) => [mean.mean.toFixed(6), meanText(column('metric:ms'), mean)])[0]",
+        json!(["10.000000", "10.0 [?]"]),
+    );
+    is(
+        "[made.seeds, averagedIn(rows.slice(0, 2), made), summary(rows, column('time'), made).mean.toFixed(6)]",
+        json!([["seed"], [], "4.000000"]),
+    );
+    is(
+        "[rows.map((row) => ({ ...row, state: 'stopped' })), [{ ...rows[0], state: 'stopped' }, ...rows.slice(1)]].map((rows) => { const mean = summary(rows, column('time'), made); return mean && meanText(column('time'), mean); })",
+        json!([null, "5.7 s (2 of 3)"]),
+    );
+    // Other axes are averaged within each seed, and steps are named.
+    is("(() => { const crossed = [...rows, ...rows.map((row) => ({ ...row, axes: new Map([...row.axes, ['mode', 'other']]) }))].map((row) => ({ ...row, axes: new Map([...row.axes, ['v', 'x']]) }));
+        const same = crossed.map((row, at) => ({ ...row, axes: new Map([...row.axes, ['mode', at < 3 ? 'a' : 'b']]) }));
+        return [averagedIn(same, made), /mode: averaged within each seed/.test(summary(same, column('metric:near'), made).about), /jobs of the steps train, plain/.test(summary([rows[0], { ...rows[1], step: 'plain' }], column('metric:near'), made).about)]; })()",
+        json!([["mode"], true, true]));
+    // Repetitions are averaged within their seed, and are units where there is one seed.
+    is("(() => { const runs = (seeds, repeats) => seeds.flatMap((seed) => repeats.map((run, at) => ({ ...rows[0], axes: new Map([['seed', seed], ['run', run]]), cells: [Number(seed) + at] })));
+        const kinds = { ...made, seeds: ['seed', 'run'], repeats: ['run'] };
+        return [runs(['1', '2'], ['a', 'b', 'c']), runs(['1'], ['a', 'b', 'c'])].map((runs) => { const { mean, half, about } = summary(runs, column('metric:loss'), kinds); return [mean, half.toFixed(4), about.split(' with')[0]]; }); })()",
+        json!([[2.5, "6.3500", "mean of 2 seeds"], [2, "2.4826", "mean of 3 seeds"]]));
+    // The spread of very small and of very large values is one, that of equal ones is unknown.
+    is(
+        "[[2, 3, 4], [2e-300, 3e-300, 4e-300], [2e300, 3e300, 4e300]].map((values) => (halfOf(values, [12.7, 4.3]) / values[0]).toFixed(6))",
+        json!(["1.241303", "1.241303", "1.241303"]),
+    );
+    is("[halfOf([0.1 + 0.2, 0.3, 0.3], [12.7, 4.3]), meanOf([1.5e308, 1.5e308])]", json!([null, 1.5e308]));
+    // A mean curve has the common steps, and of too many places the means of intervals.
+    is("(() => { const at = Array.from({ length: 1500 }, (_, index) => index); const curves = new Map(rows.map(({ key }) => [key, { x: at, y: at.map((step) => (step === 780 ? 50 : 2)) }]));
+        const line = meanCurve(rows, curves, false, made); return [line.x.length, Math.max(...line.y), line.edges]; })()", json!([1500, 50, null]));
+    is("(() => { const curves = new Map(rows.map(({ key }, job) => { const x = Array.from({ length: 2000 }, (_, index) => index + job / 3); return [key, { x, y: x.map((step) => (Math.floor(step) % 2 ? 1 : 3)) }]; }));
+        const line = meanCurve(rows, curves, false, made); return [line.x.length, line.edges.length, line.y.every((value) => value > 1.4 && value < 2.6)]; })()", json!([512, 513, true]));
+    // A curve whose places go back and forth is drawn in the order of its steps, and has no mean.
+    is(
+        "(() => { const curve = { x: [0.1, 1, 0.5], y: [3, 2, 1] }; return [isFolded(curve), nearestPoint(curve, 0.6), valueAt(curve, 0.9), valueAt(curve, 2), meanCurve(rows, new Map(rows.map(({ key }) => [key, curve])), false, made)]; })()",
+        json!([true, 2, 2, null, null]),
+    );
+    // Jobs without the axis that gives the color have a color of their own, which is none of its values.
+    browser.eval(&format!(
+        "{{ {ALIKE} const box = document.body.appendChild(make('div')); box.id = 'made';
+         const mixed = rows.map((row, at) => (at < 2 ? row : {{ ...row, step: 'plain', axes: new Map([['seed', '0']]) }}));
+         curveOverlay(box, made, {{ columns: () => columns, watch: (seen) => seen(mixed, mixed, false) }}, {{ names: () => [['loss', '']], running: () => new Map(),
+           read: async (asked, range, got) => got(new Map(asked.map(({{ key }}) => [key, {{ x: [1, 2], y: [1, 2] }}]))) }}); }}"
+    ));
+    browser.until("document.querySelectorAll('#made .keys li').length > 0");
+    choose(&mut browser, "#made label:nth-child(3) select", "mode");
+    browser.until("document.querySelectorAll('#made .keys li').length === 3");
+    assert_eq!(browser.texts("#made .keys li > span:first-of-type"), ["none", "None", "no mode"]);
+    assert_eq!(browser.texts("#made label:nth-child(4) option"), ["nothing", "none", "None", "no mode"]);
     browser.is_content();
 }
 
@@ -303,6 +430,7 @@ fn plots_restrict_the_list_and_the_curves() {
     browser.inspect("dashboard-heat");
     let means = browser.texts("#plots td button");
     assert_eq!([&means[0], &means[2], &means[3]], ["0.120", "0.120", "1.02"]);
+    assert!(means[1].ends_with(" (2 of 3)"), "the jobs that a cell lacks: {means:?}");
     browser.eval("document.querySelector('#plots td button').focus()");
     browser.press("Enter");
     browser.until("document.getElementById('shown').textContent === '3 jobs'");
@@ -314,7 +442,7 @@ fn plots_restrict_the_list_and_the_curves() {
     choose(&mut browser, kind, "importance");
     type_filter(&mut browser, "");
     browser.until("document.querySelector('#plots .shares tbody th')?.textContent === 'lr'");
-    assert_eq!(browser.texts("#plots .shares tbody th").len(), 3);
+    assert_eq!(browser.texts("#plots .shares tbody th"), ["lr", "note"], "seeds are no axes of configurations");
     browser.inspect("dashboard-importance");
     // A selection in a scatter plot filters the runs, too.
     type_filter(&mut browser, "");
@@ -323,6 +451,19 @@ fn plots_restrict_the_list_and_the_curves() {
     browser.drag("#plots canvas", (0.03, 0.02), (0.5, 0.95));
     browser.until("document.getElementById('filter').value.startsWith('lr=')");
     assert_eq!(browser.text("#shown"), "6 jobs");
+    // A range without a value restricts nothing, and keeps the filter.
+    choose(&mut browser, "#plots label:nth-child(2) select", "axis:note");
+    browser.drag("#plots canvas", (0.4, 0.02), (0.6, 0.95));
+    browser.until("document.querySelectorAll('#plots > p')[0].textContent === 'note has no value in this range.'");
+    assert_eq!(browser.text("#shown"), "6 jobs");
+    // The address has the open job.
+    browser.eval("document.querySelector('#jobs-body th button').click()");
+    browser.until("location.search.includes('open=')");
+    let address = browser.eval("location.href");
+    browser.open(address.as_str().unwrap());
+    browser.until("document.querySelector('#jobs-body .detail figure') !== null");
+    // The recipe's metric is the first curve.
+    assert_eq!(browser.texts("#jobs-body .detail figcaption"), ["loss (nats)", "tokens"]);
     browser.is_content();
 }
 

@@ -63,6 +63,17 @@ fn figures_answer_the_pointer_and_have_controls() {
     assert!(zoomed < whole / 1.5, "{zoomed}, of {whole}");
     browser.click("#figure-loss button");
     assert_eq!(at(&mut browser), whole);
+    // By keyboard, too.
+    let key = |browser: &mut Browser, key: &str| {
+        browser.eval(&format!(
+            "document.querySelector('#figure-loss .canvas').dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}' }}))"
+        ))
+    };
+    key(&mut browser, "+");
+    let zoomed = at(&mut browser);
+    assert!(zoomed < whole, "{zoomed}, of {whole}");
+    key(&mut browser, "0");
+    assert_eq!(at(&mut browser), whole);
 
     // Controls by keyboard: a logarithmic axis and smoothing draw something else.
     let picture = |browser: &mut Browser| browser.eval("document.querySelector('#figure-loss canvas').toDataURL()");

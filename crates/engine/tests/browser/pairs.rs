@@ -92,6 +92,7 @@ fn a_run_is_extended_and_its_jobs_get_tags_and_notes() {
     browser.press("Enter");
     browser.until("document.querySelectorAll('.detail .written').length === 1");
     assert_eq!(browser.text(".tags"), format!("#{HOSTILE}"));
+    browser.until("document.getElementById('acted').textContent.split('Carried out: sweep note ').length === 3");
     assert!(browser.text(".written").starts_with(HOSTILE));
     assert_eq!(browser.eval("document.querySelectorAll('main img').length"), 0);
     browser.inspect("run-notes");

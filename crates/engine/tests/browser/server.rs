@@ -339,8 +339,11 @@ fn jobs_are_stopped_run_again_and_explained_in_pages_with_the_token() {
     browser.eval(
         "[...document.querySelectorAll('.detail button')].find((button) => button.textContent === 'Run again').click()",
     );
-    browser
-        .until("document.getElementById('acted').textContent === 'Carried out: sweep run recipe.yaml --only broken'");
+    browser.until(
+        "document.getElementById('acted').textContent.endsWith('Carried out: sweep run recipe.yaml --only broken')",
+    );
+    // Everything that was carried out stays there.
+    assert!(browser.text("#acted").starts_with("Carried out: sweep stop --run "));
     until("the job is done", || sandbox.journal("done").iter().any(|line| line["label"] == "broken"));
     browser.is_content();
 }

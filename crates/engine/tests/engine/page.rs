@@ -53,6 +53,38 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
 }
 
 #[test]
+fn values_with_commas_are_not_divided_and_times_are_sorted_by_their_means() {
+    let sandbox = Sandbox::with(
+        "name: page
+steps: { a: { uses: command, matrix: { v: ['x=1,seed=5', y], seed: [1, 10, 100] }, with: { run: 'echo step_ms=${{ matrix.seed }}' } } }
+tables: { t: { from: a, rows: [v], cells: [step_ms] } }
+",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let page = sandbox.read("results/reports/page/index.html");
+    let value: Value = serde_json::from_str(data(&page)).unwrap();
+    let axes = serde_json::json!([["v", "x=1,seed=5"], ["seed", "1"]]);
+    assert_eq!([&value["jobs"][0][1], &value["jobs"][3][1]], [&axes, &serde_json::json!("v=y,seed=1")]);
+    // Pages of the run have the same.
+    let plan: Value =
+        serde_json::from_str(&sandbox.read(&format!("results/runs/{}/plan.json", sandbox.runs()[0]))).unwrap();
+    assert_eq!([&plan["jobs"][0]["axes"], &plan["jobs"][3]["axes"]], [&axes, &Value::Null]);
+    // Lists know that the metric is a time, and tables sort it by the geometric mean, which they show.
+    assert_eq!(value["columns"][0].as_array().unwrap().last(), Some(&Value::Bool(true)));
+    let means =
+        page.split("<td data-value=\"").skip(1).map(|cell| cell.split('"').next().unwrap().parse::<f64>().unwrap());
+    let means: Vec<f64> = means.collect();
+    assert!(means.len() == 2 && means.iter().all(|mean| (mean - 10.0).abs() < 1e-9), "{means:?}");
+    // The files of the table are beside the page.
+    for end in ["csv", "tex", "md"] {
+        assert!(
+            page.contains(&format!("href=\"tables/t.{end}\""))
+                && sandbox.path(&format!("results/reports/page/tables/t.{end}")).is_file()
+        );
+    }
+}
+
+#[test]
 fn a_report_of_what_is_not_done_says_so() {
     let sandbox = Sandbox::with(HOSTILE);
     let ended = sandbox.sweep(&["report", "recipe.yaml"]);

@@ -361,7 +361,7 @@ impl Acted {
         let sandbox = Sandbox::new();
         let mended = sandbox.path("mended");
         sandbox.write("recipe.yaml", &ACTED.replace("MENDED", mended.to_str().unwrap()));
-        let run = sandbox.start(&["run", "recipe.yaml"]);
+        let run = sandbox.start(&["run", "recipe.yaml", "--jobs=2", "--keep-going"]);
         crate::sandbox::until("a job runs and another has failed", || {
             !sandbox.journal("progress").is_empty() && !sandbox.journal("failed").is_empty()
         });
@@ -448,8 +448,8 @@ fn a_job_is_stopped_and_run_again_by_requests_with_the_token() {
     // The failed job runs again in a separate run, which outlives the server.
     sandbox.write("mended", "");
     let answer = acted.act(&acted.path("broken"));
-    let command = "\"command\":\"sweep run recipe.yaml --only broken\"";
-    assert!(code(&answer) == 200 && answer.contains(command), "{answer}");
+    let command = "\"command\":\"sweep run recipe.yaml --jobs=2 --keep-going --only broken\"";
+    assert!(code(&answer) == 200 && answer.contains(command), "with the options of the run: {answer}");
     crate::sandbox::until("it is done", || sandbox.journal("done").iter().any(|line| line["label"] == "broken"));
     crate::sandbox::until("the second run has ended", || sandbox.journal("ended").len() == 2);
     let second = format!("/act/runs/{}", sandbox.runs()[1]);
@@ -503,6 +503,15 @@ fn a_run_is_extended_and_records_get_notes_by_requests_with_the_token() {
     assert_eq!(sandbox.runs().len(), 1);
     assert_eq!(act(&extend, &body("seed", "2,3", true)).1["command"].as_str(), Some(command));
     crate::sandbox::until("the further seeds are done", || sandbox.records().len() == 8);
+    // A run that does not begin is not told as carried out.
+    crate::sandbox::until("the second run has ended", || sandbox.journal("ended").len() == 2);
+    let recipe = sandbox.read("recipe.yaml");
+    sandbox.write("recipe.yaml", "steps: [");
+    let (status, answer) = act(&extend, &body("seed", "4", true));
+    let error = answer["error"].as_str().unwrap_or_default();
+    let is_told = error.starts_with("the run did not begin: ") && error.contains("recipe.yaml is not a valid recipe");
+    assert!(status == 409 && is_told, "{status} {answer}");
+    sandbox.write("recipe.yaml", &recipe);
 
     // Tags and notes.
     let record = sandbox.records().remove("a/value=1,seed=0").unwrap();

@@ -106,10 +106,25 @@ fn jobs_are_sorted_filtered_and_opened_and_the_screen_is_as_it_was() {
     // Escape alone: with a character after it, it would be that character with Alt.
     terminal.press("\x1b");
     until("all jobs are shown again", || table(&terminal).len() == 6);
-    terminal.press("/state=failed\r");
-    terminal.until_shown("1 of 6 jobs");
+    // Ctrl-U removes the text, Ctrl-W a word; other characters with Control are none.
+    terminal.press("\x15\x0b");
+    terminal.press("/state=done\x15value=0.25 seed=1 \x17\x0b\r");
+    terminal.until_shown("Filter: value=0.25   1 of 6 jobs");
+    // Tags are shown, and are words of the filter.
+    let noted = sandbox.sweep(&["note", "quick/value=0.25,variant=7", "--tag", "best"]);
+    assert_eq!(noted.code, Some(0), "{}", noted.stderr);
+    terminal.until_shown("#best");
+    terminal.press("/\x15tag=best\r");
+    terminal.until_shown("Filter: tag=best  1 of 6 jobs");
+    terminal.press("/\x15state=failed\r");
+    terminal.until_shown("Filter: state=failed  1 of 6 jobs");
     terminal.press("\r");
     terminal.until_shown("it was told to fail");
+    // A request is seen until the job has ended.
+    let requested = sandbox.sweep(&["stop", "after"]);
+    assert_eq!(requested.code, Some(0), "{}", requested.stderr);
+    let status = sandbox.sweep(&["status"]).stdout;
+    assert!(status.contains("after  its end is requested"), "{status}");
     terminal.press("q");
     terminal.until_shown("ended with 0");
     assert!(!terminal.with_screen(|screen| screen.alternate_screen() || screen.hide_cursor()));

@@ -59,6 +59,18 @@ impl Point {
     }
 }
 
+impl Point {
+    /// The axes with their values as texts.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        self.values.iter().map(|(axis, value)| (axis.to_string(), value.value.to_string())).collect()
+    }
+
+    /// True if the text of the point can be divided into its values at commas before the names of axes.
+    pub fn is_divisible(&self) -> bool {
+        self.texts().iter().all(|(axis, value)| !value.contains(',') && !axis.contains([',', '=']))
+    }
+}
+
 impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, (axis, value)) in self.values.iter().enumerate() {

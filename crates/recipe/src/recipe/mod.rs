@@ -324,17 +324,27 @@ impl Recipe {
 
     /// The names of the axes of random numbers and repetitions, over which pages average.
     pub fn seeds(&self) -> Vec<String> {
-        let mut seeds: Vec<String> = Vec::new();
+        self.replicated(|kind| matches!(kind, Replication::Seed | Replication::Repeat))
+    }
+
+    /// The names of the axes of repetitions, which are averaged within the other seeds.
+    pub fn repetitions(&self) -> Vec<String> {
+        self.replicated(|kind| kind == Replication::Repeat)
+    }
+
+    /// The names of the axes of some kinds.
+    fn replicated(&self, has_kind: impl Fn(Replication) -> bool) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
         for step in &self.steps {
             for axis in step.axes() {
                 let declared = step.replicates.iter().find(|(name, _)| name == axis).map(|(_, kind)| *kind);
                 let kind = declared.unwrap_or_else(|| Replication::implied(axis, std::iter::empty()));
-                if matches!(kind, Replication::Seed | Replication::Repeat) && !seeds.iter().any(|known| known == axis) {
-                    seeds.push(axis.to_owned());
+                if has_kind(kind) && !names.iter().any(|known| known == axis) {
+                    names.push(axis.to_owned());
                 }
             }
         }
-        seeds
+        names
     }
 
     /// The names of all axes, in their order.

@@ -325,10 +325,17 @@ fn lower(low: f64, digits: usize) -> String {
     number(low, if is_hidden { digits_of(low) } else { digits })
 }
 
-/// A number with half of its interval; lists of jobs have the same (`withHalf` in `render/page/base.js`).
+/// A number with half of its interval; lists of jobs have the same (`withHalf` in `render/page/numbers.js`).
 fn with_half(value: f64, half: f64, digits: usize) -> String {
+    // An exponent would have fewer digits than the interval justifies.
+    if value.abs() >= 1e9 && value.abs() < MAX_PLAIN && half < value.abs() / 1000.0 {
+        return format!("{value:.digits$} ± {}", number(raised(half, digits), digits));
+    }
     format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
 }
+
+/// Size from which on a mean is written with an exponent.
+const MAX_PLAIN: f64 = 1e16;
 
 /// Half of an interval, rounded up, so that rounding does not make it narrower.
 fn raised(half: f64, digits: usize) -> f64 {
@@ -367,6 +374,7 @@ mod tests {
     use sweep_job::Unit;
 
     use super::*;
+    use crate::format::{listed, shared_digits};
 
     fn cell(values: &[f64]) -> Cell {
         let sample = Sample::new(values);
@@ -392,6 +400,8 @@ mod tests {
         struct Cases {
             numbers: Vec<(f64, String)>,
             means: Vec<(f64, f64, String)>,
+            ends: Vec<(f64, f64, f64, String)>,
+            lists: Vec<(Vec<f64>, Vec<String>)>,
             spans: Vec<(f64, String)>,
         }
         // A test in the browser compares the scripts with the same file.
@@ -401,6 +411,15 @@ mod tests {
         }
         for (value, half, text) in cases.means {
             assert_eq!(with_half(value, half, digits_of(half)), text, "{value} ± {half}");
+        }
+        for (value, low, high, text) in cases.ends {
+            let estimate = Some(Estimate { value, low: Some(low), high: Some(high), p: None });
+            let cell = Cell { sample: Sample::new(&[value; 2]), estimate, ..Cell::default() };
+            assert_eq!(cell.text(Show::Interval, Scale { factor: 1.0, suffix: "" }).numbers, text);
+        }
+        for (values, texts) in cases.lists {
+            let shared = shared_digits(values.iter().copied());
+            assert_eq!(values.iter().map(|value| listed(*value, shared)).collect::<Vec<_>>(), texts);
         }
         for (seconds, text) in cases.spans {
             assert_eq!(crate::format::duration(seconds), text, "{seconds}");

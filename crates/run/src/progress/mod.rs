@@ -19,7 +19,7 @@ pub use self::{
     bars::Bars,
     lines::Lines,
     screen::Screen,
-    state::{counts, describe, span},
+    state::{REQUESTED, counts, describe, span},
 };
 use crate::{
     format::{clean, count, duration, measured, use_color},

@@ -24,10 +24,21 @@ pub fn counts(snapshot: &Snapshot) -> String {
     format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }
 
-/// A job's state as a word, with its details.
-pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static str, String) {
+/// Details of a job whose end was requested, until it has ended.
+pub const REQUESTED: &str = "its end is requested";
+
+/// The state of the job with this index as a word, with its details.
+pub fn describe(snapshot: &Snapshot, job: usize, now: Timestamp) -> (&'static str, String) {
+    let state = &snapshot.jobs[job];
+    let details = details(snapshot, state, now);
+    let requested = snapshot.requested.contains(&job).then(|| REQUESTED.to_owned());
+    let parts = requested.into_iter().chain([details]).filter(|part| !part.is_empty());
+    (state.word(), parts.collect::<Vec<_>>().join("; "))
+}
+
+fn details(snapshot: &Snapshot, state: &State, now: Timestamp) -> String {
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
-    let details = match state {
+    match state {
         State::NotSelected | State::Cached => String::new(),
         State::Reserve => "it runs if results require it".to_owned(),
         State::Waiting(reason) => clean(reason).into_owned(),
@@ -67,8 +78,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
         State::Skipped(Some(job)) => format!("needs {}", clean(label(job))),
         State::Skipped(None) => "the run was stopped".to_owned(),
         State::Lost => "the engine was killed before it was done".to_owned(),
-    };
-    (state.word(), details)
+    }
 }
 
 /// The time from one moment to a later one; nothing if a clock was set back meanwhile.

@@ -1,7 +1,7 @@
 //! The folder of a run: the plan, the events, the workers' output.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::TryLockError,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ use crate::{
         self,
         replaced::{Outlives, Readers, replace},
     },
-    plan::{JobId, Numbering, Plan, Turn},
+    plan::{JobId, Numbering, Plan, Point, Turn},
     record::Key,
     store::Presence,
 };
@@ -69,6 +69,9 @@ pub struct Manifest {
     /// The axes of the recipes over which pages average.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<String>,
+    /// Those of them that repeat a job with the same seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<String>,
     /// The names of the recipes' axes, by which pages divide the names of jobs. Runs of earlier versions do not have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<String>,
@@ -119,6 +122,9 @@ impl Through {
 pub struct ManifestJob {
     /// The job's name.
     pub label: String,
+    /// The axes with their values, if the name cannot be divided into them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<(String, String)>,
     /// The job's key.
     pub key: Key,
     /// Disposition.
@@ -158,10 +164,15 @@ impl Manifest {
     /// Manifest of a run of a plan.
     pub fn new(plan: &Plan, wanted: &[Disposition], limits: &Limits, through: Through, history: &History) -> Self {
         let mut numbers = Numbering::default();
+        let points = plan.studies.iter().flat_map(|study| study.steps.iter().flatten());
+        let is_named = |(point, id): &&(Point, JobId)| *plan.job(*id).label.point == *point.to_string();
+        let points = points.filter(|(point, _)| !point.is_divisible()).filter(is_named);
+        let mut axes: HashMap<JobId, Vec<(String, String)>> = points.map(|(point, id)| (*id, point.texts())).collect();
         let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| {
             let (lists, needs) = plan.written_needs(id);
             ManifestJob {
                 label: job.label.to_string(),
+                axes: axes.remove(&id).unwrap_or_default(),
                 key: job.key,
                 wanted: wanted[id.index()],
                 demand: demand(job, limits, &history.gpus),
@@ -186,6 +197,7 @@ impl Manifest {
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
             metrics: distinct(plan.studies.iter().flat_map(|study| study.recipe.metrics().map(str::to_owned))),
             seeds: distinct(plan.studies.iter().flat_map(|study| study.recipe.seeds())),
+            repeats: distinct(plan.studies.iter().flat_map(|study| study.recipe.repetitions())),
             axes: distinct(plan.studies.iter().flat_map(|study| study.recipe.axes())),
             directions: plan.studies.iter().flat_map(|study| study.recipe.directions()).collect(),
             jobs,

@@ -79,7 +79,7 @@ pub use self::{
     history::History,
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
-    requests::{StopError, request_stop, requested_stops},
+    requests::{StopError, request_stop},
     savings::TimeSaving,
     signals::{Deferral, Signals},
     standing::Standing,

@@ -100,7 +100,7 @@ pub(super) fn stops(folder: &Path) -> BTreeSet<String> {
 }
 
 /// The unfinished jobs of a run whose end was requested, by their indices in its plan.
-pub fn requested_stops(folder: &RunFolder, snapshot: &Snapshot) -> BTreeSet<usize> {
+pub(super) fn requested_stops(folder: &RunFolder, snapshot: &Snapshot) -> BTreeSet<usize> {
     let keys = stops(folder.path());
     if keys.is_empty() {
         return BTreeSet::new();

@@ -1,6 +1,6 @@
 //! A run as another process sees it: from its plan and its journal.
 
-use std::{io, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 
 use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
@@ -10,6 +10,7 @@ use super::{
     cluster::{self, BatchId, Opening},
     estimate::Pace,
     journal,
+    requests::requested_stops,
     slots::{Slots, describe_part},
 };
 use crate::{format::count, recipe::BatchSystem, store::Store};
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub last: Timestamp,
     /// State of each job, in the plan's order.
     pub jobs: Vec<State>,
+    /// The unfinished jobs whose end was requested.
+    pub requested: BTreeSet<usize>,
     pace: Pace,
 }
 
@@ -162,7 +165,8 @@ impl Watch {
         let (lines, end) = self.folder.events_from(self.read)?;
         self.read = end;
         self.snapshot.extend(&lines);
-        Ok((self.snapshot.clone().beyond(&self.folder, is_live).finish(is_live), lines))
+        let snapshot = self.snapshot.clone().beyond(&self.folder, is_live).finish(is_live);
+        Ok((snapshot.with_requests(&self.folder), lines))
     }
 }
 
@@ -179,7 +183,13 @@ impl Snapshot {
         let is_live = folder.is_live();
         let mut snapshot = Self::begin(folder.manifest()?);
         snapshot.extend(&folder.events()?);
-        Ok(snapshot.beyond(folder, is_live).finish(is_live))
+        Ok(snapshot.beyond(folder, is_live).finish(is_live).with_requests(folder))
+    }
+
+    /// Adds the requests to stop jobs.
+    fn with_requests(mut self, folder: &RunFolder) -> Self {
+        self.requested = if self.live { requested_stops(folder, &self) } else { BTreeSet::new() };
+        self
     }
 
     /// Adds the states of a run through a batch system that are missing in its journal.
@@ -212,7 +222,8 @@ impl Snapshot {
             Disposition::Reserve => State::Reserve,
         });
         let (jobs, last, pace) = (jobs.collect(), manifest.at, Pace::new(&manifest));
-        Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last, pace }
+        let requested = BTreeSet::new();
+        Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last, requested, pace }
     }
 
     fn extend(&mut self, events: &[Line]) {

@@ -181,9 +181,9 @@ pub(super) fn state(session: &Session, target: &Target, all: bool, cursor: Curso
     let snapshot = Snapshot::read(&folder).map_err(Error::io("cannot read the run")).map_err(fault)?;
     let now = clock::now();
     let jobs = || {
-        let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
-        jobs.filter(|(_, state)| state.is_selected()).map(|(job, state)| {
-            let (word, text) = describe(&snapshot, state, now);
+        let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
+        jobs.filter(|(_, (_, state))| state.is_selected()).map(|(index, (job, state))| {
+            let (word, text) = describe(&snapshot, index, now);
             let is_of_program = matches!(state, watch::State::Failed { .. } | watch::State::Retrying { .. });
             let (says, program_output) = if is_of_program { (String::new(), Some(text)) } else { (text, None) };
             JobState { job: clean(&job.label).into_owned(), state: word, says, program_output }

@@ -24,8 +24,10 @@ const writeAddress = (parts) => {
     });
     pendingAddress.parts = {};
     const search = asked.toString();
+    // A job by whose key the page was opened is in the address as the open one.
+    const hash = document.getElementById(location.hash.slice(1)) ? location.hash : "";
     try {
-      history.replaceState(history.state, "", `${location.pathname}${search ? `?${search}` : ""}${location.hash}`);
+      history.replaceState(history.state, "", `${location.pathname}${search ? `?${search}` : ""}${hash}`);
     } catch {
       // A browser that lets pages of files have no address of their own.
     }

@@ -9,8 +9,6 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const dark = matchMedia("(prefers-color-scheme: dark)");
 // A series has a color, or the name of one of the page's.
 const ink = (wanted) => (wanted.startsWith("--") ? color(wanted) : dark.matches && wanted === "#000000" ? "#ffffff" : wanted);
-// Steps between the marks of an axis of whole numbers.
-const WHOLE = Array.from({ length: 45 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
 // An exponential moving average without the bias of its beginning, as other trackers have it.
 const smoothed = (values, weight) => {
   let [mean, count] = [0, 0];
@@ -50,26 +48,31 @@ const drawChart = (title, { x, y, series }, small) => {
   const state = { logX: Boolean(x.log), logY: Boolean(y.log), smooth: 0, hidden: new Set(), zoomed: false };
   const box = make("div", undefined, small ? "chart small" : "chart");
   box.setAttribute("role", "group");
-  box.setAttribute("aria-label", title);
+  box.setAttribute("aria-label", spoken(title));
   const [place, readout, legend, tools] = [make("div", undefined, "canvas"), make("p", "\u00a0", "note"), make("div", undefined, "choices legend"), make("div", undefined, "choices tools")];
   place.setAttribute("role", "img");
+  place.tabIndex = 0;
   if (small) {
     const more = make("details");
     more.append(make("summary", "Axes and smoothing"), tools);
     box.append(place, readout, legend, more);
   } else {
-    box.append(make("h3", title), place, readout, legend, tools);
+    box.append(prose(make("h3"), title), place, readout, legend, tools);
   }
   let [table, chart] = [undefined, undefined];
+  const limits = { x: [0, 1], y: [0, 1], half: [0, 1] };
   const take = (next) => {
     series = next;
     table = aligned(series);
-    const ends = ({ x: at, y: values }) => `${plural(values.length, "value")} from ${short(values[0])} at ${short(at[0])} to ${short(values[values.length - 1])} at ${short(at[at.length - 1])}`;
+    limits.x = extremes(series.flatMap((line) => extremes(line.x)).filter(Number.isFinite));
+    limits.half = extremes(series.flatMap((line) => line.half ?? []).filter(Number.isFinite));
+    limits.y = extremes(series.flatMap((line) => extremes(line.y.filter(Number.isFinite))).filter(Number.isFinite));
+    const ends = ({ x: at, y: values }) => `${plural(values.length, "value")} from ${reading(values[0], limits.y)} at ${reading(at[0], limits.x)} to ${reading(values[values.length - 1], limits.y)} at ${reading(at[at.length - 1], limits.x)}`;
     const words = series.filter((line) => !line.thin && !line.dots && line.y.length).map((line) => `${series.length > 1 ? `${line.name}: ` : ""}${ends(line)}`);
-    place.setAttribute("aria-label", words.length && !x.words ? `${title}: ${words.join("; ")}` : title);
+    place.setAttribute("aria-label", words.length && !x.words ? `${spoken(title)}: ${words.join("; ")}` : spoken(title));
   };
   take(series);
-  const number = (value) => short(value).replace("-", "−");
+  const number = (value, side) => reading(value, limits[side]).replace("-", "−");
   const lines = () => series.map((line, list) => ({ line, list, hidden: state.hidden.has(list) }));
   const dotted = series.every((line) => line.dots);
   // The dot nearest to the pointer, with its distance in pixels.
@@ -87,12 +90,12 @@ const drawChart = (title, { x, y, series }, small) => {
     const dot = dotted && self.cursor.left >= 0 ? nearest(self) : null;
     const row = dot ? dot.row : self.cursor.idx;
     if (row === null || row === undefined) { readout.textContent = "\u00a0"; return; }
-    const at = x.words ? x.words[self.data[0][row]] : number(self.data[0][row]);
+    const at = x.words ? x.words[self.data[0][row]] : number(self.data[0][row], "x");
     const values = lines().flatMap(({ line, list, hidden }) => {
       const index = table.cells[list][row];
       if (index === undefined || hidden || (dot && dot.list !== list)) return [];
-      const half = line.half ? ` ± ${number(line.half[index])}` : "";
-      return [`${line.jobs ? `${line.jobs[index]}: ` : line.name && !(small && series.length === 1) ? `${line.name}: ` : ""}${number(line.y[index])}${half}`];
+      const half = line.half ? ` ± ${number(line.half[index], "half")}` : "";
+      return [`${line.jobs ? `${line.jobs[index]}: ` : line.name && !(small && series.length === 1) ? `${line.name}: ` : ""}${number(line.y[index], "y")}${half}`];
     });
     readout.textContent = `${x.label} ${at} · ${values.join(" · ")}`;
   };
@@ -131,11 +134,13 @@ const drawChart = (title, { x, y, series }, small) => {
     const { data, options, bands } = columns();
     const limited = (side, log) => side.limits && !(log && side.limits.some((end) => end !== null && end <= 0));
     const range = ({ limits: [low, high] }) => (self, least, most) => [low ?? least, high ?? most];
-    const scale = (side, log) => ({ time: false, distr: log ? 3 : 1, ...(limited(side, log) ? { range: range(side) } : {}) });
-    const axis = (label) => ({ ...(small ? {} : { label, labelSize: 24, labelFont: FONT }), font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, space: small ? 24 : 46 });
+    // uPlot's own ranges have no room for very small and very large numbers.
+    const isStrange = (ends, log) => {
+      const [, size] = extremes(ends.map(Math.abs));
+      return !log && size !== 0 && Number.isFinite(size) && (size < 1e-15 || size > 1e15 || sharedDigits(ends) > 8);
+    };
+    const scale = (side, log, ends) => ({ time: false, distr: log ? 3 : 1, ...(limited(side, log) ? { range: range(side) } : isStrange(ends, log) ? { range: (self, low, high) => padded(low ?? 0, high ?? 1, false) } : {}) });
     const words = x.words ? { splits: () => x.words.map((_, index) => index), values: () => x.words } : {};
-    const whole = x.whole && !state.logX ? { incrs: WHOLE } : {};
-    const tidy = (self, splits) => splits.map((value) => (value === null ? "" : tick(value)));
     const found = (self, index, at) => {
       if (index === 0) return at;
       const dot = nearest(self);
@@ -143,8 +148,11 @@ const drawChart = (title, { x, y, series }, small) => {
     };
     chart = new uPlot({
       width: width(), height, series: options, bands, legend: { show: false },
-      scales: { x: scale(x, state.logX), y: scale(y, state.logY) },
-      axes: [{ values: tidy, ...axis(x.label), ...(small ? { size: 26, space: 50 } : {}), ...words, ...whole }, { values: tidy, ...axis(y.label), size: small ? 48 : 58 }],
+      scales: { x: scale(x, state.logX, limits.x), y: scale(y, state.logY, limits.y) },
+      axes: [
+        { ...axisOf(state.logX, x.whole), ...(small ? { size: 26 } : titled(x.label, 24)), ...words },
+        { ...axisOf(state.logY, false), ...(small ? { space: 24, size: roomOf(48) } : { ...titled(y.label, 24), space: 46, size: roomOf(58) }) },
+      ],
       cursor: { drag: { x: true, y: true, uni: 24, dist: STILL, click: () => {} }, ...(dotted ? { dataIdx: found } : {}) },
       hooks: { setCursor: [say], setSelect: [(self) => { state.zoomed ||= self.select.width > 0; }] },
     }, data, place);
@@ -180,9 +188,15 @@ const drawChart = (title, { x, y, series }, small) => {
   const reset = make("button", "Whole range", "plain");
   reset.type = "button";
   reset.addEventListener("click", build);
-  tools.append(reset, make("span", series.some((line) => line.jobs) ? "Drag to zoom. Click a dot to open its job." : "Drag to zoom.", "note"));
+  tools.append(reset, make("span", `Drag to zoom, or press +, −, 0 and arrows.${series.some((line) => line.jobs) ? " Click a dot to open its job." : ""}`, "note"));
   build();
   place.addEventListener("dblclick", () => { state.zoomed = false; });
+  onZoomKeys(place, (by, shift) => {
+    const { min, max } = chart.scales.x;
+    const [low, high] = by === null ? [table.places[0], table.places.at(-1)] : rescaled([min, max], state.logX, by, shift);
+    state.zoomed = by !== null;
+    if (low < high) chart.setScale("x", { min: low, max: high });
+  });
   new ResizeObserver(() => {
     if (place.clientWidth && chart.width !== width()) chart.setSize({ width: width(), height });
   }).observe(place);

@@ -46,7 +46,9 @@ const columnChooser = (box, view, changed) => {
       [...list.querySelectorAll("input[type=checkbox]")].find((other) => other.dataset.id === column.id)?.focus();
     });
     box.dataset.id = column.id;
-    label.append(box, " ", broken(make("span"), column.title));
+    // An axis, a metric and the time of jobs may have the same heading.
+    const isAlone = columns.every((other) => other === column || other.title !== column.title);
+    label.append(box, " ", broken(make("span"), isAlone ? column.title : `${column.title} (${column.id})`));
     item.append(label);
     if (place < 0) return item;
     const pin = plainButton("Pin", () => {

@@ -18,8 +18,8 @@ pub(super) const MAX_COLUMNS: usize = 200;
 const DIGITS: usize = 6;
 /// Maximum number of digits after the first one.
 const MAX_DIGITS: usize = 16;
-/// Whole numbers below this size are exact.
-const EXACT: f64 = 9e15;
+/// Whole numbers below this size are exact; larger numbers are all whole.
+const EXACT: f64 = 1e18;
 
 /// The metrics with a column.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,13 +34,18 @@ pub(crate) struct Columns {
 /// Columns of metrics, as the script reads them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Headings {
-    /// The headings with units, the metrics' names, and their better directions, if they have one.
-    pub columns: Vec<(String, String, Option<&'static str>)>,
+    /// The columns of metrics.
+    pub columns: Vec<Heading>,
     /// Number of columns that are shown at first.
     pub shown: usize,
     /// Number of metrics without a column.
     pub left: usize,
 }
+
+/// A column of a metric, which the script reads as a list: the heading with the unit, the metric's name, its better direction, if it has
+/// one, and true for a time or a rate, whose means are geometric.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Heading(pub String, pub String, pub Option<&'static str>, pub bool);
 
 #[derive(Debug, Clone, PartialEq)]
 struct Column {
@@ -104,9 +109,10 @@ impl Columns {
     /// Headings of the columns, each with the name of its metric.
     pub(crate) fn headings(&self) -> Headings {
         let columns = self.list.iter();
-        let columns =
-            columns.map(|column| (column.heading.clone(), clean(&column.metric).into_owned(), column.better)).collect();
-        Headings { columns, shown: self.shown, left: self.left }
+        let columns = columns.map(|Column { metric, unit, heading, better, .. }| {
+            Heading(heading.clone(), clean(metric).into_owned(), *better, unit.is_timing())
+        });
+        Headings { columns: columns.collect(), shown: self.shown, left: self.left }
     }
 
     /// Values of a job in the units of the columns, up to its last one: whole numbers exactly, others to seven digits or more.
@@ -163,11 +169,16 @@ mod tests {
         let better = BTreeMap::from([("a".to_owned(), "max".to_owned()), ("loss".to_owned(), "none".to_owned())]);
         let columns = Columns::new(results(), &["z", "loss"], &better, 4);
         let Headings { columns: headings, shown, left } = columns.headings();
-        let names: Vec<&str> = headings.iter().map(|(_, name, _)| name.as_str()).collect();
+        let names: Vec<&str> = headings.iter().map(|Heading(_, name, ..)| name.as_str()).collect();
         assert_eq!(headings[2].2, Some("max"), "as it is declared");
         assert_eq!(headings[1].2, None, "as it is declared, whatever its name");
         assert_eq!((names, shown, left), (vec!["z", "loss", "a", "b"], 3, 2));
         assert_eq!(columns.cells(&metrics), [Some(0.333_333_3); 4]);
+        assert!(!headings[0].3);
+        let time = ("step".to_owned(), Metric { value: 1.0, unit: Unit::Milliseconds });
+        let time: Metrics = [time].into_iter().collect();
+        let times = Columns::new([(Task::info("command").unwrap(), &time)].into_iter(), &[], &better, 4);
+        assert!(times.headings().columns[0].3, "a time has geometric means");
         let none = Columns::new(results().take(0), &["loss"], &better, 4);
         assert_eq!((none.headings(), none.cells(&metrics)), (Headings::default(), vec![]));
     }
@@ -185,6 +196,7 @@ mod tests {
         };
         // Counts are exact, however large.
         assert_eq!(cells([123_456_789.0, 123_456_793.0]), [123_456_789.0, 123_456_793.0]);
+        assert_eq!(cells([9_007_199_254_740_992.0; 2]), [9_007_199_254_740_992.0; 2]);
         // Distant values have seven digits, close values more.
         assert_eq!(cells([1.0 / 3.0, 3.0 / 7.0]), [0.333_333_3, 0.428_571_4]);
         let [one, other] = cells([1_000.000_123_4, 1_000.000_567_8]);

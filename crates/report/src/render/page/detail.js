@@ -135,12 +135,19 @@ const differences = (row, rows) => {
     const found = [...new Set(others.map((other) => other.axes.get(name)).filter((other) => other !== undefined && other !== value))];
     const same = others.filter((other) => other.axes.get(name) === value).length;
     const list = `${found.slice(0, MAX_VALUES_LISTED).join(", ")}${found.length > MAX_VALUES_LISTED ? ", …" : ""}`;
-    return found.length ? [name, `${value}, as ${plural(same, "other")}; elsewhere ${list}`] : null;
+    return found.length ? [name, `${value}${same ? `, as ${plural(same, "other")}` : ""}; elsewhere ${list}`] : null;
   }).filter(Boolean);
 };
 
-// Everything that is known of a job; `row` is its row, and `rows` are all.
-const describe = (detail, row, rows) => {
+// The series that are drawn, those of the first columns first. A single value of a job with a result is one of its metrics.
+const drawnCurves = (curves, row, columns) => {
+  const places = new Map(columns.filter(({ kind }) => kind === "metric").map(({ name }, place) => [name, place]));
+  const place = ({ name }) => places.get(name) ?? places.size;
+  const least = ["done", "cached"].includes(row.state) ? 2 : 1;
+  return curves.filter(({ values }) => values.length >= least).sort((one, other) => place(one) - place(other));
+};
+// Everything that is known of a job; `row` is its row, `rows` are all, with their columns.
+const describe = (detail, row, rows, columns) => {
   const box = make("div", undefined, "detail");
   if (detail.says) box.append(make("p", detail.says, "says"));
   const failure = ["failed", "retrying", "lost"].includes(row.state) ? failureOf(detail.log) : null;
@@ -156,9 +163,10 @@ const describe = (detail, row, rows) => {
     .filter(([, pairs]) => pairs?.length)
     .forEach(([title, pairs]) => parts.append(facts(title, pairs)));
   box.append(parts);
-  if (detail.curves?.length) {
+  const drawn = drawnCurves(detail.curves ?? [], row, columns);
+  if (drawn.length) {
     const curves = make("div", undefined, "curves");
-    curves.append(...detail.curves.filter((curve) => curve.values.length).map((curve) => jobCurve(unitOf(curve), [curve]).figure));
+    curves.append(...drawn.map((curve) => jobCurve(unitOf(curve), [curve]).figure));
     box.append(make("h3", "Curves"), curves);
   }
   if (detail.changes) box.append(make("h3", "Changes of the code"), region(make("pre", detail.changes), "Changes of the code"));

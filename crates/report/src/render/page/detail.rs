@@ -1,17 +1,21 @@
 //! Details of one job, as the script of the pages reads them.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
     path::Path,
 };
 
 use serde::Serialize;
-use sweep_job::{Curve, Name, Unit, Value};
+use sweep_job::{Curve, Metric, Name, Unit, Value};
 
-use super::{LiveCurve, list::tags};
+use super::{
+    LiveCurve,
+    list::{tags, took},
+};
 use crate::{
-    format::{clean, clean_lines, duration, measured, printed_lines},
+    format::{Scale, clean, clean_lines, duration, measured, printed_lines, shared_digits},
     record::{Record, without_keys},
     store::{Note, Notes},
     variant,
@@ -86,12 +90,11 @@ impl Detail {
         self
     }
 
-    /// Adds the content of its record, except its parameters.
-    pub fn record(mut self, record: &Record) -> Self {
+    /// Adds the content of its record, except its parameters. Its curves are in these units, if they can be converted.
+    pub fn record(mut self, record: &Record, units: &BTreeMap<&str, Unit>) -> Self {
         let provenance = &record.provenance;
         let outcome = &record.outcome;
-        let metric =
-            |(name, metric): (&String, &sweep_job::Metric)| (clean(name).into_owned(), measured(name, *metric));
+        let metric = |(name, metric): (&String, &Metric)| (clean(name).into_owned(), whole(name, *metric));
         self.metrics.extend(outcome.metrics.iter().map(metric));
         let fact = |(name, fact): (&String, &String)| (clean(name).into_owned(), clean(fact).into_owned());
         self.facts.extend(outcome.facts.iter().map(fact));
@@ -101,7 +104,10 @@ impl Detail {
             let (name, path) = (clean(name), clean(path));
             (format!("artifact {name}"), format!("files/{path}"))
         }));
-        self.curves.extend(outcome.curves.iter().map(|(name, curve)| drawn(name, curve)));
+        self.curves.extend(outcome.curves.iter().map(|(name, curve)| match units.get(name.as_str()) {
+            Some(unit) => drawn(name, &curve.in_unit(*unit).unwrap_or_else(|| curve.clone())),
+            None => drawn(name, curve),
+        }));
         let device = provenance.device.as_ref().map(|device| format!("{} ({})", device.backend.name(), device.name));
         let source = |text: String| ("source".to_owned(), clean(&text).into_owned());
         self.made.extend(provenance.sources().into_iter().map(source));
@@ -111,7 +117,7 @@ impl Detail {
             ("key", Some(record.key.to_string())),
             ("task", Some(format!("{}, revision {}", record.identity.task, record.identity.revision))),
             ("begun", Some(provenance.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())),
-            ("took", Some(duration(provenance.seconds))),
+            ("took", took(record).map(duration)),
             ("imported from", record.imported().map(str::to_owned)),
             ("machine", local_value(provenance.host.clone())),
             ("device", device),
@@ -165,6 +171,24 @@ impl Detail {
     }
 }
 
+/// Significant digits of a metric in the details of its job.
+const DIGITS: usize = 10;
+
+/// A metric's number with its unit, with all digits of a number that three digits do not show.
+fn whole(name: &str, metric: Metric) -> String {
+    let text = measured(name, metric);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let scaled = metric.value / Scale::of_metric(name, metric.value, metric.unit).factor;
+    let rounded = || format!("{scaled:.*e}", DIGITS - 1).parse::<f64>().unwrap_or(scaled);
+    let exact = if scaled.fract() == 0.0 { scaled } else { rounded() };
+    if !exact.is_finite() || number.parse::<f64>() == Ok(exact) {
+        return text;
+    }
+    let number =
+        if exact == 0.0 || (1e-4..1e16).contains(&exact.abs()) { exact.to_string() } else { format!("{exact:e}") };
+    if unit.is_empty() { number } else { format!("{number} {unit}") }
+}
+
 fn drawn(name: &str, curve: &Curve) -> Drawn {
     let readings: Vec<(u64, f64)> =
         curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect();
@@ -172,7 +196,8 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
     let number = readings.len().min(MAX_POINTS);
     let indices = (0..number).map(|index| if number > 1 { index * last / (number - 1) } else { last });
     // Digits that a drawing cannot show would make up most of the page.
-    let rounded = |value: f64| format!("{value:.4e}").parse().unwrap_or(value);
+    let digits = (4 + shared_digits(readings.iter().map(|(_, value)| *value))).min(16);
+    let rounded = |value: f64| format!("{value:.digits$e}").parse().unwrap_or(value);
     let (at, values) = indices.map(|index| (readings[index].0, rounded(readings[index].1))).unzip();
     Drawn { name: clean(name).into_owned(), unit: curve.unit.symbol(), at, values }
 }
@@ -214,6 +239,20 @@ mod tests {
         };
         assert_eq!(short(vec![]), [0.0; 0]);
         assert_eq!(short(vec![f64::NAN, 2.0]), [2.0]);
+    }
+
+    #[test]
+    fn values_keep_the_digits_that_tell_them_apart() {
+        let near: Vec<f64> = (0..4).map(|at| 1_000_011.0 + f64::from(at)).collect();
+        let curve = drawn("near", &Curve { unit: Unit::One, at: vec![1, 2, 3, 4], values: near.clone() });
+        assert_eq!(curve.values, near);
+        let text = |value, unit| whole("x", Metric { value, unit });
+        assert_eq!(text(0.5, Unit::One), "0.500");
+        assert_eq!(text(0.912_345, Unit::One), "0.912345");
+        assert_eq!(text(12.612_345, Unit::Milliseconds), "12.612345 ms");
+        assert_eq!(text(123_456_789_013.0, Unit::One), "123456789013");
+        assert_eq!(text(2.5e-300, Unit::One), "2.50e-300");
+        assert_eq!(text(f64::NAN, Unit::One), "NaN");
     }
 
     #[test]

@@ -9,15 +9,15 @@ use std::{
 
 use jiff::Timestamp;
 use serde::Serialize;
-use sweep_job::{Curve, LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
+use sweep_job::{Curve, LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo, Unit};
 
 use super::{
     columns::{Columns, Headings, MAX_COLUMNS},
-    list::{Line, ended, ended_as, milliseconds, state, tags},
+    list::{Line, Place, ended, ended_as, milliseconds, state, tags, took},
 };
 use crate::{
     format::{clean, latest},
-    progress::describe,
+    progress::{REQUESTED, describe},
     record::Key,
     run::{
         Manifest, RunEvent, RunFolder,
@@ -37,13 +37,13 @@ pub struct FollowedRun {
     /// The names of the steps.
     pub steps: Vec<String>,
     /// The step and the point of each job.
-    pub jobs: Vec<(usize, String)>,
+    pub jobs: Vec<(usize, Place)>,
     /// The results that were read.
     results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
     /// The stamps of their records.
     stamps: HashMap<usize, Stamp>,
-    /// Seconds that finished jobs took, and their ends in seconds since 1970.
-    took: HashMap<usize, (f64, i64)>,
+    /// Seconds that finished jobs took, if they are known, and their ends in seconds since 1970.
+    took: HashMap<usize, (Option<f64>, i64)>,
     /// Remarks on finished jobs.
     says: HashMap<usize, String>,
     /// The series of running jobs, and of jobs that ended without a result.
@@ -54,8 +54,8 @@ pub struct FollowedRun {
     cells: HashMap<usize, Vec<Option<f64>>>,
     /// The tags on records, and the time of the last change of them.
     tags: (Option<SystemTime>, HashMap<Key, Vec<String>>),
-    /// The names of the finished jobs' series, with their units.
-    pub series: BTreeMap<String, &'static str>,
+    /// The names of the finished jobs' series, with the units of the first ones.
+    pub series: BTreeMap<String, Unit>,
 }
 
 /// A series of a job that runs.
@@ -138,7 +138,7 @@ impl FollowedRun {
                 steps.push(clean(step).into_owned());
                 next
             });
-            (step, clean(point).into_owned())
+            (step, Place::new(point, &job.axes))
         });
         let jobs = jobs.collect();
         Ok(Self {
@@ -200,10 +200,13 @@ impl FollowedRun {
                 if let (Some((record, task)), Some(stamp)) =
                     (record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task))), stamp)
                 {
-                    self.took.insert(job, (record.provenance.seconds, ended(&record)));
+                    self.took.insert(job, (took(&record), ended(&record)));
                     self.says.insert(job, ended_as(&record).1);
-                    let curves = record.outcome.curves.iter();
-                    self.series.extend(curves.map(|(name, curve)| (clean(name).into_owned(), curve.unit.symbol())));
+                    // A single value is a metric.
+                    let curves = record.outcome.curves.iter().filter(|(_, curve)| curve.at.len() > 1);
+                    for (name, curve) in curves {
+                        self.series.entry(clean(name).into_owned()).or_insert(curve.unit);
+                    }
                     self.results.insert(job, (task, record.outcome.metrics));
                     self.stamps.insert(job, stamp);
                     if !record.outcome.curves.is_empty() {
@@ -240,18 +243,24 @@ impl FollowedRun {
     /// The line of a job.
     pub fn line(&self, snapshot: &Snapshot, index: usize, now: Timestamp) -> Line {
         let (job, doing) = (&snapshot.manifest.jobs[index], &snapshot.jobs[index]);
-        let (word, details) = describe(snapshot, doing, now);
+        let (word, details) = describe(snapshot, index, now);
         // Details that change with every refresh are shown above the list.
         let details = match doing {
+            State::Running { .. } | State::Retrying { .. } if snapshot.requested.contains(&index) => {
+                REQUESTED.to_owned()
+            }
             State::Running { .. } | State::Retrying { .. } => String::new(),
             State::Done { .. } | State::Cached => self.says.get(&index).cloned().unwrap_or_default(),
             _ => details,
         };
         // The duration comes from the record, or from the journal until the record has been read.
         let recorded = self.took.get(&index).map(|(seconds, _)| *seconds);
-        let seconds = recorded.or(match doing {
+        let seconds = recorded.unwrap_or(match doing {
             State::Done { seconds } => *seconds,
-            State::Failed { seconds, .. } | State::Stopped { seconds, .. } => Some(*seconds),
+            // A job that was stopped before it began has no time.
+            State::Failed { seconds, .. } | State::Stopped { seconds, .. } => {
+                Some(*seconds).filter(|seconds| *seconds > 0.0)
+            }
             _ => None,
         });
         let seconds = seconds.map(milliseconds);

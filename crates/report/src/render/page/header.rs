@@ -12,6 +12,8 @@ use crate::{
 
 /// Names that a sentence lists at most.
 const MAX_NAMES: usize = 6;
+/// Tables or figures that the contents list at most.
+const MAX_LISTED: usize = 24;
 
 impl Laid<'_> {
     /// The head of the page.
@@ -56,12 +58,12 @@ impl Laid<'_> {
                     @if !verdicts.is_empty() { li { a href="#claims" { "Claims" } } }
                     @if !tables.is_empty() {
                         li { a href="#tables" { "Tables" }
-                            @if tables.len() > 1 { ol { @for table in *tables { li { a href={ "#table-" (table.name) } { (prose::markup(&table.title)) } } } } }
+                            (list("table", tables.iter().map(|table| (table.name.as_str(), table.title.as_str()))))
                         }
                     }
                     @if !figures.is_empty() {
                         li { a href="#figures" { "Figures" }
-                            @if figures.len() > 1 { ol { @for figure in *figures { li { a href={ "#figure-" (figure.name) } { (prose::markup(&figure.title)) } } } } }
+                            (list("figure", figures.iter().map(|figure| (figure.name.as_str(), figure.title.as_str()))))
                         }
                     }
                     @if !decisions.is_empty() { li { a href="#search" { "Search" } } }
@@ -71,6 +73,17 @@ impl Laid<'_> {
                     li { a href="#asked" { "Recipe" } }
                 }
             }
+        }
+    }
+}
+
+/// Links to the first tables or figures, which are named by their titles, and the number of the others.
+fn list<'a>(kind: &str, parts: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> Markup {
+    let number = parts.len();
+    html! {
+        @if number > 1 {
+            ol { @for (name, title) in parts.take(MAX_LISTED) { li { a href={ "#" (kind) "-" (name) } { (prose::markup(title)) } } } }
+            @if number > MAX_LISTED { p .note { "and " (number - MAX_LISTED) " more" } }
         }
     }
 }

@@ -12,6 +12,11 @@ const LONG_VALUE = 24;
 const URGENT = ["failed", "running", "retrying"];
 const urgency = ({ state }) => (URGENT.includes(state) ? URGENT.indexOf(state) : URGENT.length);
 const FIXED = { state: { of: null }, job: { of: (row) => row.label } };
+// Jobs by their steps and then by the values of their axes.
+const byName = (columns, down) => {
+  const orders = [order(({ step }) => step, down), ...columns.filter(({ kind }) => kind === "axis").map(({ of }) => order(of, down))];
+  return (one, other) => orders.map((compare) => compare(one, other)).find((sign) => sign) ?? 0;
+};
 
 // The part of the view that the address has.
 const viewOfAddress = () => {
@@ -23,6 +28,7 @@ const viewOfAddress = () => {
     order: sort ? { id: sort.replace(/^-/, ""), down: sort.startsWith("-") } : null,
     chosen: asked.has("columns") ? asked.list("columns") : null, pins: asked.list("pins"),
     widths: new Map(widths.filter(([, width]) => width !== null)), picks: new Set(asked.list("jobs")),
+    first: Math.max(0, Math.floor((numeric(asked.text("from")) ?? 1) / PAGE) * PAGE), open: asked.text("open") || null, groups: asked.list("opened"),
   };
 };
 
@@ -31,18 +37,19 @@ const jobList = (section, data, load, kept = {}) => {
   const of = (name) => section.querySelector(`#${name}`);
   const [text, step, state, group, head, body] = ["filter", "step", "state", "group", "jobs-head", "jobs-body"].map(of);
   const view = viewOfAddress();
-  let first = kept.first ?? 0;
+  let first = kept.first ?? view.first;
   let printing = false;
-  let open = kept.open ?? null;
-  const openGroups = new Set(kept.groups ?? []);
+  let open = kept.open ?? view.open;
+  const openGroups = new Set(kept.groups ?? view.groups);
   const watchers = [];
   let [rows, columns, byId, nameOf] = [[], [], new Map(), ({ label }) => label];
   view.shown = () => (view.chosen ?? columns.filter((column) => column.first).map(({ id }) => id)).filter((id) => byId.has(id));
   const save = () => writeAddress({
     filter: text.value, step: step.value, state: state.value, group: group.value, sort: view.order ? `${view.order.down ? "-" : ""}${view.order.id}` : "",
     columns: view.chosen?.length === 0 ? "," : view.chosen, pins: view.pins, widths: [...view.widths].map(([id, width]) => `${width}:${id}`),
-    // A server refuses an address that is too long: more jobs than are drawn are not in it.
-    jobs: view.picks.size <= 1000 ? [...view.picks] : [],
+    // A server refuses an address that is too long: more jobs than are drawn are not in it, nor are more groups than a page has.
+    jobs: view.picks.size <= 1000 ? [...view.picks] : [], opened: group.value && openGroups.size <= PAGE ? [...openGroups] : [],
+    open: open ?? "", from: first ? String(first + 1) : "",
   });
   const chooser = columnChooser(of("columns"), view, () => show());
   const read = () => {
@@ -118,7 +125,7 @@ const jobList = (section, data, load, kept = {}) => {
         link.href = detail;
         cell.append(link);
       } else {
-        cell.append(describe({ says: row.says, ...detail }, row, rows));
+        cell.append(describe({ says: row.says, ...detail }, row, rows, columns));
       }
     });
     return line;
@@ -131,9 +138,14 @@ const jobList = (section, data, load, kept = {}) => {
     if (id.startsWith("axis:") && cell.tagName === "TD" && cell.textContent.length > LONG_VALUE) cell.title = cell.textContent;
     return cell;
   };
-  const written = (column, value) => (value === null ? "" : column.kind === "time" ? span(value) : column.kind === "metric" ? shown(value) : valueText(value));
+  const cellOf = (column, row) => {
+    const value = column.of(row);
+    const cell = sized(make("td", value === null ? "" : column.text(value), kindOf(column)), column.id);
+    if (column.kind === "metric" && value !== null) cell.title = String(value);
+    return cell;
+  };
   // Without a choice of columns, a narrow window has room for one metric and the column of the order.
-  const isMain = ({ id, kind }) => view.chosen !== null || kind === "time" || id === view.order?.id || id === view.shown().find((other) => byId.get(other).kind === "metric");
+  const isMain = ({ id, kind }) => view.chosen !== null || view.pins.includes(id) || view.widths.has(id) || kind === "time" || id === view.order?.id || id === view.shown().find((other) => byId.get(other).kind === "metric");
   const kindOf = (column) => `${column.kind === "axis" ? "axis" : "number"}${isMain(column) ? "" : " extra"}`;
   const picker = (rowsOf, label) => {
     const box = make("input");
@@ -170,7 +182,7 @@ const jobList = (section, data, load, kept = {}) => {
     if (row.tags.length) about.append(make("span", row.tags.map((tag) => `#${tag}`).join(" "), "why tags"));
     if (data.pickable) status.append(picker([row], row.label), " ");
     status.append(state);
-    line.append(status, about, ...shownColumns.map((column) => sized(make("td", written(column, column.of(row)), kindOf(column)), column.id)));
+    line.append(status, about, ...shownColumns.map((column) => cellOf(column, row)));
     return open === row.key ? [line, details(row, shownColumns.length + 2)] : [line];
   };
   const groupLine = (found, shownColumns) => {
@@ -198,10 +210,8 @@ const jobList = (section, data, load, kept = {}) => {
         const values = new Set(found.rows.map(column.of).filter((value) => value !== null));
         cell.textContent = values.size > 1 ? plural(values.size, "value") : valueText([...values][0] ?? null) ?? "";
       } else {
-        const mean = found.means.get(column.id) ?? summary(found.rows, column.of, data);
-        if (mean) cell.title = mean.about;
-        const lacking = mean && mean.found < mean.all ? ` (${mean.found} of ${mean.all})` : "";
-        cell.textContent = !mean ? "" : column.kind === "time" ? span(mean.mean) : `${mean.half === null ? shown(mean.mean) : withHalf(mean.mean, mean.half)}${lacking}`;
+        const mean = found.means.get(column.id) ?? summary(found.rows, column, data);
+        if (mean) Object.assign(cell, { textContent: meanText(column, mean), title: mean.about });
       }
       return cell;
     });
@@ -212,7 +222,7 @@ const jobList = (section, data, load, kept = {}) => {
   const sortedLines = (found) => {
     const key = view.order && (FIXED[view.order.id]?.of ?? byId.get(view.order.id)?.of);
     if (!group.value) {
-      if (key) found.sort(order(key, view.order.down));
+      if (key) found.sort(view.order.id === "job" ? byName(columns, view.order.down) : order(key, view.order.down));
       else if (data.live) found.sort((one, other) => urgency(one) - urgency(other));
       return [found, null];
     }
@@ -222,7 +232,7 @@ const jobList = (section, data, load, kept = {}) => {
     const value = (one) => {
       if (!column) return view.order?.id === "state" ? Math.min(...one.rows.map(FIXED.state.of)) : one.label;
       if (column.kind === "axis") return column.of(one.rows[0]);
-      const mean = summary(one.rows, column.of, data);
+      const mean = summary(one.rows, column, data);
       one.means.set(column.id, mean);
       return mean?.mean ?? null;
     };
@@ -285,19 +295,29 @@ const jobList = (section, data, load, kept = {}) => {
     if (focus) section.querySelector(focus)?.focus();
     const range = page.length < lines.length ? `, ${(from + 1).toLocaleString("en")} to ${(from + page.length).toLocaleString("en")} shown` : "";
     of("shown").textContent = `${groups ? `${plural(groups.length, "group")} of ` : ""}${plural(found.length, "job")}${range}`;
+    of("restricted").textContent = found.length < rows.length ? ` of ${rows.length.toLocaleString("en")}` : "";
+    // On paper there are no controls that say it.
+    const sorted = view.order ? `sorted by ${byId.get(view.order.id)?.title ?? view.order.id}${view.order.down ? ", descending" : ""}` : "";
+    const how = [text.value.trim() && `filter: ${text.value.trim()}`, step.value && `step: ${step.value}`, state.value && `state: ${state.value}`, group.value && `groups by ${group.value}`, sorted];
+    of("how").textContent = how.some(Boolean) ? ` (${how.filter(Boolean).join("; ")})` : "";
+    const averaged = groups ? [...new Set(page.flatMap((line) => (line.rows ? averagedIn(line.rows, data) : [])))] : [];
+    of("means").textContent = averaged.length ? `Means ± intervals are over seeds: ${averaged.join(", ")} averaged within each seed. Tables whose cells average over such axes count them as units, so their intervals are others.` : "";
+    of("means").hidden = !averaged.length;
     of("unpick").hidden = !view.picks.size;
     showPair(rows.filter((row) => view.picks.has(row.key)));
     of("pages").hidden = lines.length <= PAGE;
     of("earlier").disabled = first === 0;
     of("later").disabled = first + PAGE >= lines.length;
     save();
-    const picked = view.picks.size ? rows.filter((row) => view.picks.has(row.key)) : found;
-    watchers.forEach((seen) => seen(found, picked, view.picks.size > 0));
+    // An address may have jobs that are not in this run.
+    const picked = rows.filter((row) => view.picks.has(row.key));
+    watchers.forEach((seen) => seen(found, picked.length ? picked : found, picked.length > 0));
   };
   // From a line the arrows, Home and End lead to others, Page Up and Page Down to other pages, and Escape closes what is open.
   body.addEventListener("keydown", (event) => {
     const buttons = [...body.querySelectorAll("button[data-key], button[data-group]")];
-    const at = buttons.indexOf(event.target);
+    // Escape leaves an open job from every place in it; a field of a search has its own use of it.
+    const at = event.key === "Escape" && open && !event.target.matches("input, select") && event.target.closest(".opened") ? 0 : buttons.indexOf(event.target);
     if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
     const page = { PageDown: PAGE, PageUp: -PAGE }[event.key];
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
@@ -338,25 +358,33 @@ const jobList = (section, data, load, kept = {}) => {
     const at = sortedLines(matching())[0].findIndex((row) => row.key === key);
     first = Math.max(0, Math.floor(at / PAGE) * PAGE);
   };
+  const find = (row) => {
+    if (!row) return;
+    // The reader's view stays, unless it hides the job.
+    group.value = "";
+    if (!matching().includes(row)) clear();
+    open = row.key;
+    place(row.key);
+    show();
+    const line = body.querySelector(`[data-key="${row.key}"]`);
+    line?.scrollIntoView({ block: "center" });
+    line?.focus();
+  };
+  // A link within the page, or one that was pasted into its address.
+  window.addEventListener("hashchange", () => find(rows.find((row) => row.key === location.hash.slice(1))));
   return {
     // Shows the jobs of a step.
-    choose: (name) => { clear(); step.value = name; first = 0; show(); },
-    // Opens the job of this name, whatever is filtered or grouped.
-    find: (name) => {
-      const row = rows.find((row) => row.label === name);
-      if (!row) return;
-      // The reader's view stays, unless it hides the job.
-      group.value = "";
-      if (!matching().includes(row)) clear();
-      open = row.key;
-      place(row.key);
+    choose: (name) => {
+      step.value = name;
+      // The reader's view stays, unless it hides the step.
+      if (!matching().length) { clear(); step.value = name; }
+      first = 0;
       show();
-      const line = body.querySelector(`[data-key="${row.key}"]`);
-      line?.scrollIntoView({ block: "center" });
-      line?.focus();
     },
-    // Opens a job.
-    open: (key) => { open = key; place(key); show(); },
+    // Opens the job of this name, whatever is filtered or grouped.
+    find: (name) => find(rows.find((row) => row.label === name)),
+    // Opens a job by its key.
+    open: (key) => find(rows.find((row) => row.key === key)),
     // Reads the lines, and a job if it is open, again.
     reload: (key) => {
       if (before?.key === key) before = null;

@@ -3,18 +3,26 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Scripts of all pages.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("base.js"),
+    include_str!("numbers.js"),
     include_str!("tables.js"),
     include_str!("detail.js"),
     include_str!("address.js"),
     include_str!("rows.js"),
+    include_str!("means.js"),
     include_str!("chooser.js"),
     include_str!("jobs.js"),
 ];
 
 /// Scripts of pages with charts.
-const CHARTS: [&str; 3] = [include_str!("chart.js"), include_str!("overlay.js"), include_str!("linked.js")];
+const CHARTS: [&str; 5] = [
+    include_str!("axes.js"),
+    include_str!("chart.js"),
+    include_str!("curves.js"),
+    include_str!("overlay.js"),
+    include_str!("linked.js"),
+];
 
 /// A page.
 pub struct Layout<'a> {
@@ -99,7 +107,8 @@ pub fn list_section(more: &Markup) -> Markup {
             p .hidden #filter-help { "Words of names, values as seed=0 or lr=0.1|0.2, ranges as lr=0.001..0.1, and comparisons as loss<2.5; all of them must hold." }
             p .note #filter-note role="status" hidden {}
             details .columns #columns { summary { "Columns" } div #columns-body {} }
-            p .note { span #shown role="status" {} " " button .plain type="button" id="unpick" hidden { "Choose no jobs" } " " span #pair hidden {} }
+            p .note { span #shown role="status" {} span #restricted {} span .printed #how {} " " button .plain type="button" id="unpick" hidden { "Choose no jobs" } " " span #pair hidden {} }
+            p .note #means role="status" hidden {}
             p .hidden #keys { "Arrow keys move from job to job, Page Up and Page Down to other pages; Enter opens a \
                 job, Escape closes it." }
             div .panel {

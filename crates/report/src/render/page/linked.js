@@ -14,7 +14,7 @@ const unitScale = (column, rows) => {
   const values = rows.map(column.of).filter((value) => value !== null);
   const numbers = values.map(numeric);
   if (values.length && numbers.every((number) => number !== null)) {
-    const [low, high] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
+    const [low, high] = extremes(numbers);
     // Rounding must not make a grid from 0.01 to 1 a linear one.
     const log = low > 0 && high / low > 99.99;
     const [of, back] = log ? [Math.log, Math.exp] : [(value) => value, (value) => value];
@@ -22,32 +22,42 @@ const unitScale = (column, rows) => {
     const at = (value) => (value === null ? null : width ? (of(numeric(value)) - of(low)) / width : 0.5);
     const some = [...new Set(numbers)].sort((one, other) => one - other);
     // Values that are nearer to each other would be one over the other.
-    const apart = some.every((value, index) => index === 0 || at(value) - at(some[index - 1]) > 1 / MAX_MARKS);
+    const isApart = some.every((value, index) => index === 0 || at(value) - at(some[index - 1]) > 1 / MAX_MARKS);
     const between = () => (log ? logMarks(low, high) : evenMarks(low, high)).filter((value) => at(value) > 1 / MAX_MARKS && at(value) < 1 - 1 / MAX_MARKS);
-    const marks = (apart ? some : [low, ...between(), high]).map((value) => [at(value), short(value)]);
-    return { low, high, at, back: (share) => back(of(low) + share * width), ends: [short(low), short(high)], marks };
+    const marked = isApart ? some : [low, ...between(), high];
+    const texts = marksOf(marked);
+    return { low, high, at, values: some, back: (share) => back(of(low) + share * width), ends: marksOf([low, high]), marks: marked.map((value, index) => [at(value), texts[index]]) };
   }
   const names = [...new Set(values)].sort((one, other) => String(one).localeCompare(String(other), undefined, { numeric: true }));
   const places = new Map(names.map((name, index) => [name, names.length > 1 ? index / (names.length - 1) : 0.5]));
-  const marked = names.length > MAX_MARKS ? [names[0], names.at(-1)] : names;
+  const every = Math.ceil(names.length / MAX_MARKS);
+  const marked = names.filter((_, index) => index % every === 0 || index === names.length - 1);
   return { names, at: (value) => places.get(value) ?? null, ends: [valueText(names[0] ?? ""), valueText(names.at(-1) ?? "")], marks: marked.map((name) => [places.get(name), valueText(name)]) };
 };
-// The word of the filter for a part of a scale; none for all of it.
+// The title of an axis, whose marks are numbers: times in seconds.
+const titleOf = ({ measure, title }) => measure ?? title;
+// The number with the fewest digits, four at least, that divides the values of a scale as a share of it does: a value at the share is above
+// it, or below it.
+const divide = (scale, share, isAbove) => {
+  const upper = scale.values.findIndex((value) => (isAbove ? scale.at(value) >= share : scale.at(value) > share));
+  const [below, above] = upper < 0 ? [scale.high, Infinity] : [scale.values[upper - 1] ?? -Infinity, scale.values[upper]];
+  for (let digits = 4; digits <= 17; digits += 1) {
+    const rounded = Number(scale.back(share).toPrecision(digits));
+    if (isAbove ? below < rounded && rounded <= above : below <= rounded && rounded < above) return rounded;
+  }
+  return Number.isFinite(isAbove ? above : below) ? (isAbove ? above : below) : scale.back(share);
+};
+// The word of the filter for a part of a scale: an empty one for all of it, and null for a part of texts without any.
 const rangeWord = (scale, from, to) => {
   const [low, high] = [Math.min(from, to), Math.max(from, to)];
-  if (scale.names) return scale.names.filter((name) => scale.at(name) >= low && scale.at(name) <= high).map(quoted).join("|");
-  // The ends of the scale are not rounded: their jobs would be outside.
-  const end = (share) => (share <= 0 ? scale.low : share >= 1 ? scale.high : Number(scale.back(share).toPrecision(4)));
-  return low <= 0 && high >= 1 ? "" : `${end(low)}..${end(high)}`;
+  if (scale.names) return scale.names.filter((name) => scale.at(name) >= low && scale.at(name) <= high).map(quoted).join("|") || null;
+  // The ends of the scale are not rounded.
+  return low <= 0 && high >= 1 ? "" : `${low <= 0 ? scale.low : divide(scale, low, true)}..${high >= 1 ? scale.high : divide(scale, high, false)}`.replaceAll("e+", "e");
 };
 const linkedPlots = (box, data, list) => {
   const asked = readAddress();
   // The name of a column in a filter: its identifier where the name means another one.
-  const wordOf = (column) => {
-    const isName = (name) => name.toLowerCase() === column.name.toLowerCase();
-    const first = list.columns().find(({ name }) => isName(name));
-    return ["state", "step"].some(isName) || first !== column ? column.id : column.name;
-  };
+  const wordOf = (column) => (conditionOf(`${column.name}=`, [...OWN_COLUMNS, ...list.columns()])?.column === column ? column.name : column.id);
   const state = Object.fromEntries(["plot", "px", "py", "pcolor", "psize", "better"].map((name) => [name, asked.text(name)]));
   const [tools, legend, place, said, note] = [make("div", undefined, "choices"), make("ul", undefined, "choices keys"), make("div", undefined, "plots"), make("p", "", "note"), make("p", "", "note")];
   const inputs = {};
@@ -107,6 +117,12 @@ const linkedPlots = (box, data, list) => {
       else dragged(begin, end);
     }, { once: true });
   });
+  // Restricts the list to a range that was dragged, unless a column has no value in it.
+  const restrict = (words) => {
+    const [empty] = words.find(([, word]) => word === null) ?? [];
+    if (empty) said.textContent = `${empty} has no value in this range.`;
+    else list.restrict(words);
+  };
   // The colors of a column, each with a value that has it.
   const showColors = (column, scale) => {
     const items = scale ? scale.marks.map(([share, text]) => {
@@ -114,7 +130,7 @@ const linkedPlots = (box, data, list) => {
       item.append(sample, " ", text);
       return item;
     }) : [];
-    legend.replaceChildren(...(items.length ? [make("li", `${column.title}:`), ...items] : []));
+    legend.replaceChildren(...(items.length ? [make("li", `${titleOf(column)}:`), ...items] : []));
   };
   const swatch = (fill) => {
     const sample = draw("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
@@ -128,7 +144,7 @@ const linkedPlots = (box, data, list) => {
       if (dragging) return;
       const frame = element.getBoundingClientRect();
       const row = near([event.clientX - frame.left, event.clientY - frame.top]);
-      const words = row ? columns.map((column) => [column.title, column.of(row)]).filter(([, value]) => value !== null).map(([title, value]) => `${title} ${typeof value === "number" ? short(value) : valueText(value)}`) : [];
+      const words = row ? columns.filter((column) => column.of(row) !== null).map((column) => `${column.title} ${column.text(column.of(row))}`) : [];
       said.textContent = row ? `${row.label} · ${words.join(" · ")}` : "\u00a0";
     });
     element.addEventListener("pointerleave", () => { said.textContent = "\u00a0"; });
@@ -170,7 +186,7 @@ const linkedPlots = (box, data, list) => {
       pen.strokeStyle = pen.fillStyle = color("--ink");
       pen.fillRect(x(index) - 0.5, top, 1, bottom - top);
       const letters = Math.floor((width - 2 * side) / Math.max(1, dimensions.length - 1) / 7);
-      pen.fillText(fewer(column.title, Math.max(6, letters)), x(index), 16);
+      pen.fillText(fewer(titleOf(column), Math.max(6, letters)), x(index), 16);
       pen.fillStyle = color("--soft");
       // The ends are above and below the axis, the others beside it.
       scales[index].marks.forEach(([share, text]) => {
@@ -180,7 +196,7 @@ const linkedPlots = (box, data, list) => {
         // Lines must not cross the letters.
         pen.strokeStyle = color("--raised");
         pen.lineWidth = 4;
-        const at = [fewer(text, 10), isEnd ? x(index) : x(index) + 6, share === 1 ? top - 8 : share === 0 ? bottom + 16 : y(share) + 4];
+        const at = [fewer(text, Math.max(10, letters)), isEnd ? x(index) : x(index) + 6, share === 1 ? top - 8 : share === 0 ? bottom + 16 : y(share) + 4];
         pen.strokeText(...at);
         pen.fillText(...at);
       });
@@ -206,7 +222,7 @@ const linkedPlots = (box, data, list) => {
     const share = (at) => (bottom - at) / (bottom - top);
     drag(element, pen, (begin, end) => {
       const index = nearest(begin);
-      list.restrict([[wordOf(dimensions[index]), rangeWord(scales[index], share(begin[1]), share(end[1]))]]);
+      restrict([[wordOf(dimensions[index]), rangeWord(scales[index], share(begin[1]), share(end[1]))]]);
     }, (at) => list.restrict([[wordOf(dimensions[nearest(at)]), ""]]));
     note.textContent = "Drag along an axis to restrict the list and the curves to a range; a click on the axis ends that. The range is a word of the filter, which can be typed as well.";
   };
@@ -217,7 +233,10 @@ const linkedPlots = (box, data, list) => {
     if (!x || !y) return;
     const [sx, sy, st, ss] = [x, y, tint, size].map((column) => column && unitScale(column, list.rows()));
     const [element, pen, width] = canvas(`${y.title} over ${x.title} of ${plural(found.length, "job")}`);
-    const [left, right, top, bottom] = [70, width - 16, 16, PLOT_HEIGHT - 44];
+    // The marks of the y axis have the room that they need beside its title.
+    const texts = sy.marks.map(([, text]) => fewer(text, 20));
+    const left = 42 + Math.max(28, ...texts.map((text) => pen.measureText(text).width));
+    const [right, top, bottom] = [width - 16, 16, PLOT_HEIGHT - 44];
     const dot = (row) => {
       const [a, b] = [sx.at(x.of(row)), sy.at(y.of(row))];
       return a === null || b === null ? null : [left + a * (right - left), bottom - b * (bottom - top)];
@@ -237,26 +256,34 @@ const linkedPlots = (box, data, list) => {
     pen.fillStyle = color("--soft");
     pen.fillRect(left - 8, bottom + 8, right - left + 8, 1);
     pen.fillRect(left - 8, top, 1, bottom - top + 8);
+    // Texts of the x axis have the same room each; a number that would lie over another one is left out, the ends are not.
     const room = Math.floor((right - left) / Math.max(1, sx.marks.length) / 7);
-    sx.marks.forEach(([share, text]) => {
+    const taken = [];
+    const isEnd = (share) => share === 0 || share === 1;
+    [...sx.marks].sort(([one], [other]) => isEnd(other) - isEnd(one)).forEach(([share, mark]) => {
       const at = left + share * (right - left);
+      const text = sx.names ? fewer(mark, Math.max(3, room)) : mark;
+      const size = pen.measureText(text).width;
+      const begin = share === 1 ? at - size : share === 0 ? at - 4 : at - size / 2;
       pen.fillRect(at - 0.5, bottom + 8, 1, 5);
-      pen.textAlign = share === 1 ? "right" : share === 0 ? "left" : "center";
-      pen.fillText(fewer(text, Math.max(3, room)), share === 0 ? at - 4 : at, bottom + 23);
+      if (taken.some(([from, to]) => begin < to + 6 && begin + size > from - 6)) return;
+      taken.push([begin, begin + size]);
+      pen.textAlign = "left";
+      pen.fillText(text, begin, bottom + 23);
     });
     pen.textAlign = "right";
-    sy.marks.forEach(([share, text]) => {
+    sy.marks.forEach(([share], index) => {
       const at = bottom - share * (bottom - top);
       pen.fillRect(left - 12, at - 0.5, 4, 1);
-      pen.fillText(fewer(text, 7), left - 14, at + 4);
+      pen.fillText(texts[index], left - 14, at + 4);
     });
     pen.fillStyle = color("--ink");
     pen.textAlign = "center";
-    pen.fillText(x.title, (left + right) / 2, PLOT_HEIGHT - 5);
+    pen.fillText(titleOf(x), (left + right) / 2, PLOT_HEIGHT - 5);
     pen.save();
     pen.translate(14, (top + bottom) / 2);
     pen.rotate(-Math.PI / 2);
-    pen.fillText(y.title, 0, 0);
+    pen.fillText(titleOf(y), 0, 0);
     pen.restore();
     showColors(tint, st);
     const nearest = (at) => {
@@ -267,12 +294,12 @@ const linkedPlots = (box, data, list) => {
     hover(element, nearest, [...new Set([x, y, tint, size].filter(Boolean))]);
     drag(element, pen, (begin, end) => {
       const [across, up] = [(at) => (at - left) / (right - left), (at) => (bottom - at) / (bottom - top)];
-      list.restrict([[wordOf(x), rangeWord(sx, across(begin[0]), across(end[0]))], ...(x === y ? [] : [[wordOf(y), rangeWord(sy, up(begin[1]), up(end[1]))]])]);
+      restrict([[wordOf(x), rangeWord(sx, across(begin[0]), across(end[0]))], ...(x === y ? [] : [[wordOf(y), rangeWord(sy, up(begin[1]), up(end[1]))]])]);
     }, (at) => {
       const row = nearest(at);
       if (row) box.dispatchEvent(new CustomEvent("job", { bubbles: true, detail: row.label }));
     });
-    note.textContent = `${ss ? `Size: ${size.title} from ${ss.ends[0]} to ${ss.ends[1]}. ` : ""}Drag to restrict the list and the curves; a click on a dot opens its job.`;
+    note.textContent = `${ss ? `Size: ${titleOf(size)} from ${ss.ends[0]} to ${ss.ends[1]}. ` : ""}Drag to restrict the list and the curves; a click on a dot opens its job.`;
   };
   const heat = () => {
     const axes = list.columns().filter(({ kind, first }) => kind === "axis" && first);
@@ -281,29 +308,26 @@ const linkedPlots = (box, data, list) => {
     if (!x || !y || !value) { place.replaceChildren(make("p", "A heat map needs two axes with several values.", "note")); return; }
     const names = [x, y].map((column) => [...new Set(found.map(column.of).filter((name) => name !== null))].sort(order((name) => name, false)));
     const [across, down] = names.map((list) => list.slice(0, MAX_VALUES));
-    const cells = new Map();
-    found.forEach((row) => {
-      const place = JSON.stringify([x.of(row), y.of(row)]);
-      if (value.of(row) !== null) cells.set(place, [...(cells.get(place) ?? []), value.of(row)]);
-    });
-    const means = [...cells.values()].map(meanOf);
-    const [low, high] = [Math.min(...means), Math.max(...means)];
+    // Cells have the means of groups.
+    const cells = new Map([...groupBy(found, (row) => JSON.stringify([x.of(row), y.of(row)]))].map(([place, rows]) => [place, summary(rows, value, data)]));
+    const means = [...cells.values()].filter(Boolean).map(({ mean }) => (value.log ? Math.log(mean) : mean));
+    const [low, high] = extremes(means);
     const table = make("table", undefined, "heat");
     const head = make("tr");
     const heading = (text, scope) => { const cell = make("th", text); cell.scope = scope; return cell; };
-    head.append(make("td", `${y.title} \\ ${x.title}`), ...across.map((name) => heading(name, "col")));
+    head.append(make("td", `${y.title} \\ ${x.title}`), ...across.map((name) => heading(valueText(name), "col")));
     table.createTHead().append(head);
     const body = table.createTBody();
     down.forEach((name) => {
       const line = make("tr");
-      line.append(heading(name, "row"), ...across.map((other) => {
-        const values = cells.get(JSON.stringify([other, name]));
+      line.append(heading(valueText(name), "row"), ...across.map((other) => {
+        const mean = cells.get(JSON.stringify([other, name]));
         const cell = make("td");
-        if (!values) return cell;
-        const button = make("button", shown(meanOf(values)));
+        if (!mean) return cell;
+        const button = make("button", meanText(value, { ...mean, half: null }));
         button.type = "button";
-        button.title = `mean of ${plural(values.length, "job")}`;
-        const share = high > low ? (meanOf(values) - low) / (high - low) : 0.5;
+        button.title = mean.about;
+        const share = high > low ? ((value.log ? Math.log(mean.mean) : mean.mean) - low) / (high - low) : 0.5;
         cell.style.background = `hsl(210 65% ${dark.matches ? 14 + 18 * share : 96 - 28 * share}%)`;
         button.addEventListener("click", () => list.restrict([[wordOf(x), quoted(other)], [wordOf(y), quoted(name)]]));
         cell.append(button);
@@ -315,14 +339,14 @@ const linkedPlots = (box, data, list) => {
     scroll.append(table);
     place.replaceChildren(scroll);
     const left = names.some((list) => list.length > MAX_VALUES) ? ` The first ${MAX_VALUES} values of an axis are shown.` : "";
-    note.textContent = `Mean of ${value.title} over the jobs of each cell; darker or brighter cells have higher values. A click on a cell restricts the list and the curves to it.${left}`;
+    note.textContent = `${value.log ? "Geometric mean" : "Mean"} of ${value.title} over the jobs of each cell, as of groups; darker or brighter cells have higher values. A click on a cell restricts the list and the curves to it.${left}`;
   };
   const best = () => {
     const value = use("py", [...metrics(), columnOf("time")], metrics()[0]);
     if (!value) return;
     fill(inputs.better, [["low", "lower"], ["high", "higher"]], state.better || (value.better === "max" ? "high" : "low"));
     inputs.better.parentElement.hidden = false;
-    const rows = found.filter((row) => value.of(row) !== null && row.ended).sort((one, other) => one.ended - other.ended);
+    const rows = found.filter((row) => resultOf(value)(row) !== null && row.ended).sort((one, other) => one.ended - other.ended);
     if (!rows.length) { place.replaceChildren(make("p", "No job has a result.", "note")); return; }
     const is = inputs.better.value === "high" ? (one, other) => one > other : (one, other) => one < other;
     const line = { name: "best", color: "--bad", step: true, x: [], y: [] };
@@ -332,19 +356,22 @@ const linkedPlots = (box, data, list) => {
       line.y.push(last === undefined || is(value.of(row), last) ? value.of(row) : last);
     });
     const dots = { name: "jobs", color: "--busy", dots: true, x: rows.map((_, index) => index + 1), y: rows.map(value.of), jobs: rows.map(({ label }) => label) };
-    place.replaceChildren(drawChart(value.title, { x: { label: "finished jobs", whole: true }, y: { label: value.title }, series: [dots, line] }, false).box);
+    place.replaceChildren(drawChart(titleOf(value), { x: { label: "finished jobs", whole: true }, y: { label: titleOf(value) }, series: [dots, line] }, false).box);
     note.textContent = "The line is the best value of the jobs that had finished.";
   };
-  // The share of the variance of a metric that the means by an axis explain.
+  // The share of the variance of the configurations' means that the means by each of their axes explain.
   const importance = () => {
     const value = use("py", [...metrics(), columnOf("time")], metrics()[0]);
     if (!value) return;
-    const rows = found.filter((row) => value.of(row) !== null);
-    const mean = meanOf(rows.map(value.of));
-    const whole = rows.reduce((sum, row) => sum + (value.of(row) - mean) ** 2, 0);
-    if (rows.length < 2 || !(whole > 0)) { place.replaceChildren(make("p", "The jobs have no different values.", "note")); return; }
-    const axes = list.columns().filter(({ kind, first }) => kind === "axis" && first);
-    const shares = axes.map((column) => [column, [...groupBy(rows, column.of).values()].reduce((sum, part) => sum + part.length * (meanOf(part.map(value.of)) - mean) ** 2, 0) / whole]);
+    const rows = found.filter((row) => resultOf(value)(row) !== null);
+    // Squares of large and of small numbers are no numbers.
+    const [least, most] = extremes(rows.map(scaledOf(value)));
+    const parts = groupsOf(rows, CONFIGURATION, data.seeds).map((group) => [group.rows[0], meanOf(group.rows.map((row) => (scaledOf(value)(row) - least) / (most - least)))]);
+    const mean = meanOf(parts.map(([, own]) => own));
+    const whole = parts.reduce((sum, [, own]) => sum + (own - mean) ** 2, 0);
+    if (parts.length < 2 || !(whole > 0 && whole < Infinity)) { place.replaceChildren(make("p", "The configurations have no different values.", "note")); return; }
+    const axes = list.columns().filter(({ kind, first, name }) => kind === "axis" && first && !data.seeds.includes(name));
+    const shares = axes.map((column) => [column, [...groupBy(parts, ([row]) => column.of(row)).values()].reduce((sum, part) => sum + part.length * (meanOf(part.map(([, own]) => own)) - mean) ** 2, 0) / whole]);
     shares.sort(([, one], [, other]) => other - one);
     const table = make("table", undefined, "shares");
     const [head, body] = [table.createTHead().insertRow(), table.createTBody()];
@@ -360,7 +387,9 @@ const linkedPlots = (box, data, list) => {
     const scroll = region(make("div", undefined, "scroll"), `Importance of axes for ${value.title}`);
     scroll.append(table);
     place.replaceChildren(scroll);
-    note.textContent = `The share of the variance of ${value.title} among ${plural(rows.length, "job")} that the means by each axis explain. What is left is that of axes together, and of chance. If the jobs are not all combinations of their axes, shares overlap; tables of effects in a recipe test them.`;
+    // Of a whole grid the shares of axes are apart.
+    const isWhole = axes.reduce((product, { of }) => product * new Set(parts.map(([row]) => of(row))).size, 1) === parts.length;
+    note.textContent = `The share of the variance of ${value.log ? "the logarithm of " : ""}${value.title} among the means of ${plural(parts.length, "configuration")} over their seeds that the means by each axis explain. What is left is that of axes together.${isWhole ? "" : " The configurations are not all combinations of their axes, so shares overlap."} Tables of effects in a recipe test them.`;
   };
   const kinds = { parallel, scatter, heat, best, importance };
   const redraw = () => {

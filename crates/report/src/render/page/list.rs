@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::tasks::Imported;
+use sweep_job::{Unit, tasks::Imported};
 
 use super::{
     Contents, LIMIT, Records,
@@ -56,13 +56,34 @@ const CELL: usize = 9;
 /// Number of degrees of freedom for which a page has the quantile of Student's distribution.
 const FREEDOMS: usize = 100;
 
+/// The point of a job as the script reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Place {
+    /// The text, which can be divided into the values of axes.
+    Text(String),
+    /// The axes with their values.
+    Axes(Vec<(String, String)>),
+}
+
+impl Place {
+    /// A point by its text, and by its axes if the text cannot be divided into them.
+    pub fn new(text: &str, axes: &[(String, String)]) -> Self {
+        let clean = |text: &str| clean(text).into_owned();
+        if axes.is_empty() {
+            return Self::Text(clean(text));
+        }
+        Self::Axes(axes.iter().map(|(axis, value)| (clean(axis), clean(value))).collect())
+    }
+}
+
 /// A job's line, in the order in which the script takes it apart.
 #[derive(Debug, Serialize)]
 pub struct Line(
     /// The index of its step.
     pub usize,
     /// Its point.
-    pub String,
+    pub Place,
     /// The index of its state's word.
     pub usize,
     /// Its key, or a prefix that distinguishes jobs.
@@ -98,6 +119,8 @@ pub struct Head<'a> {
     pub columns: &'a Headings,
     /// The axes over which groups are averaged.
     pub seeds: &'a [String],
+    /// Those of them whose jobs are averaged within the other seeds.
+    pub repeats: &'a [String],
     /// The names of the axes, safe to print.
     pub axes: Vec<String>,
     /// Half-widths of 95 % confidence intervals in standard errors, by the degrees of freedom from 1 on.
@@ -155,7 +178,7 @@ impl Doing {
                 if keys.remove(&job.key) {
                     doing.curves.extend(curves.remove(&index).map(|curves| (job.key, curves)));
                     uses = true;
-                    let (word, details) = describe(&snapshot, state, now);
+                    let (word, details) = describe(&snapshot, index, now);
                     // Its record has been removed since.
                     let is_gone = matches!(state, State::Done { .. } | State::Cached);
                     doing.states.insert(job.key, if is_gone { ("open", String::new()) } else { (word, details) });
@@ -239,6 +262,12 @@ pub(crate) fn ended(record: &Record) -> i64 {
     record.provenance.started.as_second().saturating_add(seconds)
 }
 
+/// The seconds that a record's job took; `None` for an imported run whose source does not have them.
+pub(crate) fn took(record: &Record) -> Option<f64> {
+    let seconds = record.provenance.seconds;
+    (seconds > 0.0 || record.imported().is_none()).then_some(seconds)
+}
+
 /// The index of a state's word.
 pub(crate) fn state(word: &str) -> usize {
     STATES.iter().position(|known| *known == word).unwrap_or(OPEN)
@@ -280,9 +309,10 @@ fn line(
     columns: &Columns,
 ) -> Line {
     let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
-    let seconds = record.map(|record| milliseconds(record.provenance.seconds));
+    let seconds = record.and_then(took).map(milliseconds);
     let ended = record.map(ended);
-    let point = clean(&point.to_string()).into_owned();
+    let axes = if point.is_divisible() { Vec::new() } else { point.texts() };
+    let point = Place::new(&point.to_string(), &axes);
     Line(step, point, state(word), key.short(), seconds, cells, details, ended, Vec::new())
 }
 
@@ -325,6 +355,11 @@ pub(super) fn details(
         let names_in_recipe = Rc::new(names_in_recipe);
         points.iter().map(move |(_, id)| (Rc::clone(&names_in_recipe), id))
     });
+    // One unit for each series: pages draw those of several jobs in common axes.
+    let mut units: BTreeMap<&str, Unit> = BTreeMap::new();
+    for (name, curve) in records.values().flat_map(|record| &record.outcome.curves) {
+        units.entry(name).or_insert(curve.unit);
+    }
     let texts = jobs.map(|(names_in_recipe, id)| {
         let job = plan.job(*id);
         // Points may be the same job.
@@ -334,7 +369,7 @@ pub(super) fn details(
             let is_telling = |name: &str| names_in_recipe.contains(name) || job.identity.params.contains_key(name);
             let detail = Detail::default().params(job.values.iter().filter(|(name, _)| is_telling(name)));
             let detail = match records.get(id) {
-                Some(record) => detail.record(record).notes(notes.get(&job.key)),
+                Some(record) => detail.record(record, &units).notes(notes.get(&job.key)),
                 None => detail.live(curves.get(&job.key).map_or(&[], Vec::as_slice)).fact("key", &job.key.to_string()),
             };
             serde_json::to_string(&detail.log(log).commands(&plan.command(*id), plan.explanation(*id).as_deref()))

@@ -4,9 +4,10 @@
 //! has a line for every job, and the details are in other pages. Everything from a recipe or a record is escaped, and
 //! the page's policy allows no script except its own.
 //!
-//! The scripts: `base.js` has elements and numbers, `tables.js` tables that sort, `detail.js` an open job, `address.js` the view in the
-//! address, `rows.js` filters, groups and their means, `chooser.js` columns, `jobs.js` the list, `chart.js` charts, `overlay.js` curves of many
-//! jobs, `linked.js` plots that restrict the list, and `page.js` the report itself. They share one scope.
+//! The scripts: `base.js` has elements, `numbers.js` numbers as texts, `tables.js` tables that sort, `detail.js` an open job, `address.js` the
+//! view in the address, `rows.js` columns and filters, `means.js` groups and their means, `chooser.js` the choice of columns, `jobs.js` the
+//! list, `axes.js` the marks of axes, `chart.js` charts, `curves.js` mean curves, `overlay.js` curves of many jobs, `linked.js` plots that
+//! restrict the list, and `page.js` the report itself. They share one scope.
 
 mod columns;
 mod detail;
@@ -32,12 +33,12 @@ use std::{
 use maud::{Markup, PreEscaped, html};
 
 pub use self::{
-    columns::Headings,
+    columns::{Heading, Headings},
     detail::{Detail, Tail, WHOLE, end_of, tail},
     followed::{FollowedRun, LiveCurve},
     graph::{Node, draw},
     layout::{Layout, list_section},
-    list::{Head, Line, STATES, quantiles},
+    list::{Head, Line, Place, STATES, quantiles},
     report::notebook,
     tally::Tally,
 };
@@ -278,11 +279,22 @@ impl Laid<'_> {
         at: Option<jiff::Timestamp>,
     ) -> String {
         let Jobs { steps, columns, lines, .. } = self.jobs;
-        let seeds = self.contents.study.recipe.seeds();
+        let recipe = &self.contents.study.recipe;
+        let (seeds, repeats) = (recipe.seeds(), recipe.repetitions());
         let quantiles = list::quantiles();
-        let axes = self.contents.study.recipe.axes().iter().map(|axis| clean(axis).into_owned()).collect();
-        let head =
-            Head { live: at.is_some(), at, steps, states: STATES, columns, seeds: &seeds, axes, quantiles, parts };
+        let axes = recipe.axes().iter().map(|axis| clean(axis).into_owned()).collect();
+        let head = Head {
+            live: at.is_some(),
+            at,
+            steps,
+            states: STATES,
+            columns,
+            seeds: &seeds,
+            repeats: &repeats,
+            axes,
+            quantiles,
+            parts,
+        };
         let mut text = serde_json::to_string(&head).unwrap_or_else(|_| "{}".to_owned());
         text.pop();
         let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));

@@ -6,7 +6,6 @@ const MAX_MEMBERS = 10000;
 // Points of all curves of a chart together, and of one of them.
 const ALL_POINTS = 200000;
 const CURVE_POINTS = [128, 2048];
-const GRID = 200;
 // Categories beyond so many have colors of a scale instead of colors and dashes of their own.
 const OWN_COLORS = 6;
 const MAX_LEGEND = 40;
@@ -20,93 +19,13 @@ const DRAWING_SHARE = 5;
 const scaleColor = (share) => `hsl(${Math.round(265 - 235 * share)} 70% ${dark.matches ? 66 : 40}%)`;
 // States of jobs whose curves do not go on: those that failed have what they reported.
 const ENDED = ["done", "cached", "failed", "stopped", "lost"];
-// The value of a curve between its points; null outside of them.
-const valueAt = ({ x, y }, at) => {
-  if (!x.length || at < x[0] || at > x[x.length - 1]) return null;
-  let [low, high] = [0, x.length - 1];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (x[middle] <= at) low = middle;
-    else high = middle;
-  }
-  return x[high] === x[low] || at === x[low] ? y[low] : y[low] + (y[high] - y[low]) * (at - x[low]) / (x[high] - x[low]);
-};
-// The index of the first place in `x` that is not below `at`.
-const placeIn = (x, at) => {
-  let [low, high] = [0, x.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (x[middle] < at) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-};
-// The index of the point of a curve that is nearest to `at`; null outside of the curve.
-const nearestPoint = ({ x }, at) => {
-  if (!x.length || at < x[0] || at > x[x.length - 1]) return null;
-  const after = placeIn(x, at);
-  return after > 0 && at - x[after - 1] < x[after] - at ? after - 1 : after;
-};
-// Whole numbers, such as steps, with all digits.
-const number = (value) => (Number.isInteger(value) ? String(value) : short(value));
-const gridOf = (low, high, log) => Array.from({ length: GRID }, (_, index) => {
-  const share = index / (GRID - 1);
-  return log && low > 0 ? low * (high / low) ** share : low + (high - low) * share;
-});
-// The mean of jobs' curves where all of them have values, with the half-widths of its intervals over seeds.
-const meanCurve = (rows, curves, log, data) => {
-  const found = rows.filter(({ key }) => curves.get(key)?.x.length);
-  if (!found.length) return null;
-  const [low, high] = [Math.max(...found.map(({ key }) => curves.get(key).x[0])), Math.min(...found.map(({ key }) => curves.get(key).x.at(-1)))];
-  if (low > high) return null;
-  const { units, parts } = partsOf(found, data.seeds);
-  const line = { x: low === high ? [low] : gridOf(low, high, log), y: [], half: units ? [] : null };
-  line.x.forEach((at, index) => {
-    // The ends of the grid are rounded.
-    const of = ({ key }) => valueAt(curves.get(key), index === 0 ? low : Math.min(at, high));
-    const values = parts.map((part) => meanOf(part.map(of)));
-    line.y.push(meanOf(values));
-    line.half?.push(halfOf(values, data.quantiles));
-  });
-  return line;
-};
-const groupBy = (rows, of) => {
-  const groups = new Map();
-  rows.forEach((row) => {
-    const name = of(row);
-    if (!groups.has(name)) groups.set(name, []);
-    groups.get(name).push(row);
-  });
-  return groups;
-};
-// About four round marks between two numbers.
-const evenMarks = (low, high) => {
-  const size = 10 ** Math.floor(Math.log10((high - low) / 2));
-  const step = [5, 2, 1].map((factor) => factor * size).find((step) => (high - low) / step >= 3) ?? size;
-  const first = Math.ceil(low / step);
-  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, index) => (first + index) * step);
-};
-// The marks of a logarithmic axis: powers of ten, with others between them where these are few, and of a short range those of a linear one.
-const logMarks = (low, high) => {
-  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-  for (const factors of [[1], [1, 2, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]]) {
-    const marks = Array.from({ length: last - first + 1 }, (_, index) => factors.map((factor) => Number(`${factor}e${first + index}`))).flat().filter((mark) => mark >= low && mark <= high);
-    if (marks.length >= 3) return marks;
-  }
-  return evenMarks(low, high);
-};
-const minus = (line, base) => {
-  const kept = [...line.x.keys()].filter((index) => valueAt(base, line.x[index]) !== null);
-  const pick = (values) => values && kept.map((index) => values[index]);
-  return { ...line, x: pick([...line.x]), y: kept.map((index) => line.y[index] - valueAt(base, line.x[index])), half: null };
-};
 
 // `source` has the names of series with their units (`names`), reads curves (`read`), and knows those of running jobs (`running`).
 const curveOverlay = (box, data, list, source) => {
   const asked = readAddress();
   const given = asked.list("range").map(numeric);
   const state = { charts: asked.list("charts"), x: asked.text("x"), color: asked.text("color"), mean: asked.has("mean"), base: asked.text("minus"), smooth: Math.max(0, Math.min(0.99, Number(asked.text("smooth")) || 0)), logX: asked.text("log").includes("x"), logY: asked.text("log").includes("y"), range: given.length === 2 && given[0] !== null && given[1] !== null && given[0] < given[1] && !(asked.text("log").includes("x") && given[0] <= 0) ? given : null };
-  const save = () => writeAddress({ charts: state.charts.join() === firstCharts().join() ? "" : state.charts, x: state.x, color: state.color === firstColor() ? "" : state.color, mean: state.mean ? "1" : "", minus: state.base, smooth: state.smooth ? String(state.smooth) : "", log: `${state.logX ? "x" : ""}${state.logY ? "y" : ""}`, range: state.range?.map((end) => String(Number(end.toPrecision(6)))) ?? "" });
+  const save = () => writeAddress({ charts: state.charts.join() === firstCharts().join() ? "" : state.charts, x: state.x, color: state.color === firstColor() ? "" : state.color, mean: state.mean ? "1" : "", minus: state.base, smooth: state.smooth ? String(state.smooth) : "", log: `${state.logX ? "x" : ""}${state.logY ? "y" : ""}`, range: state.range?.map((end) => String(nearly(end, (state.range[1] - state.range[0]) / 1e4))) ?? "" });
   const [title, note, tools, place, legend] = [make("h3", "Curves"), make("p", "", "note"), make("div", undefined, "choices"), make("div", undefined, "overlays"), make("ul", undefined, "choices keys")];
   note.setAttribute("role", "status");
   const select = (text) => {
@@ -124,7 +43,11 @@ const curveOverlay = (box, data, list, source) => {
   let [rows, some, singles, chosen, categories, hover] = [[], [], new Set(), false, new Map(), null];
   const [charts, counts] = [new Map(), new Map()];
   const unit = (name) => { const found = source.names().find(([known]) => known === name); return unitOf({ name, unit: found?.[1] }); };
-  const categoryOf = (row) => (state.color === "job" ? row.label : state.color === CONFIGURATION ? `${row.step}/${withoutSeeds(row, data.seeds)}` : row.axes.get(state.color) ?? "none");
+  const categoryOf = (row) => (state.color === "job" ? row.label : state.color === CONFIGURATION ? `${row.step}/${withoutSeeds(row, data.seeds)}` : row.axes.get(state.color) ?? null);
+  // Jobs without the axis have a category of their own, which is no value.
+  const nameOf = (category) => (category === null ? `no ${state.color}` : valueText(category));
+  // The category as an option and in the address.
+  const codeOf = (category) => (category === null ? ":" : category === "" || category.startsWith(":") ? `:${category}x` : category);
   const axesShown = () => list.columns().filter(({ kind, first }) => kind === "axis" && first).map(({ name }) => name);
   const firstColor = () => axesShown().find((name) => !data.seeds.includes(name)) ?? "job";
   const firstCharts = () => {
@@ -139,7 +62,8 @@ const curveOverlay = (box, data, list, source) => {
     // Jobs that run may yet report them.
     state.charts = state.charts.filter((name) => data.live || names.includes(name));
     if (!state.charts.length) state.charts = firstCharts();
-    fill(add, [["", "add a chart"], ...names.filter((name) => !state.charts.includes(name)).map((name) => [name, name])], "");
+    const isFull = state.charts.length >= MAX_CHARTS;
+    fill(add, [["", isFull ? `at most ${MAX_CHARTS} charts` : "add a chart"], ...(isFull ? [] : names.filter((name) => !state.charts.includes(name)).map((name) => [name, name]))], "");
     fill(x, [["", "step"], ...names.map((name) => [name, name])], state.x);
     state.x = x.value;
     const axes = axesShown();
@@ -149,13 +73,12 @@ const curveOverlay = (box, data, list, source) => {
   };
   const classify = () => {
     const names = [...new Set(rows.map(categoryOf))];
-    const numbers = names.map(numeric);
-    if (numbers.every((number) => number !== null)) names.sort((one, other) => numeric(one) - numeric(other));
+    if (names.every((name) => name === null || numeric(name) !== null)) names.sort(order((name) => name, false));
     categories = new Map(names.map((name, index) => [name, names.length <= OWN_COLORS
       ? { color: COLORS[index], dash: DASHES[index] } : { share: names.length > 1 ? index / (names.length - 1) : 0 }]));
     some = fewest(rows, state.mean || state.base ? MAX_MEMBERS : MAX_LINES);
     singles = new Set(fewest(some, MAX_LINES));
-    fill(base, [["", "nothing"], ...names.slice(0, 500).map((name) => [name, valueText(name)])], state.base);
+    fill(base, [["", "nothing"], ...names.slice(0, 500).map((name) => [codeOf(name), nameOf(name)])], state.base);
     state.base = base.value;
     counts.clear();
     legend.replaceChildren(...names.slice(0, MAX_LEGEND).map((name) => {
@@ -164,7 +87,7 @@ const curveOverlay = (box, data, list, source) => {
       sample.append(draw("path", { d: "M0 5H28", stroke: colorOf(name), "stroke-width": 3, "stroke-dasharray": (dash ?? []).join(" ") }));
       const place = make("span", "", "note");
       counts.set(name, place);
-      item.append(sample, " ", broken(make("span"), valueText(name)), place);
+      item.append(sample, " ", broken(make("span"), nameOf(name)), place);
       return item;
     }));
     if (names.length > MAX_LEGEND) legend.append(make("li", `and ${names.length - MAX_LEGEND} more`));
@@ -187,7 +110,8 @@ const curveOverlay = (box, data, list, source) => {
     counts.forEach((place, name) => {
       const all = members.get(name) ?? [];
       const having = found ? all.filter(({ key }) => found.has(key)) : all;
-      const words = [...(having.length < all.length ? [`${having.length} of ${plural(all.length, "job")}`] : []), ...(found && data.seeds.length && having.length && !unitsOf(having, data.seeds) ? ["without an interval"] : [])];
+      const steps = new Set(having.map(({ step }) => step)).size;
+      const words = [...(found && steps > 1 ? [`of ${steps} steps`] : []), ...(having.length < all.length ? [`${having.length} of ${plural(all.length, "job")}`] : []), ...(found && data.seeds.length && having.length && !unitsOf(having, data) ? ["without an interval"] : [])];
       place.textContent = words.length ? ` (${words.join(", ")})` : "";
     });
   };
@@ -200,14 +124,15 @@ const curveOverlay = (box, data, list, source) => {
     const curves = curvesOf(chart);
     const members = new Map([...categories.keys()].map((name) => [name, []]));
     drawn().filter(({ key }) => curves.has(key)).forEach((row) => members.get(categoryOf(row))?.push(row));
-    const zero = state.base && members.get(state.base) ? meanCurve(members.get(state.base), curves, state.logX, data) : null;
+    const base = [...members].find(([name]) => codeOf(name) === state.base)?.[1];
+    const zero = base ? meanCurve(base, curves, state.logX, data) : null;
     let lines = [];
     members.forEach((of, name) => {
       const { dash } = categories.get(name);
       const look = { color: colorOf(name), dash };
       if (state.mean) {
         const line = meanCurve(of, curves, state.logX, data);
-        if (line) lines.push({ ...line, ...look, label: `${name} (${of.length})`, id: name, wide: true });
+        if (line) lines.push({ ...line, ...look, label: `${nameOf(name)} (${of.length})`, id: codeOf(name), wide: true });
       } else {
         of.filter((row) => singles.has(row)).forEach((row) => lines.push({ ...curves.get(row.key), ...look, label: row.label, id: row.key, half: null }));
       }
@@ -224,11 +149,8 @@ const curveOverlay = (box, data, list, source) => {
       low = Math.min(low, log && value - half <= 0 ? value : value - half);
       high = Math.max(high, value + half);
     }));
-    if (low > high) return log ? [1, 10] : [0, 1];
-    if (low === high) return log ? [low / 2, high * 2] : [low - (Math.abs(low) || 1) * 0.05, high + (Math.abs(high) || 1) * 0.05];
-    if (key === "x") return [low, high];
-    const room = (high - low) * 0.04;
-    return log ? [low / (high / low) ** 0.04, high * (high / low) ** 0.04] : [low - room, high + room];
+    if (key === "x" && low < high) return [low, high];
+    return padded(low, high, log);
   };
   const xRange = () => state.range ?? state.whole ?? [0, 1];
   const place1 = (log, [low, high], begin, size) => {
@@ -247,7 +169,7 @@ const curveOverlay = (box, data, list, source) => {
     const many = chart.lines.length > 60;
     const trace = (line, values, backward) => {
       // The points of the range, with one more on both sides.
-      const [begin, last] = [Math.max(0, placeIn(line.x, from) - 1), Math.min(line.x.length - 1, placeIn(line.x, to) + 1)];
+      const [begin, last] = isFolded(line) ? [0, line.x.length - 1] : [Math.max(0, placeIn(line.x, from) - 1), Math.min(line.x.length - 1, placeIn(line.x, to) + 1)];
       for (let index = backward ? last : begin; backward ? index >= begin : index <= last; index += backward ? -1 : 1) {
         const value = values[index];
         if ((state.logX && line.x[index] <= 0) || (state.logY && value <= 0)) continue;
@@ -310,11 +232,15 @@ const curveOverlay = (box, data, list, source) => {
       }
     }
     const line = chart.lines.find(({ id }) => id === hover);
-    // What was measured is said, not what is between two measurements; a mean has values at all steps.
-    const place = state.x ? at : Math.round(at);
-    const near = line && !line.wide ? nearestPoint(line, at) : null;
-    const [x, value] = near !== null ? [line.x[near], line.y[near]] : [place, line ? valueAt(line, place) : null];
-    chart.readout.textContent = value === null ? `${state.x || "step"} ${number(place)}` : `${state.x || "step"} ${number(x)} · ${line.label}: ${short(value)}`;
+    // What was measured is said, not what is between two measurements; of a mean over steps their range.
+    const [axis, near] = [state.x || "step", line ? nearestPoint(line, at) : null];
+    const whole = state.x ? (value) => value : Math.round;
+    const place = (index) => {
+      if (!line.edges) return `${axis} ${reading(line.x[index], xRange())}`;
+      const [from, to] = state.x ? line.edges.slice(index, index + 2) : [Math.ceil(line.edges[index]), Math.floor(line.edges[index + 1])];
+      return `${axis}${state.x ? "" : "s"} ${reading(from, xRange())} to ${reading(to, xRange())}`;
+    };
+    chart.readout.textContent = near === null ? `${axis} ${reading(whole(at), xRange())}` : `${place(near)} · ${line.label}: ${reading(line.y[near], chart.yRange)}`;
   };
   // A drag has ended when it zooms; keys and moves of the pointer may follow each other.
   const zoom = (range, of, wait = 0) => {
@@ -328,20 +254,11 @@ const curveOverlay = (box, data, list, source) => {
     clearTimeout(state.timer);
     state.timer = setTimeout(load, wait);
   };
-  const scaled = ([low, high], by, shift) => {
-    const of = state.logX && low > 0 ? [Math.log, Math.exp] : [(value) => value, (value) => value];
-    const [from, to] = [of[0](low), of[0](high)];
-    const [middle, half] = [(from + to) / 2 + shift * (to - from), (to - from) / 2 * by];
-    return [of[1](middle - half), of[1](middle + half)];
-  };
-  const keys = { "+": [0.5, 0], "=": [0.5, 0], "-": [2, 0], ArrowLeft: [1, -0.2], ArrowRight: [1, 0.2] };
   const build = (chart) => {
     chart.plot?.destroy();
-    const axis = (label) => ({ label, labelSize: 20, labelFont: FONT, font: FONT, stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, values: (self, splits) => splits.map((value) => (value === null ? "" : tick(value))) });
-    const marks = (log) => (log ? { splits: (self, index, low, high) => logMarks(low, high), filter: (self, splits) => splits } : {});
     const pan = (event) => {
       const [from, range] = [event.clientX, xRange()];
-      const move = ({ clientX }) => zoom(scaled(range, 1, (from - clientX) / chart.plot.over.clientWidth), null, MOVING);
+      const move = ({ clientX }) => zoom(rescaled(range, state.logX, 1, (from - clientX) / chart.plot.over.clientWidth), null, MOVING);
       document.addEventListener("pointermove", move);
       document.addEventListener("pointerup", () => document.removeEventListener("pointermove", move), { once: true });
     };
@@ -350,7 +267,7 @@ const curveOverlay = (box, data, list, source) => {
       width: Math.max(240, chart.place.clientWidth), height: 280, legend: { show: false },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
       scales: { x: { time: false, distr: state.logX ? 3 : 1, range: xRange }, y: { distr: state.logY ? 3 : 1, range: () => chart.yRange } },
-      axes: [{ ...axis(state.x ? unit(state.x) : "step"), ...marks(state.logX), size: 32 }, { ...axis(""), ...marks(state.logY), labelSize: 0, size: 60 }],
+      axes: [{ ...axisOf(state.logX, false), ...titled(state.x ? unit(state.x) : "step", 20), size: 32 }, { ...axisOf(state.logY, false), size: roomOf(60) }],
       cursor: { y: false, sync: { key: "overlay" }, points: { show: false }, drag: { x: true, y: true, uni: 24, dist: STILL, setScale: false }, bind: { mousedown, dblclick: () => () => zoom(null) } },
       hooks: {
         draw: [paint(chart)], setCursor: [say(chart)],
@@ -374,13 +291,7 @@ const curveOverlay = (box, data, list, source) => {
     chart.readout = make("p", "\u00a0", "note");
     caption.append(" ", plainButton("Remove", () => { state.charts = state.charts.filter((other) => other !== name); options(); refresh(); }, `Remove the chart of ${name}`));
     figure.append(caption, chart.place, chart.readout);
-    chart.place.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.altKey || event.metaKey) return;
-      if (event.key === "0") zoom(null);
-      else if (keys[event.key]) zoom(scaled(xRange(), ...keys[event.key]), null, MOVING);
-      else return;
-      event.preventDefault();
-    });
+    onZoomKeys(chart.place, (by, shift) => zoom(by === null ? null : rescaled(xRange(), state.logX, by, shift), null, by === null ? 0 : MOVING));
     new ResizeObserver(() => { if (chart.plot && chart.place.clientWidth) chart.plot.setSize({ width: Math.max(240, chart.place.clientWidth), height: 280 }); }).observe(chart.place);
     chart.figure = figure;
     return chart;
@@ -397,12 +308,16 @@ const curveOverlay = (box, data, list, source) => {
       chart.plot.setData([xRange(), [null, null]]);
       chart.place.setAttribute("aria-label", `${chart.name} of ${plural(chart.lines.length, state.mean ? "group" : "job")}`);
     });
+    // A logarithmic axis has no place for what is not above zero.
+    const isLost = (log, key, line) => log && line[key].some((value) => value <= 0);
+    const lost = all.filter((line) => isLost(state.logX, "x", line) || isLost(state.logY, "y", line)).length;
     const most = drawn().length < rows.length ? ` of ${rows.length.toLocaleString("en")}, as many of each color as there is room for` : "";
     mark();
     const curves = Math.max(0, ...[...charts.values()].map((chart) => curvesOf(chart).size));
+    const back = state.mean || state.base ? Math.max(0, ...[...charts.values()].map((chart) => [...curvesOf(chart).values()].filter(isFolded).length)) : 0;
     state.drawn = performance.now();
     state.cost = state.drawn - begun;
-    note.textContent = `Curves of ${plural(curves, "job")}${most}${chosen ? ", the chosen ones" : ""}.${state.mean && state.smooth ? " Smoothed means have no interval." : state.mean ? " A mean is drawn where all jobs of its group have values; its band is the 95 % confidence interval over seeds. Where the seeds have different configurations, these count alike, and there is no interval." : ""}`;
+    note.textContent = `Curves of ${plural(curves, "job")}${most}${chosen ? ", the chosen ones" : ""}.${lost ? ` ${plural(lost, "curve")} ${lost === 1 ? "has" : "have"} values that are not above 0, which a logarithmic axis leaves out.` : ""}${back ? ` ${state.x} goes back and forth in ${plural(back, "curve")}, so their colors have no mean.` : ""}${state.mean && state.smooth ? " Smoothed means have no interval." : state.mean ? " A mean is drawn where all jobs of its group have values; its band is the 95 % confidence interval over seeds. Where the seeds have different configurations, these count alike, and there is no interval." : ""}`;
   };
   const load = async () => {
     const points = Math.max(CURVE_POINTS[0], Math.min(CURVE_POINTS[1], 2 ** Math.floor(Math.log2(ALL_POINTS / Math.max(1, drawn().length)))));

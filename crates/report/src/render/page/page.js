@@ -17,7 +17,8 @@ const load = (row) => {
 const section = document.getElementById("jobs");
 // The curves in the page: those of jobs whose details are in it, thinned out.
 const named = new Map();
-Object.values(data.details).forEach(({ curves }) => curves?.forEach(({ name, unit }) => { if (unit || !named.has(name)) named.set(name, unit); }));
+// A single value is a metric.
+Object.values(data.details).forEach(({ curves }) => curves?.filter(({ values }) => values.length > 1).forEach(({ name, unit }) => { if (!named.get(name)) named.set(name, unit); }));
 data.pickable = named.size > 0;
 data.compare = ([first, second]) => ({ command: `sweep diff ${first.key} ${second.key}` });
 const list = jobList(section, data, load, remembered);
@@ -28,11 +29,10 @@ if (data.pickable) {
     read: async (rows, { y, x }, got) => {
       const curve = ({ key }) => {
         const curves = data.details[key]?.curves ?? [];
-        const [values, places] = [y, x].map((name) => curves.find((curve) => curve.name === name));
+        const [values, places] = [y, x].map((name) => curves.find((curve) => curve.name === name && (!curve.unit || curve.unit === named.get(name))));
         if (!values || (x && !places)) return [key, { x: [], y: [] }];
-        // Each series was thinned out on its own: places between those that are left are interpolated.
+        // A curve in a unit that cannot be converted has no place beside the others. Each series was thinned out on its own: places between those that are left are interpolated.
         const pairs = values.at.map((at, index) => [x ? valueAt({ x: places.at, y: places.values }, at) : at, values.values[index]]).filter(([at]) => at !== null);
-        if (x) pairs.sort((one, other) => one[0] - other[0]);
         return [key, { x: pairs.map(([at]) => at), y: pairs.map(([, value]) => value) }];
       };
       got(new Map(rows.map(curve)));
@@ -59,7 +59,6 @@ document.querySelectorAll("a[data-job]").forEach((link) => link.addEventListener
 document.addEventListener("job", ({ detail }) => list.find(detail));
 if (location.hash.length > 8 && data.jobs.some((job) => job[3] === location.hash.slice(1))) {
   list.open(location.hash.slice(1));
-  section.scrollIntoView();
 }
 
 // On paper nobody can open what is closed.

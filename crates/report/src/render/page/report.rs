@@ -131,7 +131,8 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
                                                 // An empty heading would not be accessible.
                                                 th scope="row" { @if text.is_empty() { "\"\"" } @else { (text) } }
                                             } @else {
-                                                @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
+                                                @let column = index - table.axes.len();
+                                                @let value = row.cells[column].value(table.columns[column].show);
                                                 td data-value=[value] { (text) }
                                             }
                                         }
@@ -141,6 +142,7 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
                         }
                     }
                     @for note in &table.notes { p .note { (prose::markup(note)) } }
+                    (files(medium, "tables", &table.name, &[("csv", "CSV"), ("tex", "LaTeX"), ("md", "Markdown")]))
                     @if table.rows.len() > MAX_ROWS {
                         p .note {
                             "The first " (MAX_ROWS) " of " (table.rows.len()) " rows; "
@@ -153,13 +155,29 @@ pub(super) fn tables(tables: &[Table], medium: Medium) -> Markup {
     }
 }
 
+/// Links to the files of a table or a figure beside the page, each with the end of its name.
+fn files(medium: Medium, folder: &str, name: &str, ends: &[(&str, &str)]) -> Markup {
+    html! {
+        @if medium == Medium::Page && !ends.is_empty() {
+            p .note .files {
+                @for (end, kind) in ends {
+                    a href={ (folder) "/" (name) "." (end) } aria-label={ (kind) " of " (name) } { (kind) } " "
+                }
+            }
+        }
+    }
+}
+
 pub(super) fn figures(figures: &[Figure], medium: Medium) -> Markup {
     html! {
         section id=[medium.id("figures")] {
             h2 { "Figures" }
             div .figures {
                 @for figure in figures {
-                    figure .figure id=[medium.id(format!("figure-{}", figure.name))] {
+                    // A drawing for a paper has no title of its own.
+                    @let is_paper = figure.pdf.is_some();
+                    figure .figure .paper[is_paper] id=[medium.id(format!("figure-{}", figure.name))] {
+                        @if is_paper { figcaption { (prose::markup(&figure.title)) } }
                         @match &figure.svg {
                             Ok(svg) if svg.len() > MAX_DRAWN => p .note {
                                 (medium.file(&format!("figures/{}.svg", figure.name), &figure.title)) " has too much in it for this page."
@@ -176,6 +194,9 @@ pub(super) fn figures(figures: &[Figure], medium: Medium) -> Markup {
                             },
                             Err(empty) => p .note { (figure.title) ": there is nothing to draw, because " (empty) "." },
                         }
+                        @let ends = [(figure.svg.is_ok(), ("svg", "SVG")), (figure.png.is_some(), ("png", "PNG")), (is_paper, ("pdf", "PDF"))];
+                        @let ends: Vec<(&str, &str)> = ends.into_iter().filter(|(is_there, _)| *is_there).map(|(_, end)| end).collect();
+                        (files(medium, "figures", &figure.name, &ends))
                     }
                 }
             }
