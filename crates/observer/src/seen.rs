@@ -400,8 +400,13 @@ impl Collector {
         if self.before.is_empty() {
             return false;
         }
-        let mut folders = path.ancestors().skip(1);
-        self.before.contains_key(path) || folders.any(|folder| self.before.get(folder) == Some(&Before::Absent))
+        self.before.contains_key(path) || self.is_created(path)
+    }
+
+    /// True if the program itself has created the path, or a folder on the way to it. A folder that it only asked to create, as
+    /// `os.makedirs(path, exist_ok=True)` does, was there before.
+    fn is_created(&self, path: &Path) -> bool {
+        path.ancestors().any(|path| self.before.get(path) == Some(&Before::Absent))
     }
 
     /// Records that a file is opened for reading, or that its size and times are queried.
@@ -499,7 +504,7 @@ impl Collector {
 
     /// Records that a process opens a folder.
     pub(crate) fn opened(&mut self, process: u32, folder: &Path) {
-        if self.is_own(folder) {
+        if self.is_created(folder) {
             return;
         }
         self.seen.listed.entry(folder.to_owned()).or_default().opens += 1;
@@ -515,7 +520,7 @@ impl Collector {
         if self.before.get(folder) == Some(&Before::Absent) {
             self.keep_fact(folder, Fact::Absent);
         }
-        if self.is_own(folder) || self.seen.listed.get(folder).is_some_and(|entry| entry.names.is_some()) {
+        if self.is_created(folder) || self.seen.listed.get(folder).is_some_and(|entry| entry.names.is_some()) {
             return;
         }
         let Ok(entries) = self.options.layer.entries(folder) else { return };

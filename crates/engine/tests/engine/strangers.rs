@@ -68,18 +68,18 @@ fn files_of_the_project_in_its_results_folder_count() {
     let body = "os.makedirs('results', exist_ok=True)\n\
         print('loss=' + open('results/base/w.txt').read())\nprint('count=%d' % len(glob.glob('results/*.json')))\n";
     script(&sandbox, "train.py", body);
-    let loss_and_count = |expected: [&str; 2]| {
+    let loss_and_count = |expected: [&str; 1]| {
         for end in ["1 done", "1 cached"] {
             let ended = run(&sandbox, &["train.py"]);
             let rows = rows(&ended).join("; ");
             assert!(ended.stderr.contains(end) && expected.iter().all(|text| rows.contains(text)), "{}", ended.stdout);
         }
     };
-    loss_and_count(["1.00", "0"]);
+    loss_and_count(["1 1.00 0.00"]);
     sandbox.write("results/base/w.txt", "2");
-    loss_and_count(["2.00", "0"]);
+    loss_and_count(["1 2.00 0.00"]);
     sandbox.write("results/a.json", "{}");
-    loss_and_count(["2.00", "1"]);
+    loss_and_count(["1 2.00 1.00"]);
     let own = sweep_engine::host::folder::OWN_FOLDERS;
     let entries = fs_err::read_dir(sandbox.path("results")).unwrap().map(|entry| entry.unwrap().file_name());
     let others: Vec<_> = entries.filter(|name| !own.iter().any(|own| name == own)).collect();
