@@ -56,7 +56,7 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
 fn values_with_commas_are_not_divided_and_times_are_sorted_by_their_means() {
     let sandbox = Sandbox::with(
         "name: page
-steps: { a: { uses: command, matrix: { v: ['x=1,seed=5', y], seed: [1, 10, 100] }, with: { run: 'echo step_ms=${{ matrix.seed }}' } } }
+steps: { a: { uses: command, matrix: { v: ['x=1,seed=5', y], seed: [1, 10, 100] }, with: { run: 'echo step_ms=${{ matrix.seed }}', env: { V: '${{ matrix.v }}' } } } }
 tables: { t: { from: a, rows: [v], cells: [step_ms] } }
 ",
     );
@@ -131,7 +131,10 @@ steps:
     let data: Value = serde_json::from_str(data(&page)).unwrap();
     let jobs = data["jobs"].as_array().unwrap();
     assert_message!(format!("{}\n{}", jobs[2][6].as_str().unwrap(), jobs[3][6].as_str().unwrap()));
-    assert_eq!((&data["columns"][0], &jobs[0][5][0]), (&serde_json::json!(["Loss", "loss", "min"]), &0.5.into()));
+    assert_eq!(
+        (&data["columns"][0], &jobs[0][5][0]),
+        (&serde_json::json!(["Loss", "loss", "min", false]), &0.5.into())
+    );
     let detail = &data["details"][jobs[0][3].as_str().unwrap()];
     assert_eq!(detail["command"], r"sweep run recipe.yaml --only 'a/x=it'\\''s'".replace("\\\\", "\\"));
     assert_eq!(detail["metrics"][0], serde_json::json!(["loss", "0.500"]));
