@@ -359,7 +359,8 @@ pub(super) fn subject_of(argv: &[String]) -> &str {
         let path = module.replace('.', "/");
         let is_own = [".py", "/__main__.py"].iter().any(|end| Path::new(&format!("{path}{end}")).is_file());
         // `-m torch.distributed.run train.py`, `-m cProfile train.py`
-        let started = argv[index + 2..].iter().filter(is_file).find(|argument| argument.ends_with(".py"));
+        let is_python = |argument: &&String| Path::new(argument.as_str()).extension().is_some_and(|end| end == "py");
+        let started = argv[index + 2..].iter().filter(is_file).find(is_python);
         started.filter(|_| !is_own).map_or_else(|| module.rsplit('.').next().unwrap_or(module), String::as_str)
     });
     // `./train data.txt`: its files are data.

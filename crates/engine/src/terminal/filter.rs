@@ -50,7 +50,8 @@ impl Filter {
         for word in words(text, columns) {
             match condition(&word, columns, rows) {
                 Ok(condition) => filter.conditions.push(condition),
-                Err((remark, condition)) => {
+                Err(reason) => {
+                    let (remark, condition) = *reason;
                     filter.conditions.extend(condition);
                     if !filter.remarks.contains(&remark) {
                         filter.remarks.push(remark);
@@ -278,7 +279,7 @@ fn named<'a>(word: &'a str, columns: &'a [Column]) -> Option<Named<'a>> {
 }
 
 /// Parses a word as a condition; otherwise returns the reason why it is not a condition, and the condition that replaces it.
-fn condition(raw: &str, columns: &[Column], rows: &[Row]) -> Result<Condition, (String, Option<Condition>)> {
+fn condition(raw: &str, columns: &[Column], rows: &[Row]) -> Result<Condition, Box<(String, Option<Condition>)>> {
     let word = &*plain(raw);
     let contains = || Condition::Contains(word.to_lowercase());
     let Some(Named { column, operator, wanted, others }) = named(word, columns) else {
@@ -286,14 +287,14 @@ fn condition(raw: &str, columns: &[Column], rows: &[Row]) -> Result<Condition, (
         let name = end.map(|end| word[..end].trim_end_matches(':'));
         return match name {
             Some(name) if !name.is_empty() && raw == word => {
-                Err((format!("{name} is not an axis or metric of these jobs"), Some(contains())))
+                Err(Box::new((format!("{name} is not an axis or metric of these jobs"), Some(contains()))))
             }
             _ => Ok(contains()),
         };
     };
     if !others.is_empty() {
         let names = [&[column.name.as_str()][..], &others].concat().join(" or ");
-        return Err((format!("{word} may be about {names}: capitals tell them apart"), None));
+        return Err(Box::new((format!("{word} may be about {names}: capitals tell them apart"), None)));
     }
     let is_tag = column.kind == Kind::Tags;
     let is_known = |text: &str| {
@@ -307,7 +308,7 @@ fn condition(raw: &str, columns: &[Column], rows: &[Row]) -> Result<Condition, (
     let of = |(text, is_literal): (String, bool)| Wanted { is_known: is_known(&text), text, is_literal };
     let parts = alternatives(wanted);
     if parts.is_empty() {
-        return Err((format!("a value is missing after {word}"), None));
+        return Err(Box::new((format!("a value is missing after {word}"), None)));
     }
     let negated = operator == "!=";
     match (operator, numeric(wanted)) {
@@ -317,9 +318,9 @@ fn condition(raw: &str, columns: &[Column], rows: &[Row]) -> Result<Condition, (
             let wanted = [(wanted.to_owned(), true)].into_iter().chain(parts).map(of).collect();
             Ok(Condition::OneOf { column: column.clone(), wanted, negated })
         }
-        _ if is_tag => Err((format!("{} is compared with = or !=", column.name), None)),
+        _ if is_tag => Err(Box::new((format!("{} is compared with = or !=", column.name), None))),
         (_, Some(_)) => Ok(Condition::Compare { column: column.clone(), operator, limit: wanted.to_owned() }),
-        (_, None) => Err((format!("{word} needs a number after {operator}"), None)),
+        (_, None) => Err(Box::new((format!("{word} needs a number after {operator}"), None))),
     }
 }
 

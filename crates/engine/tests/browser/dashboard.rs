@@ -262,6 +262,22 @@ const ALIKE: &str = "
     const rows = readRows(made); const columns = readColumns(made, rows); const column = (id) => columns.find((column) => column.id === id);
     const found = (text) => rows.filter(compileFilter(text, columns, rows).fits).length;";
 
+/// Draws curves by the color of an axis that one of the jobs lacks.
+fn colors_of_jobs_without_the_axis(browser: &mut Browser) {
+    // Jobs without the axis that gives the color have a color of their own, which is none of its values.
+    browser.eval(&format!(
+        "{{ {ALIKE} const box = document.body.appendChild(make('div')); box.id = 'made';
+         const mixed = rows.map((row, at) => (at < 2 ? row : {{ ...row, step: 'plain', axes: new Map([['seed', '0']]) }}));
+         curveOverlay(box, made, {{ columns: () => columns, watch: (seen) => seen(mixed, mixed, false) }}, {{ names: () => [['loss', '']], running: () => new Map(),
+           read: async (asked, range, got) => got(new Map(asked.map(({{ key }}) => [key, {{ x: [1, 2], y: [1, 2] }}]))) }}); }}"
+    ));
+    browser.until("document.querySelectorAll('#made .keys li').length > 0");
+    choose(browser, "#made label:nth-child(3) select", "mode");
+    browser.until("document.querySelectorAll('#made .keys li').length === 3");
+    assert_eq!(browser.texts("#made .keys li > span:first-of-type"), ["none", "None", "no mode"]);
+    assert_eq!(browser.texts("#made label:nth-child(4) option"), ["nothing", "none", "None", "no mode"]);
+}
+
 #[test]
 fn names_values_and_means_are_those_of_the_jobs() {
     let _alone = alone();
@@ -344,18 +360,7 @@ fn names_values_and_means_are_those_of_the_jobs() {
         "(() => { const curve = { x: [0.1, 1, 0.5], y: [3, 2, 1] }; return [isFolded(curve), nearestPoint(curve, 0.6), valueAt(curve, 0.9), valueAt(curve, 2), meanCurve(rows, new Map(rows.map(({ key }) => [key, curve])), false, made)]; })()",
         json!([true, 2, 2, null, null]),
     );
-    // Jobs without the axis that gives the color have a color of their own, which is none of its values.
-    browser.eval(&format!(
-        "{{ {ALIKE} const box = document.body.appendChild(make('div')); box.id = 'made';
-         const mixed = rows.map((row, at) => (at < 2 ? row : {{ ...row, step: 'plain', axes: new Map([['seed', '0']]) }}));
-         curveOverlay(box, made, {{ columns: () => columns, watch: (seen) => seen(mixed, mixed, false) }}, {{ names: () => [['loss', '']], running: () => new Map(),
-           read: async (asked, range, got) => got(new Map(asked.map(({{ key }}) => [key, {{ x: [1, 2], y: [1, 2] }}]))) }}); }}"
-    ));
-    browser.until("document.querySelectorAll('#made .keys li').length > 0");
-    choose(&mut browser, "#made label:nth-child(3) select", "mode");
-    browser.until("document.querySelectorAll('#made .keys li').length === 3");
-    assert_eq!(browser.texts("#made .keys li > span:first-of-type"), ["none", "None", "no mode"]);
-    assert_eq!(browser.texts("#made label:nth-child(4) option"), ["nothing", "none", "None", "no mode"]);
+    colors_of_jobs_without_the_axis(&mut browser);
     browser.is_content();
 }
 

@@ -1,6 +1,8 @@
 //! Sides and rows that differ in their numbers of seeds or in their spread, and values near the limits of numbers. Reference values are
 //! those of `SciPy` 1.17.1.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -22,10 +24,13 @@ fn reported(runs: &str, metrics: &[&str], rest: &str) -> (String, Vec<Value>) {
 
 /// A table of runs: the values of each row in the order of the seeds.
 fn runs(rows: &[(&str, &[f64])]) -> String {
-    let row = |(name, values): &(&str, &[f64])| {
-        values.iter().enumerate().map(|(seed, value)| format!("{name},{seed},{value:?}\n")).collect::<String>()
-    };
-    format!("row,seed,m\n{}", rows.iter().map(row).collect::<String>())
+    let mut table = "row,seed,m\n".to_owned();
+    for (name, values) in rows {
+        for (seed, value) in values.iter().enumerate() {
+            writeln!(table, "{name},{seed},{value:?}").unwrap();
+        }
+    }
+    table
 }
 
 fn because<'v>(verdicts: &'v [Value], claim: &str) -> &'v str {
@@ -107,8 +112,9 @@ fn values_near_the_limits_of_numbers_have_means_and_reasons() {
     // Two axes beside the seed: the error of settings that share seeds.
     let mut grid = "a,b,seed,m\n".to_owned();
     for (index, setting) in ["x,1", "x,2", "y,1", "y,2"].into_iter().enumerate() {
-        for seed in 0..3 {
-            grid += &format!("{setting},{seed},{:e}\n", 1e300 * (1.0 + seed as f64 + 0.1 * index as f64));
+        for seed in 0..3_i32 {
+            let value = 1e300 * (1.0 + f64::from(seed) + 0.1 * index as f64);
+            writeln!(grid, "{setting},{seed},{value:e}").unwrap();
         }
     }
     let (said, _) = reported(&grid, &["m"], "tables:\n  t: { from: runs, rows: [a], cells: [m] }\n");

@@ -62,7 +62,7 @@ impl Point {
 impl Point {
     /// The axes with their values as texts.
     pub fn texts(&self) -> Vec<(String, String)> {
-        self.values.iter().map(|(axis, value)| (axis.to_string(), value.value.to_string())).collect()
+        self.values.iter().map(|(axis, value)| (axis.clone(), value.value.to_string())).collect()
     }
 
     /// True if the text of the point can be divided into its values at commas before the names of axes.

@@ -52,18 +52,35 @@ pub(super) struct Evidence {
     /// The basis of the interval in place of the standard error, or in addition to it.
     exact: Option<Exact>,
     ratio: bool,
-    /// True if every seed is a unit of a mean.
-    growing: bool,
-    /// True if every seed is a unit, whatever the statistic is.
-    over_seeds: bool,
+    units: Counted,
     /// The jobs that pairs leave out because the other side lacks their seeds, in words.
     pub(super) left_out: Option<String>,
     /// A remark on jobs that are not samples because their results are equal to others.
     equal: Option<String>,
-    /// True if the units are items.
-    over_items: bool,
     /// Correlation of the values of pairs of seeds.
     pub(super) correlation: Option<f64>,
+}
+
+/// The units of a statistic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// Every seed is a unit of a mean.
+    SeedsOfMean,
+    /// Every seed is a unit of another statistic.
+    Seeds,
+    Items,
+    Others,
+}
+
+impl Counted {
+    /// The units of a statistic over seeds alone, or over others.
+    fn of(are_seeds: bool, statistic: Statistic) -> Self {
+        match (are_seeds, statistic) {
+            (true, Statistic::Mean) => Self::SeedsOfMean,
+            (true, _) => Self::Seeds,
+            (false, _) => Self::Others,
+        }
+    }
 }
 
 /// The number of seeds that a decision needs.
@@ -144,9 +161,8 @@ impl Evidence {
         let statistic = question.rules.statistic;
         let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
         let (value, error) = units.center(statistic, units.precision(precision)).ok_or(Silence::NoStatistic)?;
-        let over_seeds = units.axes.is_empty();
-        let growing = over_seeds && statistic == Statistic::Mean;
-        let level = looks.level(sample.n, growing);
+        let counted = Counted::of(units.axes.is_empty(), statistic);
+        let level = looks.level(sample.n, counted == Counted::SeedsOfMean);
         let carried = carried_by_one(statistic, &units.values);
         let notes = notes.into_iter().chain(units.notes()).chain(looks.chosen()).collect();
         let hints = carried.into_iter().collect();
@@ -164,12 +180,10 @@ impl Evidence {
             error,
             exact,
             ratio,
-            growing,
-            over_seeds,
+            units: counted,
             left_out: None,
             equal: None,
             hints,
-            over_items: false,
             correlation: None,
         })
     }
@@ -241,47 +255,53 @@ impl Evidence {
         if !question.unpaired && !independent {
             return Err(Silence::Unpaired);
         }
-        if question.rules.statistic.quantile().is_some() {
+        let mut evidence =
+            Self::of_independent([(of, &of_values), (to, &to_values)], question, (one, ratio), looks, notes)?;
+        evidence.size = size;
+        Ok(evidence)
+    }
+
+    /// Evidence about the difference of two sides that are independent samples, given the precision of a value and whether values are
+    /// logarithms of ratios.
+    fn of_independent(
+        [(of, of_values), (to, to_values)]: [(&Side<'_>, &[(&Point, f64)]); 2],
+        question: &Question<'_>,
+        (precision, ratio): (Precision, bool),
+        looks: Looks,
+        notes: Vec<String>,
+    ) -> Result<Self, Silence> {
+        let (statistic, apart) = (question.rules.statistic, &question.apart);
+        if statistic.quantile().is_some() {
             return Err(Silence::NoStatistic);
         }
-        let units = |values: &[(&Point, f64)]| reduce(values, apart, kinds, question.repeats);
-        let (first, second) = (units(&of_values), units(&to_values));
-        let statistic = question.rules.statistic;
+        let units = |values: &[(&Point, f64)]| reduce(values, apart, &question.kinds, question.repeats);
+        let (first, second) = (units(of_values), units(to_values));
         let sample = |units: &Units| Sample::new(&units.values).ok_or(Silence::NoPoint);
-        let center = |units: &Units| units.center(statistic, units.precision(one)).ok_or(Silence::NoStatistic);
+        let center = |units: &Units| units.center(statistic, units.precision(precision)).ok_or(Silence::NoStatistic);
         let (a, b) = (sample(&first)?, sample(&second)?);
-        let (of_side, to_side) = (of, to);
-        let ((of, of_error), (to, to_error)) = (center(&first)?, center(&second)?);
+        let ((of_value, of_error), (to_value, to_error)) = (center(&first)?, center(&second)?);
         let about = |reason: NoInterval, side: &Side<'_>, word: &str| {
             reason.about(&format!("all values of {}", name_of(side, apart).unwrap_or_else(|| word.to_owned())))
         };
-        let of_error = of_error.map_err(|reason| about(reason, of_side, "the first side"));
-        let to_error = to_error.map_err(|reason| about(reason, to_side, "the second side"));
-        let error = of_error.and_then(|of| Ok(welch([of, to_error?])));
-        let over_seeds = first.axes.is_empty() && second.axes.is_empty();
-        let growing = over_seeds && statistic == Statistic::Mean;
-        let level = looks.level(a.n.min(b.n), growing);
-        let basis = statistic.of(&format!("{} against {}, {UNPAIRED}", a.n, b.n));
-        let notes = notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect();
+        let of_error = of_error.map_err(|reason| about(reason, of, "the first side"));
+        let to_error = to_error.map_err(|reason| about(reason, to, "the second side"));
+        let counted = Counted::of(first.axes.is_empty() && second.axes.is_empty(), statistic);
         let hints = [&first, &second].into_iter().filter_map(|side| carried_by_one(statistic, &side.values)).collect();
-        let (value, equal, exact) = (of - to, None, None);
         Ok(Self {
             sample: a,
-            level,
+            level: looks.level(a.n.min(b.n), counted == Counted::SeedsOfMean),
+            basis: statistic.of(&format!("{} against {}, {UNPAIRED}", a.n, b.n)),
+            notes: notes.into_iter().chain(first.notes()).chain(looks.chosen()).collect(),
             looks,
-            basis,
-            notes,
-            value,
-            size,
-            error,
-            exact,
+            value: of_value - to_value,
+            size: 0.0,
+            error: of_error.and_then(|of| Ok(welch([of, to_error?]))),
+            exact: None,
             ratio,
-            growing,
-            over_seeds,
+            units: counted,
             left_out: None,
-            equal,
+            equal: None,
             hints,
-            over_items: false,
             correlation: None,
         })
     }
@@ -315,7 +335,7 @@ impl Evidence {
     pub(super) fn of_rates(rates: Rates, looks: &Looks, basis: String) -> Self {
         let (value, exact) = (rates.value(), Some(Exact::Rates(rates)));
         let few = NoInterval::Few(String::new());
-        Self { exact, over_seeds: true, ..Self::of_number((value, few), false, looks.clone(), basis) }
+        Self { exact, units: Counted::Seeds, ..Self::of_number((value, few), false, looks.clone(), basis) }
     }
 
     /// Evidence about a number of a power law.
@@ -329,13 +349,13 @@ impl Evidence {
 
     /// True if the units are items, whose number does not grow with the seeds.
     pub(super) fn is_over_items(&self) -> bool {
-        self.over_items
+        self.units == Counted::Items
     }
 
     /// Evidence over items.
     pub(super) fn of_items(value: f64, exact: Exact, ratio: bool, looks: Looks, basis: String) -> Self {
         let few = NoInterval::Few("the signs of clusters need six".to_owned());
-        Self { exact: Some(exact), over_items: true, ..Self::of_number((value, few), ratio, looks, basis) }
+        Self { exact: Some(exact), units: Counted::Items, ..Self::of_number((value, few), ratio, looks, basis) }
     }
 
     /// A number whose error does not follow from seeds alone, with the reason if it has no interval. The caller adds the interval.
@@ -343,7 +363,6 @@ impl Evidence {
         let level = looks.level(1, false);
         let sample = Sample { n: 2, mean: value, sd: None };
         let (notes, hints) = (Vec::new(), Vec::new());
-        let (growing, equal, over_items, error, exact) = (false, None, false, Err(without), None);
         Self {
             sample,
             level,
@@ -353,14 +372,12 @@ impl Evidence {
             hints,
             value,
             size: value.abs(),
-            error,
-            exact,
+            error: Err(without),
+            exact: None,
             ratio,
-            growing,
-            over_seeds: false,
+            units: Counted::Others,
             left_out: None,
-            equal,
-            over_items,
+            equal: None,
             correlation: None,
         }
     }
@@ -384,12 +401,12 @@ impl Evidence {
 
     /// Number and kind of the units in words, if they are not seeds alone.
     pub(super) fn other_units(&self) -> Option<&str> {
-        (!self.growing).then_some(self.basis.as_str())
+        (self.units != Counted::SeedsOfMean).then_some(self.basis.as_str())
     }
 
     /// True if every seed is a unit, whatever the statistic is.
     pub(super) fn is_over_seeds(&self) -> bool {
-        self.over_seeds
+        matches!(self.units, Counted::SeedsOfMean | Counted::Seeds)
     }
 
     /// Two-sided p-value of the hypothesis that the true number is `bound`, which allows for all looks at the results.
@@ -418,7 +435,8 @@ impl Evidence {
     ) -> Option<Needed> {
         /// Maximum number of seeds that is considered.
         const MAX_SEEDS: usize = 1000;
-        let ErrorOfMean { error, .. } = self.known_error().filter(|of| self.growing && of.error > 0.0)?;
+        let ErrorOfMean { error, .. } =
+            self.known_error().filter(|of| self.units == Counted::SeedsOfMean && of.error > 0.0)?;
         let scaled = |bound: f64| if self.ratio { bound.ln() } else { bound };
         let bounds = bounds.into_iter().map(|bound| (self.value - scaled(bound)).abs());
         let decided = (bounds.fold(f64::INFINITY, f64::min), WANTED);
@@ -464,7 +482,7 @@ impl Evidence {
     }
 
     fn corrected(&self, p: f64) -> f64 {
-        self.looks.corrected(p, self.level, self.growing)
+        self.looks.corrected(p, self.level, self.units == Counted::SeedsOfMean)
     }
 }
 

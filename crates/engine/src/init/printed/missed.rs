@@ -170,8 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_not_read_is_named() {
+    fn numbers_of_parts_of_an_output_are_named() {
         for (output, expected) in [
+            ("Loss train/test: 1.5/0.75", "loss_train_test is not read, because it is a list"),
             (
                 "Training:\nloss: 0.5\nValidation:\nloss: 0.7",
                 "loss is not read, because lines below `training` and `validation` are alike",
@@ -180,27 +181,34 @@ mod tests {
                 "{\n\"a\": {\n\"loss\": 1\n},\n\"b\": {\n\"loss\": 2\n}\n}",
                 "loss is not read, because lines below `a` and `b` are alike",
             ),
+            (
+                "Test accuracy:\n[1] 0.333",
+                "test_accuracy is not read, because it is on the line below its name; print both in one line",
+            ),
+            (
+                "classif.acc \n  0.3333333 ",
+                "classif.acc is not read, because it is on the line below its name; print both in one line",
+            ),
+            (
+                "Fold 1/2\nacc 0.5\nTraining fold 2 of 2...\nacc 0.7",
+                "acc is read for `Fold 1` and `fold 2`, of which the last one counts",
+            ),
+        ] {
+            assert_eq!(said(output), [expected], "{output}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_not_read_is_named() {
+        for (output, expected) in [
             ("loss: 0,5", "loss is not read, because `0,5` is not a whole number"),
             ("loss: 1.2k", "loss is not read, because `1.2k` is not a whole number"),
             ("{\"epoch\": 1, \"loss\": [0.9, 0.8]}", "loss is not read, because it is a list"),
             ("loss: [0.9 0.8]", "loss is not read, because it is a list"),
             ("\"loss\": [\n0.9,\n0.8\n]", "loss is not read, because it is a list"),
-            (
-                "Test accuracy:\n[1] 0.333",
-                "test_accuracy is not read, because it is on the line below its name; print both in one line",
-            ),
             ("$loss\n[1] 0.25\n", "loss is not read, because it is on the line below its name; print both in one line"),
-            (
-                "classif.acc \n  0.3333333 ",
-                "classif.acc is not read, because it is on the line below its name; print both in one line",
-            ),
             ("loss: 1 0.5 0.2 ", "loss is not read, because it is a list"),
             ("Accuracy 0.333 0.9", "accuracy is not read, because it is a list"),
-            ("Loss train/test: 1.5/0.75", "loss_train_test is not read, because it is a list"),
-            (
-                "Fold 1/2\nacc 0.5\nTraining fold 2 of 2...\nacc 0.7",
-                "acc is read for `Fold 1` and `fold 2`, of which the last one counts",
-            ),
             (
                 ">>> Evaluating on cora\nacc 0.5\n>>> Evaluating on pubmed\nacc 0.7",
                 "acc is read for `cora` and `pubmed`, of which the last one counts",
@@ -211,11 +219,11 @@ mod tests {
             ),
             (
                 "Checking accuracy on training data\nacc 0.5\nChecking accuracy on test data\nacc 0.7",
-                "acc is read for `training` and `test`, of which the last one counts",
+                "acc is read for `test` and `training`, of which the last one counts",
             ),
             (
                 "Pretraining\nloss 0.5\nFinetuning...\nloss 0.7",
-                "loss is read for `Pretraining` and `Finetuning`, of which the last one counts",
+                "loss is read for `Finetuning` and `Pretraining`, of which the last one counts",
             ),
             ("loss: 5 000", "loss is not read, because it is a list"),
             ("loss: 0.5, 0.4, 0.3", "loss is not read, because it is a list"),
