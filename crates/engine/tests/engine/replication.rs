@@ -212,7 +212,7 @@ fn claims_can_be_about_a_typical_seed_and_about_independent_samples() {
         assert!(claim["value"].as_f64().unwrap().abs() < 3.0, "{claim}");
     }
     assert!(half(iqm) < 5.0 && half(apart) < 5.0, "{iqm} {apart}");
-    assert!(because(few).contains("a median and the signs of clusters need six"), "{few}");
+    assert!(because(few).contains("at 95 %, a median needs 6, and several looks need more"), "{few}");
 }
 
 #[test]

@@ -262,8 +262,8 @@ fn results_are_told_from_settings_and_constants() {
     let json = "print('{\"epoch\": 1, \"train\": {\"loss\": %g}, \"val\": {\"loss\": %g, \"acc\": 0.5}}' % (a.lr, a.lr * 2))\n";
     let table = "print('| epoch | loss | val_acc |\\n|---|---|---|\\n| 1 | 0.9 | 0.1 |\\n| 2 | %g | 0.5 |' % a.lr)\n";
     for (body, columns, row) in [
-        (libfm, "lr final_test final_train test train", "2 0.375 0.125 0.350 0.250"),
-        (json, "lr train.loss val.acc val.loss", "2 2.00 0.500 4.00"),
+        (libfm, "lr final_test test final_train train", "2 0.375 0.350 0.125 0.250"),
+        (json, "lr val.acc val.loss train.loss", "2 0.500 4.00 2.00"),
         (table, "lr loss val_acc", "2 2.00 0.500"),
         ("print('The RMSE of prediction is: %g' % a.lr)\n", "lr rmse", "2 2.00"),
     ] {

@@ -258,7 +258,6 @@ mod tests {
             "AP50 AP75",
             "epoch loss\n1 0.5\n2 0.4",
             "time,loss\n1,0.5\n2,0.4",
-            "step,loss\n1,0.5\n2,0.4\nstep,loss,acc\n1,0.5,0.8",
             "   model rmse mae\n1 lm 1 2\n2 rf 3 4",
             "[5]: loss 1\n[9]: loss 2",
             "latency: 3.00ms\nmemory: 1.50GB",
