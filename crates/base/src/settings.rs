@@ -1,7 +1,7 @@
 //! Files of settings in YAML, JSON or TOML, and copies of them in which single values are replaced.
 //!
-//! A copy has every other byte of its file. Where a value of YAML or JSON cannot be replaced alone, such as one below an alias, the copy
-//! is JSON as a whole, with the keys in the order of the file, which readers of YAML read, too.
+//! A copy differs from its file only in these values. Where a value of YAML or JSON cannot be replaced alone, such as one below an alias,
+//! the copy is JSON as a whole, which readers of YAML read, too, with the keys in the order of the file.
 
 mod document;
 mod toml;

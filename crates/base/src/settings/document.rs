@@ -78,7 +78,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Values with the keys of maps in the order of a text, which decides, for instance, on the order of a network's layers.
+/// Values with the keys of maps in the order of a text: programs may depend on it, as for the layers of a network.
 pub(super) struct Ordered<'v> {
     values: &'v Json,
     order: Option<&'v Tree>,

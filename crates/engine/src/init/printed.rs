@@ -167,7 +167,9 @@ fn of_all<'o>(outputs: impl Iterator<Item = &'o str>, wanted: Wanted<'_>) -> Pri
         }
     }
     let PrintedNumbers { read, missed } = &mut all;
-    missed.retain(|missed| missed.why.is_of_read() || read.iter().all(|number| number.name != missed.name));
+    let is_read =
+        |missed: &Missed| read.iter().any(|number| number.name == missed.name || missed.is_read_as(&number.name));
+    missed.retain(|missed| missed.why.is_of_read() || !is_read(missed));
     open::opened(all)
 }
 

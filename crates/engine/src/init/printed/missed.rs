@@ -2,13 +2,12 @@
 
 use std::{fmt, sync::LazyLock};
 
-use regex::{Captures, Regex};
+use regex::Regex;
 use sweep_job::tasks::Number;
 
 use super::{
     Wanted, joined,
-    names::{MAX_WORDS, is_slashed},
-    patterns::UNITS,
+    names::{MAX_WORDS, is_slashed, name_of_unit},
     regex,
 };
 use crate::stats::Better;
@@ -48,6 +47,19 @@ pub enum Why {
 }
 
 impl Why {
+    /// The reason with other texts of the output.
+    pub(super) fn with_texts(self, other: impl Fn(&str) -> String) -> Self {
+        let all = |texts: Vec<String>| texts.iter().map(|text| other(text)).collect();
+        match self {
+            Self::Sections(names) => Self::Sections(all(names)),
+            Self::Headings(names) => Self::Headings(all(names)),
+            Self::Text(text) => Self::Text(other(&text)),
+            Self::Processes(mark) => Self::Processes(other(&mark)),
+            Self::Rows(column) => Self::Rows(other(&column)),
+            why @ (Self::Form | Self::Other | Self::List | Self::Below) => why,
+        }
+    }
+
     /// True for a number that is read.
     pub(super) fn is_of_read(&self) -> bool {
         matches!(self, Self::Headings(_) | Self::Processes(_) | Self::Rows(_))
@@ -57,6 +69,13 @@ impl Why {
 impl Missed {
     pub(super) fn new(name: &str, line: &str, why: Why) -> Self {
         Self { name: name.to_owned(), line: line.trim().to_owned(), why }
+    }
+
+    /// True if the number is read under `name`, which ends with its unit: `latency: 3.00ms` is `latency_ms`.
+    pub(super) fn is_read_as(&self, name: &str) -> bool {
+        let Why::Text(text) = &self.why else { return false };
+        let unit = text.trim_start_matches(|char: char| !char.is_alphabetic());
+        name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('_')) == Some(&name_of_unit(unit))
     }
 }
 
@@ -102,9 +121,6 @@ static NAME: LazyLock<Regex> =
 /// A line that is a number.
 static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^[ \t]*(?:\[1\][ \t]*)?[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[ \t]*%?[ \t]*$"));
-/// A number with its unit.
-static MEASURED: LazyLock<Regex> =
-    LazyLock::new(|| regex(&format!(r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:{})[.,]?$", UNITS.join("|"))));
 /// Maximum number of sections that are named.
 const MAX_NAMES: usize = 3;
 /// Longest text that is quoted, in characters.
@@ -117,9 +133,6 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
     while let Some(found) = TEXT.captures_at(line, start) {
         let Some(number) = found.name("number") else { break };
         start = number.end();
-        if is_measured(&found) {
-            continue;
-        }
         let slashed = found.name("words").filter(|words| is_slashed(words.as_str()));
         let name = match slashed {
             Some(words) => {
@@ -129,7 +142,7 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
             None => wanted.named(line, &found).map(|(name, _)| name),
         };
         let Some(name) = name else { continue };
-        let text: String = number.as_str().trim().trim_end_matches([',', '.']).chars().take(MAX_QUOTED).collect();
+        let text: String = number.as_str().trim().trim_end_matches([',', '.', ':']).chars().take(MAX_QUOTED).collect();
         let is_list = slashed.is_some() || text.starts_with('[') || text.contains([' ', '\t']);
         let is_number = Number::parse(&text).is_some();
         let why = if is_list {
@@ -144,13 +157,6 @@ pub(super) fn of_line(line: &str, wanted: Wanted<'_>) -> Vec<Missed> {
     missed
 }
 
-/// True for a number with a unit behind a separator, which is read with its unit.
-fn is_measured(found: &Captures<'_>) -> bool {
-    let (Some(words), Some(number)) = (found.name("words"), found.name("number")) else { return false };
-    let has_separator = found[0][words.len()..number.start() - words.start()].contains([':', '=', '>', '→']);
-    has_separator && MEASURED.is_match(number.as_str())
-}
-
 /// The number of a line whose name is the line before.
 pub(super) fn below(previous: &str, line: &str, wanted: Wanted<'_>) -> Option<Missed> {
     let found = NUMBER.is_match(line).then(|| NAME.captures(previous)).flatten()?;
@@ -161,12 +167,25 @@ pub(super) fn below(previous: &str, line: &str, wanted: Wanted<'_>) -> Option<Mi
 
 #[cfg(test)]
 mod tests {
-    use super::super::printed_results;
+    use std::collections::BTreeSet;
+
+    use super::super::{printed_numbers, printed_results};
 
     /// The messages about the numbers in an output.
     fn said(output: &str) -> Vec<String> {
         let missed = printed_results(std::iter::once(output)).missed;
         missed.into_iter().map(|missed| format!("{} {}", missed.name, missed.why)).collect()
+    }
+
+    #[test]
+    fn a_number_that_is_read_with_its_unit_is_not_missed() {
+        let output = "latency: 3.00ms\nmemory: 1.50GB\nspeed: 3x";
+        let found = printed_numbers(std::iter::once(output), &BTreeSet::new());
+        assert_eq!(
+            found.read.iter().map(|number| number.name.as_str()).collect::<Vec<_>>(),
+            ["latency_ms", "memory_gb"]
+        );
+        assert_eq!(found.missed.iter().map(|missed| missed.name.as_str()).collect::<Vec<_>>(), ["speed"]);
     }
 
     #[test]
@@ -260,7 +279,6 @@ mod tests {
             "time,loss\n1,0.5\n2,0.4",
             "   model rmse mae\n1 lm 1 2\n2 rf 3 4",
             "[5]: loss 1\n[9]: loss 2",
-            "latency: 3.00ms\nmemory: 1.50GB",
             "Training on cuda:0\nloss 0.5\nEvaluating on cpu\nloss 0.4",
         ] {
             assert_eq!(said(output), [""; 0], "{output}");

@@ -278,7 +278,7 @@ pub(super) fn is_setting(name: &str, params: &BTreeSet<&str>) -> bool {
 }
 
 /// The end of a name for a unit: `min` could be a minimum.
-fn name_of_unit(unit: &str) -> String {
+pub(super) fn name_of_unit(unit: &str) -> String {
     match unit {
         "min" | "mins" | "minutes" => "minutes".to_owned(),
         "h" | "hours" => "hours".to_owned(),
@@ -290,7 +290,10 @@ fn name_of_unit(unit: &str) -> String {
 pub(super) fn joined(words: &[&str]) -> String {
     // `mAP@0.5:0.95`
     let with_threshold = |word: &&str| match word.split_once('@') {
-        Some((name, threshold)) => format!("{name}_{}", threshold.trim_start_matches('.').replace(['.', ':'], "_")),
+        Some((name, threshold)) => {
+            let parts: Vec<&str> = threshold.split(['.', ':']).filter(|part| !part.is_empty()).collect();
+            format!("{name}_{}", parts.join("_"))
+        }
         None => (*word).to_owned(),
     };
     let words: Vec<String> = words.iter().map(with_threshold).collect();

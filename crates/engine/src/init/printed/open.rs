@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use regex::Regex;
 
-use super::{Printed, PrintedNumbers, STEPS, names::SPLITS, regex};
+use super::{Missed, Printed, PrintedNumbers, STEPS, missed::Why, names::SPLITS, regex};
 use crate::stats::Better;
 
 /// The word in place of each of them while numbers are searched.
@@ -56,6 +56,9 @@ fn marked(text: &str, word: &str) -> String {
 
 /// The name without the marked words; `None` if no other word is left.
 fn without_mark(name: &str) -> Option<String> {
+    if !name.to_ascii_lowercase().contains(NAME) {
+        return Some(name.to_owned());
+    }
     let is_other = |part: &&str| !part.is_empty() && !part.eq_ignore_ascii_case(MARK);
     let parts = name.split('.').map(|part| part.split('_').filter(is_other).collect::<Vec<_>>().join("_"));
     let name = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
@@ -65,23 +68,26 @@ fn without_mark(name: &str) -> Option<String> {
 /// The numbers with open words in place of the mark.
 pub(super) fn opened(numbers: PrintedNumbers) -> PrintedNumbers {
     let shown = |text: &str| text.replace(MARK, "…").replace(NAME, "…");
-    let mut read: Vec<Printed> = Vec::new();
+    let (mut read, mut others): (Vec<Printed>, Vec<Missed>) = (Vec::new(), Vec::new());
     for Printed { name, pattern, line } in numbers.read {
+        let line = shown(&line);
         let Some(own_name) = without_mark(&name) else { continue };
         if read.iter().any(|other| other.name == own_name) {
+            others.push(Missed::new(&own_name, &line, Why::Other));
             continue;
         }
         let places =
             [("}", "}"), (":", ":")].map(|(old, new)| (format!("{{{name}{old}"), format!("{{{own_name}{new}")));
         let pattern = places.iter().fold(pattern, |pattern, (old, new)| pattern.replace(old, new)).replace(MARK, ANY);
-        read.push(Printed { name: own_name, pattern, line: shown(&line) });
+        read.push(Printed { name: own_name, pattern, line });
     }
     let missed = numbers.missed.into_iter().filter_map(|mut missed| {
         missed.name = without_mark(&missed.name)?;
         missed.line = shown(&missed.line);
+        missed.why = missed.why.with_texts(shown);
         Some(missed)
     });
-    PrintedNumbers { read, missed: missed.collect() }
+    PrintedNumbers { read, missed: missed.chain(others).collect() }
 }
 
 #[cfg(test)]
@@ -109,6 +115,16 @@ mod tests {
             let values = outputs.map(|(text, _)| last_value(&read[0], text));
             assert_eq!(values, [Some(0.375), Some(0.25)], "{line}: {}", read[0].pattern);
         }
+        let text =
+            with_open_words("method: adam\nacc 0.5\nmethod: sgd\nacc 0.75", &BTreeSet::from(["adam".to_owned()]));
+        let missed = printed_results(std::iter::once(text.as_str())).missed;
+        let why: Vec<String> = missed.iter().map(|missed| missed.why.to_string()).collect();
+        assert_eq!(why, ["is read for `method: …` and `method: sgd`, of which the last one counts"]);
+        // Of two lines that differ in such a word only, one is read and the other one is named.
+        let text = with_open_words("[adam] loss: 0.5\nloss: 0.25", &BTreeSet::from(["adam".to_owned()]));
+        let PrintedNumbers { read, missed } = printed_results(std::iter::once(text.as_str()));
+        assert_eq!((read.len(), missed.len()), (1, 1), "{read:?} {missed:?}");
+        assert_eq!(without_mark("my__loss").as_deref(), Some("my__loss"));
         let values = BTreeSet::from(["loss", "test", "a", "0.5", "two words"].map(str::to_owned));
         let text = "loss 0.5 test a two words";
         assert_eq!(with_open_words(text, &values), text);

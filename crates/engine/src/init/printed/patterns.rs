@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Units that follow numbers, and that the ends of metrics' names stand for.
-pub(super) const UNITS: [&str; 19] = [
+const UNITS: [&str; 19] = [
     "ms", "s", "us", "ns", "KiB", "MiB", "GiB", "kB", "MB", "GB", "sec", "secs", "seconds", "min", "mins", "minutes",
     "h", "hours", "KB",
 ];
