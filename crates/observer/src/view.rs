@@ -4,12 +4,17 @@
 //! namespace, too, with the same user and group. All of it ends with the last process that is in it.
 
 use std::{
+    collections::BTreeSet,
     ffi::{CStr, CString, OsStr, OsString},
     fs::{self, DirBuilder, File, FileTimes},
     io,
     os::{
         fd::RawFd,
-        unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _, process::CommandExt as _},
+        unix::{
+            ffi::{OsStrExt as _, OsStringExt as _},
+            fs::DirBuilderExt as _,
+            process::CommandExt as _,
+        },
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -20,6 +25,8 @@ use super::layer::Layer;
 
 /// Maximum number of shared paths of a view.
 const MAX_SHARED: usize = 4;
+/// Maximum number of mounts inside of a view's folder.
+const MAX_MOUNTS: usize = 32;
 
 /// A file or a folder that a view does not cover.
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +52,37 @@ impl Bind {
     }
 }
 
+/// A file system that is mounted inside of the folder of a view: the overlay of the folder does not contain it.
+#[derive(Debug, Clone)]
+struct Mounted {
+    path: CString,
+    /// Options of its own overlay, and those in a user namespace; `None` if writes reach the file system.
+    overlay: Option<[CString; 2]>,
+}
+
+impl Mounted {
+    /// The mount at `path`, `inner` from the folder of the view. Its overlay has the folder `work` of its own and writes to the files
+    /// `upper` of the view. A mount that contains these, or that is no folder, has no overlay.
+    fn new(path: &Path, inner: &Path, upper: &Path, work: &Path) -> io::Result<Self> {
+        let has_results = fs::canonicalize(upper)?.starts_with(path);
+        let overlay = if has_results || !path.is_dir() {
+            None
+        } else {
+            let upper = upper.join(inner);
+            DirBuilder::new().recursive(true).mode(0o755).create(&upper)?;
+            DirBuilder::new().recursive(true).create(work)?;
+            Some(options(path, &upper, work)?)
+        };
+        Ok(Self { path: text(path)?, overlay })
+    }
+}
+
 /// A private view of a folder.
 #[derive(Debug, Clone)]
 pub struct View {
     folder: CString,
+    /// File systems inside, the outer ones first.
+    mounts: Vec<Mounted>,
     /// Paths inside that are not covered, in the order in which they are mounted.
     shared: Vec<Bind>,
     working: CString,
@@ -65,7 +99,8 @@ impl View {
     ///
     /// Programs start in the folder `working`. The paths `shared` below `folder` are not covered: writes to the writable ones reach them,
     /// and the kernel refuses writes to the others, except below a writable one that follows. The files of `layer` replace files of
-    /// `folder`.
+    /// `folder`. Other file systems that are mounted inside of `folder` have views of their own, which write to `upper`, too; writes to
+    /// the one that contains `place` reach it.
     ///
     /// # Errors
     ///
@@ -78,27 +113,34 @@ impl View {
         builder.create(upper.join(working.strip_prefix(folder).unwrap_or(Path::new(""))))?;
         builder.create(&work)?;
         lay(layer, &upper)?;
-        let mut options = OsString::from("lowerdir=");
-        options.push(escaped(folder));
-        options.push(",upperdir=");
-        options.push(escaped(&upper));
-        options.push(",workdir=");
-        options.push(escaped(&work));
-        let mut user_options = options.clone();
-        user_options.push(",userxattr");
+        let [own_options, user_options] = options(folder, &upper, &work)?;
         let inside = shared.iter().filter(|shared| shared.path.starts_with(folder));
         if shared.len() > MAX_SHARED {
             return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let is_shared = |path: &Path| shared.iter().any(|shared| path.starts_with(shared.path));
+        let mounts =
+            mounts_below(folder).into_iter().filter(|path| !is_shared(path)).enumerate().map(|(index, path)| {
+                let inner = path.strip_prefix(folder).unwrap_or(&path);
+                Mounted::new(&path, inner, &upper, &place.join(format!("work-{index}")))
+            });
+        let mounts: Vec<Mounted> = mounts.collect::<io::Result<_>>()?;
+        if mounts.len() > MAX_MOUNTS {
+            let folder = folder.display();
+            return Err(io::Error::other(format!(
+                "more than {MAX_MOUNTS} file systems are mounted inside of `{folder}`"
+            )));
         }
         // SAFETY: the calls take no arguments and cannot fail.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         Ok(Self {
             folder: text(folder)?,
+            mounts,
             shared: inside.map(|shared| Bind::new(*shared)).collect::<io::Result<_>>()?,
             working: text(working)?,
             upper,
-            options: text(Path::new(&options))?,
-            user_options: text(Path::new(&user_options))?,
+            options: own_options,
+            user_options,
             user_map: format!("{user} {user} 1").into_bytes(),
             group_map: format!("{group} {group} 1").into_bytes(),
         })
@@ -155,8 +197,30 @@ impl View {
         DirBuilder::new().recursive(true).create(folder.join("shared"))?;
         let folder = folder.canonicalize()?;
         let shared = [Shared { path: &folder.join("shared"), is_writable: false }];
+        Self::new(&folder, &folder, &shared, place, &Layer::default())?.start()
+    }
+
+    /// Checks that this machine lets a program start in a view of `folder`, in which other file systems are mounted. Without the right to
+    /// mount, the kernel may refuse an overlay of such a folder. Uses the folder `place`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why this machine does not allow it.
+    pub fn check_mounts(folder: &Path, place: &Path) -> io::Result<()> {
+        let Some(inner) = mounts_below(folder).into_iter().next() else { return Ok(()) };
+        let view = Self::new(folder, folder, &[], place, &Layer::default())?;
+        let inner = inner.display();
+        view.start().map_err(|error| {
+            io::Error::other(format!(
+                "`{inner}` is another file system inside of the project, which needs the right to mount: {error}"
+            ))
+        })
+    }
+
+    /// Starts a program that does nothing.
+    fn start(&self) -> io::Result<()> {
         let mut command = Command::new("true");
-        Self::new(&folder, &folder, &shared, place, &Layer::default())?.apply(&mut command);
+        self.apply(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let refusal = |error: io::Error| match error.raw_os_error() {
             // The kernel reports an exceeded limit of user namespaces as a full disk.
@@ -183,8 +247,26 @@ impl View {
         for (bind, handle) in self.shared.iter().zip(&mut handles) {
             *handle = Some(open(&bind.path)?);
         }
+        // The inner ones first: the overlay of an outer one covers them.
+        let mut inside = [None; MAX_MOUNTS];
+        for (Mounted { path, overlay }, handle) in self.mounts.iter().zip(&mut inside).rev() {
+            if let Some([options, user_options]) = overlay {
+                let options = if is_privileged { options } else { user_options };
+                // Some file systems cannot be below an overlay; the program sees them as they are.
+                let _ = mount(c"overlay", path, Some(c"overlay"), 0, Some(options));
+            }
+            // A mount that this user may not open is none of the program's, either.
+            *handle = open(path).ok();
+        }
         let options = if is_privileged { &self.options } else { &self.user_options };
         mount(c"overlay", &self.folder, Some(c"overlay"), 0, Some(options))?;
+        for (Mounted { path, .. }, handle) in self.mounts.iter().zip(inside) {
+            let Some(handle) = handle else { continue };
+            let mut source = [0; 32];
+            mount(descriptor(handle, &mut source), path, None, libc::MS_BIND | libc::MS_REC, None)?;
+            // SAFETY: the descriptor is this function's own.
+            done(unsafe { libc::close(handle) })?;
+        }
         for (Bind { path, read_only }, handle) in self.shared.iter().zip(handles) {
             let Some(handle) = handle else { continue };
             let mut source = [0; 32];
@@ -239,6 +321,40 @@ fn is_copy(file: &Path, copy: &Path) -> bool {
         && (file_metadata.len(), file_metadata.modified().ok()) == (copy_metadata.len(), copy_metadata.modified().ok())
 }
 
+/// The options of an overlay, and those in a user namespace.
+fn options(lower: &Path, upper: &Path, work: &Path) -> io::Result<[CString; 2]> {
+    let mut options = OsString::from("lowerdir=");
+    options.push(escaped(lower));
+    options.push(",upperdir=");
+    options.push(escaped(upper));
+    options.push(",workdir=");
+    options.push(escaped(work));
+    let mut user_options = options.clone();
+    user_options.push(",userxattr");
+    Ok([text(Path::new(&options))?, text(Path::new(&user_options))?])
+}
+
+/// The points inside of a folder at which this process has file systems mounted, the outer ones first.
+fn mounts_below(folder: &Path) -> Vec<PathBuf> {
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let points = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    let points = points.map(unescaped).filter(|point| point.starts_with(folder) && point != folder);
+    points.collect::<BTreeSet<PathBuf>>().into_iter().collect()
+}
+
+/// A path of the table of mounts, in which spaces, tabs, line breaks and backslashes are octal numbers of three digits.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::with_capacity(field.len()), field);
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => (bytes.push(byte), rest = &others[3..]),
+            None => (bytes.push(*first), rest = others),
+        };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
 /// A path as an option of an overlay.
 fn escaped(path: &Path) -> OsString {
     let mut bytes = Vec::new();
@@ -248,7 +364,7 @@ fn escaped(path: &Path) -> OsString {
         }
         bytes.push(*byte);
     }
-    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+    OsString::from_vec(bytes)
 }
 
 fn text(path: &Path) -> io::Result<CString> {
@@ -370,6 +486,12 @@ mod tests {
         // Two views do not see each other's writes.
         let other_view = View::new(&project, &sources, &shared, &results.join("other"), &Layer::default()).unwrap();
         assert_eq!(shell(&other_view, "cat ../data; ls"), "old\ngone\n");
+    }
+
+    #[test]
+    fn octal_numbers_of_the_table_of_mounts_are_bytes() {
+        assert_eq!(unescaped(br"/a\040b\134c\012"), Path::new("/a b\\c\n"));
+        assert_eq!(unescaped(br"/end\04"), Path::new(r"/end\04"));
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Study {
         let references = runs.iter().map(Run::reference).map(|reference| readable(&reference).0).collect();
         let mut params: Vec<BTreeMap<String, Value>> = runs.iter().map(|run| run.params.clone()).collect();
         shorten(&mut params, &mut notices);
+        one_kind_of_number(&mut params);
         same_types(&mut params, &mut notices);
         let names: BTreeSet<String> = params.iter().flat_map(BTreeMap::keys).cloned().collect();
         let known = |name: &String| {
@@ -245,6 +246,38 @@ fn shorten(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>) {
     }
 }
 
+/// Converts integers and floats of one parameter to one type, because exports write `1` as `1.0` where a column has a missing value:
+/// to integers if no value has a fraction, else to floats.
+fn one_kind_of_number(params: &mut [BTreeMap<String, Value>]) {
+    /// From here on, not every integer is a float.
+    const END: u64 = 1 << f64::MANTISSA_DIGITS;
+    let whole = |float: f64| float.to_string().parse::<i64>().ok().filter(|whole| whole.unsigned_abs() < END);
+    #[expect(clippy::cast_precision_loss, reason = "a larger integer stays an integer")]
+    let float = |int: i64| (int.unsigned_abs() < END).then_some(int as f64);
+    let mut kinds: BTreeMap<String, (bool, bool, bool)> = BTreeMap::new();
+    for (name, value) in params.iter().flatten() {
+        let (has_ints, has_floats, has_fractions) = kinds.entry(name.clone()).or_default();
+        match value {
+            Value::Int(_) => *has_ints = true,
+            Value::Float(value) => {
+                *has_floats = true;
+                *has_fractions |= whole(*value).is_none();
+            }
+            _ => {}
+        }
+    }
+    for (name, value) in params.iter_mut().flatten() {
+        let other = match (kinds.get(name), &value) {
+            (Some((true, true, false)), Value::Float(number)) => whole(*number).map(Value::Int),
+            (Some((true, true, true)), Value::Int(number)) => float(*number).map(Value::Float),
+            _ => None,
+        };
+        if let Some(other) = other {
+            *value = other;
+        }
+    }
+}
+
 /// Converts all values of a parameter to texts if a number and a text among them read alike.
 fn same_types(params: &mut [BTreeMap<String, Value>], notices: &mut Vec<String>) {
     let mut read: BTreeMap<&String, BTreeMap<String, Vec<&Value>>> = BTreeMap::new();
@@ -350,4 +383,27 @@ fn metrics(runs: &[Run], wishes: &Wishes) -> Result<Vec<String>, ImportError> {
         return Err(ImportError::NoMetrics);
     }
     Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_integers_and_floats_are_one_value() {
+        let read = |texts: &[&str]| -> Vec<Value> {
+            let value = |text: &&str| super::super::lenient::scalar(text).unwrap();
+            let mut params: Vec<_> = texts.iter().map(|text| BTreeMap::from([("x".to_owned(), value(text))])).collect();
+            one_kind_of_number(&mut params);
+            params.into_iter().flat_map(BTreeMap::into_values).collect()
+        };
+        assert_eq!(
+            read(&["1", "1.0", "2e0", "a"]),
+            [Value::Int(1), Value::Int(1), Value::Int(2), Value::Text("a".into())]
+        );
+        assert_eq!(read(&["1", "1.0", "0.5"]), [Value::Float(1.0), Value::Float(1.0), Value::Float(0.5)]);
+        assert_eq!(read(&["1.0", "0.5"]), [Value::Float(1.0), Value::Float(0.5)]);
+        let large = "9007199254740993";
+        assert_eq!(read(&[large, "1", "0.5"])[0], Value::Int(9_007_199_254_740_993), "no digit is lost");
+    }
 }

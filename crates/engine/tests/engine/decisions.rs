@@ -283,3 +283,20 @@ fn seeds_that_are_added_after_a_look_are_allowed_for() {
     sandbox.sweep(&["report", "recipe.yaml"]);
     assert_eq!(verdicts(&sandbox)[0], raised);
 }
+
+/// Three looks were made under the adaptive plan, whatever the recipe says later.
+#[test]
+fn a_fixed_number_of_seeds_after_adaptive_ones_keeps_their_looks() {
+    let methods = [("x", "10 11 12 13 14"), ("y", "10.3 12.9 12.5 14.7 15.1")];
+    let rest = format!("claims:\n{}", difference("more", "at_least: 0", ""));
+    let sandbox = Sandbox::with(&study(&methods, "{ min: 3, max: 5, until: decided }", &rest));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    let adaptive = verdicts(&sandbox)[0].clone();
+    for seeds in ["5", "{ min: 5, max: 5, until: decided }", "{ min: 4, max: 5, until: decided }"] {
+        sandbox.write("recipe.yaml", &study(&methods, seeds, &rest));
+        sandbox.sweep(&["run", "recipe.yaml"]);
+        let fixed = verdicts(&sandbox)[0].clone();
+        assert!(fixed.1 == "undecided" && fixed.2.contains("over 3 looks"), "{adaptive:?} {fixed:?}");
+        assert_eq!(fixed.1, adaptive.1);
+    }
+}

@@ -52,6 +52,51 @@ tables:
     sandbox
 }
 
+/// A data set, a folder inside of it and the results are file systems of their own, as volumes of a container are.
+#[test]
+fn file_systems_inside_of_a_project_are_part_of_it() {
+    const MOUNTS: &str = "mount --bind \"$0/data\" data; mount --bind \"$0/deep\" data/deep; mount --bind \"$0/results\" results; exec \"$@\"";
+    if !has_views() {
+        return;
+    }
+    let sandbox = Sandbox::with(
+        "steps:\n  train:\n    uses: command\n    matrix: { lr: [1, 2] }\n    with: { argv: [python3, train.py, '${{ matrix.lr }}'], outputs: [data/out.txt] }\n",
+    );
+    sandbox.write("pyproject.toml", "");
+    sandbox.write(
+        "train.py",
+        "import os, sys\nassert sorted(os.listdir('data')) == ['deep', 'in.txt'] and os.listdir('results')\n\
+         loss = float(open('data/in.txt').read()) * float(open('data/deep/scale.txt').read()) * int(sys.argv[1])\n\
+         open('data/out.txt', 'w').write('x')\nos.remove('data/in.txt')\nprint(f'loss={loss}')\n",
+    );
+    for folder in ["data", "results"] {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    let disks = tempfile::tempdir().unwrap();
+    for folder in ["data/deep", "deep", "results"] {
+        fs::create_dir_all(disks.path().join(folder)).unwrap();
+    }
+    fs::write(disks.path().join("data/in.txt"), "0.5").unwrap();
+    fs::write(disks.path().join("deep/scale.txt"), "3").unwrap();
+    let may_mount = std::process::Command::new("unshare").args(["--mount", "true"]).status().unwrap().success();
+    let namespaces = if may_mount { "-m" } else { "-Urm" };
+    let sweep = |rest: &[&str]| {
+        let own = sandbox.command(&[&["run", "recipe.yaml"], rest].concat());
+        let mut command = std::process::Command::new("unshare");
+        command.args([namespaces, "sh", "-ec", MOUNTS]).arg(disks.path()).arg(own.get_program()).args(own.get_args());
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.current_dir(sandbox.path("")).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    let first = sweep(&[]);
+    assert!(first.contains("loss 1.5") && first.contains("loss 3") && first.contains("2 done"), "{first}");
+    assert!(disks.path().join("data/in.txt").exists() && !disks.path().join("data/out.txt").exists());
+    assert!(sweep(&[]).contains("2 cached"));
+    fs::write(disks.path().join("deep/scale.txt"), "5").unwrap();
+    let edited = sweep(&[]);
+    assert!(edited.contains("loss 2.5") && edited.contains("2 done"), "{edited}");
+}
+
 #[test]
 fn a_program_runs_in_its_project_and_its_writes_are_its_own() {
     if !has_views() {

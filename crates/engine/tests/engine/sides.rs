@@ -151,6 +151,33 @@ fn a_side_of_several_settings_has_one_value_for_each_seed() {
     assert!(has_interval(more, 0.095_439, 0.254_561), "{more}");
 }
 
+/// Imported runs have names of their own, which separate no values of a seed: five against five seeds. SciPy's Welch test of the means
+/// over the methods of each seed.
+#[test]
+fn imported_sides_of_several_settings_without_pairs_have_one_value_for_each_seed() {
+    let sandbox = Sandbox::new();
+    let seeds = [0.1, 1.4, -0.8, 2.1, 0.6];
+    let mut csv = String::from("method,seed,value\n");
+    for (index, method) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        for (seed, value) in seeds.iter().enumerate() {
+            let (seed, value) = if index < 2 { (seed, *value) } else { (seed + 10, value * 0.9 + 0.5) };
+            let _ = writeln!(csv, "{method},{seed},{}", value + 0.01 * index as f64);
+        }
+    }
+    // Only one of the two methods has this seed.
+    csv.push_str("a,5,100\n");
+    sandbox.write("runs.csv", &csv);
+    let ended = sandbox.sweep(&["import", "csv", "runs.csv", "--metric", "value"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let recipe = "name: study\nextends: runs.runs.yaml\nclaims: { more: { difference: { metric: value, of: { step: runs, method: [a, b] }, to: { step: runs, method: [c, d] } }, expect: { more_than: 0 } } }\n";
+    sandbox.write("recipe.yaml", recipe);
+    let verdicts = claims(&sandbox, "recipe.yaml", "study");
+    let more = of(&verdicts, "more");
+    assert!(because(more).contains("5 against 5, not paired"), "{more}");
+    assert!(because(more).contains("1 value left out"), "{more}");
+    assert!(has_interval(more, -2.016_719, 1.112_719), "{more}");
+}
+
 /// Each configuration has one size, although its jobs measure slightly different ones; the law needs no table that names them.
 #[test]
 fn measured_sizes_of_a_configuration_are_one_size() {

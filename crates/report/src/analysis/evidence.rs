@@ -218,7 +218,7 @@ impl Evidence {
             let values: Vec<_> = side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
             of_settings(&values, &question.apart, &question.kinds)
         };
-        let (of_values, to_values) = (independent_values(of), independent_values(to));
+        let ((of_values, of_dropped), (to_values, to_dropped)) = (independent_values(of), independent_values(to));
         let size = largest(of_values.iter().chain(&to_values).map(|(_, value)| value));
         let (apart, kinds, independent) = (&question.apart, &question.kinds, question.rules.independent);
         let paired =
@@ -226,13 +226,17 @@ impl Evidence {
         let whole = paired(if partial { Partners::Some } else { Partners::All });
         let by_units = unit_pairs([&of_values, &to_values], apart, kinds).filter(|_| !independent && whole.is_none());
         let paired = whole.or_else(|| paired(Partners::OfSeeds).filter(|_| by_units.is_none()));
-        let (notes, left_out) = if paired.is_some() {
+        let (mut notes, left_out) = if paired.is_some() {
             let partners = with_partners(of, to, question);
             let left_out = if partial { None } else { without_partners([of, to], &partners, apart) };
             (like(&partners.each_ref(), question.traits, question.rules)?, left_out)
         } else {
             (like(&[of, to], question.traits, question.rules)?, None)
         };
+        if of_dropped + to_dropped > 0 {
+            let values = count(of_dropped + to_dropped, "value");
+            notes.push(format!("{values} left out, whose seed lacks another value of the axis that its side selects"));
+        }
         let correlation = paired.as_ref().and_then(|pairs| correlation_of(pairs, question));
         let units = match paired {
             Some(pairs) => {

@@ -16,6 +16,8 @@ pub(super) struct Looks {
     most: usize,
     /// Earlier plans with fewer seeds, by their largest number.
     earlier: Vec<(usize, usize)>,
+    /// The number of seeds of the first look of a plan with at least as many seeds, if it is smaller than `least`.
+    looked_from: Option<usize>,
     /// True if seeds are planned beyond the measured ones, which `most` does not count.
     goes_on: bool,
     /// The number of seeds that a plan had under which measurements were made, if it is larger.
@@ -40,7 +42,7 @@ pub(super) struct Level {
 impl Looks {
     /// Looks at every number of seeds from `least` to `most`.
     pub(super) fn planned(least: usize, most: usize) -> Self {
-        Self { least: least.max(1), most: most.max(1), earlier: Vec::new(), goes_on: false, chosen_from: None }
+        Self { least: least.max(1), most: most.max(1), ..Self::default() }
     }
 
     /// States that seeds are planned beyond the measured ones.
@@ -48,7 +50,8 @@ impl Looks {
         self.goes_on = true;
     }
 
-    /// Adds the plans under which measurements were made. Plans with fewer seeds than planned now were looked at.
+    /// Adds the plans under which measurements were made. Plans with fewer seeds than planned now were looked at, and so were adaptive
+    /// seeds that began with fewer.
     pub(super) fn add_made(&mut self, plans: impl Iterator<Item = SeedPlan>) {
         for SeedPlan { least, most } in plans {
             let earlier = (most, least.clamp(1, most.max(1)));
@@ -58,6 +61,9 @@ impl Looks {
             }
             if most > 1 && most < self.most && !self.earlier.contains(&earlier) {
                 self.earlier.push(earlier);
+            }
+            if most >= self.most && (1..self.least).contains(&least) {
+                self.looked_from = Some(self.looked_from.map_or(least, |from| from.min(least)));
             }
         }
         self.earlier.sort_unstable();
@@ -73,6 +79,7 @@ impl Looks {
             most,
             earlier: self.earlier.clone(),
             goes_on: self.goes_on || other.goes_on,
+            looked_from: self.looked_from.into_iter().chain(other.looked_from).min(),
             chosen_from: self.chosen_from.max(other.chosen_from),
         };
         // The other side has the seeds: its step has more at some points than at others.
@@ -97,7 +104,7 @@ impl Looks {
 
     /// True if there is no look before the last one.
     pub(super) fn is_single(&self) -> bool {
-        !self.is_adaptive() && self.earlier.is_empty()
+        !self.is_adaptive() && self.earlier.is_empty() && self.looked_from.is_none()
     }
 
     /// True if fewer than `n` seeds are planned.
@@ -107,16 +114,21 @@ impl Looks {
 
     /// The level of a look at `n` seeds that are added after the planned ones.
     pub(super) fn raised_level(&self, n: usize) -> f64 {
-        let mut raised = Self { least: n, most: n, ..self.clone() };
-        raised.add_made(std::iter::once(SeedPlan { least: self.least, most: self.most }));
+        let mut raised = Self { least: n, most: n, looked_from: None, ..self.clone() };
+        raised.add_made(std::iter::once(SeedPlan { least: self.first(), most: self.most }));
         raised.level(n, true).confidence
+    }
+
+    /// The number of seeds of the first look of the present plan.
+    fn first(&self) -> usize {
+        self.looked_from.map_or(self.least, |from| from.min(self.least))
     }
 
     /// The numbers of seeds of each plan's looks, the earliest plan first.
     fn plans(&self) -> Vec<Vec<usize>> {
         let mut plans: Vec<Vec<usize>> = Vec::new();
         let mut last = 1;
-        for (most, least) in self.earlier.iter().copied().chain([(self.most, self.least)]) {
+        for (most, least) in self.earlier.iter().copied().chain([(self.most, self.first())]) {
             let sizes: Vec<usize> = (least.max(last + 1)..=most).collect();
             last = last.max(most);
             if !sizes.is_empty() {

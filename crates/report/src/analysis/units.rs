@@ -454,11 +454,49 @@ pub(super) fn unit_pairs([of, to]: [&[(&Point, f64)]; 2], apart: &[String], kind
 }
 
 /// The values of a side, which may have several values of a setting that distinguishes the sides: values that agree on all other axes, such
-/// as the seed, are averaged, because they are not independent.
-pub(super) fn of_settings<'a>(side: &[(&'a Point, f64)], apart: &[String], kinds: &Kinds) -> Vec<(&'a Point, f64)> {
-    let settings: Vec<String> =
+/// as the seed, are averaged, because they are not independent. Names of runs do not separate the values of one seed. Also returns the
+/// number of values that are left out, because their seed lacks a setting that others have: their mean would be that of other settings.
+pub(super) fn of_settings<'a>(
+    side: &[(&'a Point, f64)],
+    apart: &[String],
+    kinds: &Kinds,
+) -> (Vec<(&'a Point, f64)>, usize) {
+    let mut free: Vec<String> =
         apart.iter().filter(|axis| kinds.of_axis(axis) == Replication::Condition).cloned().collect();
-    averaged(side, &settings)
+    let places = |free: &[String]| -> BTreeSet<Vec<String>> {
+        side.iter().map(|(point, _)| place(point, |axis| free.iter().any(|other| other == axis))).collect()
+    };
+    let settings: BTreeSet<Vec<String>> = side.iter().map(|(point, _)| levels(point, &strs(&free))).collect();
+    if settings.len() > 1 {
+        let named: BTreeSet<&String> = side
+            .iter()
+            .flat_map(|(point, _)| &point.values)
+            .map(|(axis, _)| axis)
+            .filter(|axis| kinds.identifies(axis))
+            .collect();
+        let without_names: Vec<String> = free.iter().chain(named).cloned().collect();
+        // Without seeds, the runs are the units.
+        if places(&without_names).len() > 1 {
+            free = without_names;
+        }
+    }
+    let key = |point: &Point| place(point, |axis| free.iter().any(|other| other == axis));
+    let mut counts: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for (point, _) in side {
+        counts.entry(key(point)).or_default().insert(levels(point, &strs(apart)));
+    }
+    let is_complete = |point: &Point| counts[&key(point)].len() == settings.len();
+    let complete: Vec<(&Point, f64)> = side.iter().filter(|(point, _)| is_complete(point)).copied().collect();
+    let blocks: BTreeSet<Vec<String>> = complete.iter().map(|(point, _)| key(point)).collect();
+    if settings.len() < 2 || blocks.len() < 2 {
+        return (averaged(side, &free), 0);
+    }
+    (averaged(&complete, &free), side.len() - complete.len())
+}
+
+/// The names as string slices.
+fn strs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
 }
 
 /// Averages the values of points that differ only on the axes `over`.

@@ -363,7 +363,13 @@ fn location(name: &str, folder: &Path) -> PathBuf {
 fn not_started(command: &Command, place: &Place, error: &io::Error) -> Failure {
     let shell = command.shell.as_ref().and_then(|shell| shell.0.first()).map_or("sh", String::as_str);
     let name = command.argv.first().map_or(shell, |name| name.0.as_str());
-    let is_missing = error.kind() == io::ErrorKind::NotFound && !location(name, place.working()).exists();
+    let is_found = |folder: PathBuf| folder.join(name).is_file();
+    let is_there = if name.contains('/') {
+        location(name, place.working()).exists()
+    } else {
+        std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(is_found))
+    };
+    let is_missing = error.kind() == io::ErrorKind::NotFound && !is_there;
     let message = match (is_missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
         (true, true) if place.is_project() => {

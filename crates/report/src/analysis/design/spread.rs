@@ -190,7 +190,7 @@ impl Spread {
     ) -> Result<(), Silence> {
         let partial = question.rules.missing == Missing::Ignore || self.least.is_some();
         let [planned, values] =
-            [planned, values].map(|sides| sides.map(|side| of_settings(side, &question.apart, &question.kinds)));
+            [planned, values].map(|sides| sides.map(|side| of_settings(side, &question.apart, &question.kinds).0));
         let planned = [planned[0].as_slice(), planned[1].as_slice()];
         let values = [values[0].as_slice(), values[1].as_slice()];
         let partners = if partial { Partners::Some } else { Partners::All };

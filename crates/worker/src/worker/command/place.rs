@@ -65,16 +65,18 @@ impl Place {
                 project.0.display()
             ),
         })?;
-        let check = || {
+        let check = |check: &dyn Fn(&Path) -> io::Result<()>| {
             let place = folder.join("check");
-            let refusal = View::check(&place).err().map(|error| error.to_string());
+            let refusal = check(&place).err().map(|error| error.to_string());
             // Remains of the check would block the view.
             let _ = remove_if_there(&place);
             refusal
         };
         let root = root(&working, job);
+        let refused = REFUSED.get_or_init(|| check(&View::check)).clone();
+        let refused = refused.or_else(|| check(&|place| View::check_mounts(&root, place)));
         let layer = layer(command, job, &root)?;
-        let view = match REFUSED.get_or_init(check) {
+        let view = match &refused {
             Some(reason) if layer.folder().is_some() => {
                 return Err(Failure {
                     kind: FailureKind::Input,
