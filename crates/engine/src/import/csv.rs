@@ -255,7 +255,9 @@ fn chart(table: &Table) -> Option<Runs> {
             points.push((step, number.value));
         }
         points.sort_by_key(|(step, _)| *step);
-        points.into_iter().for_each(|(step, value)| run.log(metric, step, value));
+        for (step, value) in points {
+            run.log(metric, step, value);
+        }
     }
     let mut runs = Runs { runs: runs.into_values().collect(), ..Runs::default() };
     if runs.runs.is_empty() {

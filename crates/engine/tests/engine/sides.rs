@@ -151,7 +151,7 @@ fn a_side_of_several_settings_has_one_value_for_each_seed() {
     assert!(has_interval(more, 0.095_439, 0.254_561), "{more}");
 }
 
-/// Imported runs have names of their own, which separate no values of a seed: five against five seeds. SciPy's Welch test of the means
+/// Imported runs have names of their own, which separate no values of a seed: five against five seeds. `SciPy`'s Welch test of the means
 /// over the methods of each seed.
 #[test]
 fn imported_sides_of_several_settings_without_pairs_have_one_value_for_each_seed() {
