@@ -13,6 +13,7 @@ mod filter;
 #[expect(unsafe_code, reason = "system calls that no safe crate has")]
 mod kernel;
 mod layer;
+mod mounts;
 mod places;
 mod process;
 mod seen;

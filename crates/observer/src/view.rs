@@ -4,29 +4,25 @@
 //! namespace, too, with the same user and group. All of it ends with the last process that is in it.
 
 use std::{
-    collections::BTreeSet,
-    ffi::{CStr, CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr},
     fs::{self, DirBuilder, File, FileTimes},
     io,
     os::{
         fd::RawFd,
-        unix::{
-            ffi::{OsStrExt as _, OsStringExt as _},
-            fs::DirBuilderExt as _,
-            process::CommandExt as _,
-        },
+        unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _, process::CommandExt as _},
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     ptr,
 };
 
-use super::layer::Layer;
+use super::{
+    layer::Layer,
+    mounts::{self, MAX_MOUNTS, Mounted, options, text},
+};
 
 /// Maximum number of shared paths of a view.
 const MAX_SHARED: usize = 4;
-/// Maximum number of mounts inside of a view's folder.
-const MAX_MOUNTS: usize = 32;
 
 /// A file or a folder that a view does not cover.
 #[derive(Debug, Clone, Copy)]
@@ -49,31 +45,6 @@ impl Bind {
         let path = text(shared.path)?;
         let read_only = if shared.is_writable { None } else { Some(read_only(&path)?) };
         Ok(Self { path, read_only })
-    }
-}
-
-/// A file system that is mounted inside of the folder of a view: the overlay of the folder does not contain it.
-#[derive(Debug, Clone)]
-struct Mounted {
-    path: CString,
-    /// Options of its own overlay, and those in a user namespace; `None` if writes reach the file system.
-    overlay: Option<[CString; 2]>,
-}
-
-impl Mounted {
-    /// The mount at `path`, `inner` from the folder of the view. Its overlay has the folder `work` of its own and writes to the files
-    /// `upper` of the view. A mount that contains these, or that is no folder, has no overlay.
-    fn new(path: &Path, inner: &Path, upper: &Path, work: &Path) -> io::Result<Self> {
-        let has_results = fs::canonicalize(upper)?.starts_with(path);
-        let overlay = if has_results || !path.is_dir() {
-            None
-        } else {
-            let upper = upper.join(inner);
-            DirBuilder::new().recursive(true).mode(0o755).create(&upper)?;
-            DirBuilder::new().recursive(true).create(work)?;
-            Some(options(path, &upper, work)?)
-        };
-        Ok(Self { path: text(path)?, overlay })
     }
 }
 
@@ -118,19 +89,9 @@ impl View {
         if shared.len() > MAX_SHARED {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let is_shared = |path: &Path| shared.iter().any(|shared| path.starts_with(shared.path));
-        let mounts =
-            mounts_below(folder).into_iter().filter(|path| !is_shared(path)).enumerate().map(|(index, path)| {
-                let inner = path.strip_prefix(folder).unwrap_or(&path);
-                Mounted::new(&path, inner, &upper, &place.join(format!("work-{index}")))
-            });
-        let mounts: Vec<Mounted> = mounts.collect::<io::Result<_>>()?;
-        if mounts.len() > MAX_MOUNTS {
-            let folder = folder.display();
-            return Err(io::Error::other(format!(
-                "more than {MAX_MOUNTS} file systems are mounted inside of `{folder}`"
-            )));
-        }
+        let mut mounts = mounts::below(folder);
+        mounts.retain(|path| !shared.iter().any(|shared| path.starts_with(shared.path)));
+        let mounts = mounts::of_view(&mounts, folder, &upper, place)?;
         // SAFETY: the calls take no arguments and cannot fail.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         Ok(Self {
@@ -207,7 +168,7 @@ impl View {
     ///
     /// The reason why this machine does not allow it.
     pub fn check_mounts(folder: &Path, place: &Path) -> io::Result<()> {
-        let Some(inner) = mounts_below(folder).into_iter().next() else { return Ok(()) };
+        let Some(inner) = mounts::below(folder).into_iter().next() else { return Ok(()) };
         let view = Self::new(folder, folder, &[], place, &Layer::default())?;
         let inner = inner.display();
         view.start().map_err(|error| {
@@ -319,56 +280,6 @@ fn is_copy(file: &Path, copy: &Path) -> bool {
     }
     copy_metadata.is_file()
         && (file_metadata.len(), file_metadata.modified().ok()) == (copy_metadata.len(), copy_metadata.modified().ok())
-}
-
-/// The options of an overlay, and those in a user namespace.
-fn options(lower: &Path, upper: &Path, work: &Path) -> io::Result<[CString; 2]> {
-    let mut options = OsString::from("lowerdir=");
-    options.push(escaped(lower));
-    options.push(",upperdir=");
-    options.push(escaped(upper));
-    options.push(",workdir=");
-    options.push(escaped(work));
-    let mut user_options = options.clone();
-    user_options.push(",userxattr");
-    Ok([text(Path::new(&options))?, text(Path::new(&user_options))?])
-}
-
-/// The points inside of a folder at which this process has file systems mounted, the outer ones first.
-fn mounts_below(folder: &Path) -> Vec<PathBuf> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let points = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
-    let points = points.map(unescaped).filter(|point| point.starts_with(folder) && point != folder);
-    points.collect::<BTreeSet<PathBuf>>().into_iter().collect()
-}
-
-/// A path of the table of mounts, in which spaces, tabs, line breaks and backslashes are octal numbers of three digits.
-fn unescaped(field: &[u8]) -> PathBuf {
-    let (mut bytes, mut rest) = (Vec::with_capacity(field.len()), field);
-    while let Some((first, others)) = rest.split_first() {
-        let digits = others.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => (bytes.push(byte), rest = &others[3..]),
-            None => (bytes.push(*first), rest = others),
-        };
-    }
-    PathBuf::from(OsString::from_vec(bytes))
-}
-
-/// A path as an option of an overlay.
-fn escaped(path: &Path) -> OsString {
-    let mut bytes = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        if matches!(byte, b'\\' | b':' | b',') {
-            bytes.push(b'\\');
-        }
-        bytes.push(*byte);
-    }
-    OsString::from_vec(bytes)
-}
-
-fn text(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
 }
 
 /// The flags of a read-only mount of a path. A user namespace may not clear flags that the path's mount has.
@@ -486,12 +397,6 @@ mod tests {
         // Two views do not see each other's writes.
         let other_view = View::new(&project, &sources, &shared, &results.join("other"), &Layer::default()).unwrap();
         assert_eq!(shell(&other_view, "cat ../data; ls"), "old\ngone\n");
-    }
-
-    #[test]
-    fn octal_numbers_of_the_table_of_mounts_are_bytes() {
-        assert_eq!(unescaped(br"/a\040b\134c\012"), Path::new("/a b\\c\n"));
-        assert_eq!(unescaped(br"/end\04"), Path::new(r"/end\04"));
     }
 
     #[test]

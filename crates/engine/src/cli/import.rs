@@ -327,7 +327,7 @@ fn summary(files: &Files, about: &str, ends: &Ends, stored: import::Stored) -> S
 
 /// True if a finished run has a metric without a finite value.
 fn is_diverged(run: &Run) -> bool {
-    run.end == End::Finished && run.series.values().any(|points| points.last.is_some_and(|last| !last.is_finite()))
+    run.end == End::Finished && run.series.values().any(|points| points.last().is_some_and(|last| !last.is_finite()))
 }
 
 /// Prints the reasons for runs that are left out, and the notices.

@@ -98,7 +98,7 @@ fn repeated(groups: &Groups<'_>, study: &Study) -> Option<String> {
 /// The finite values of a metric in each configuration.
 fn measured<'s>(groups: &'s Groups<'_>, metric: &str, has_seed: bool) -> Vec<Measured<'s>> {
     let value = |run: &&Run| {
-        let last = run.series.get(metric)?.last.filter(|value| value.is_finite());
+        let last = run.series.get(metric)?.last().filter(|value| value.is_finite());
         last.filter(|_| run.end == End::Finished)
     };
     let of = |(configuration, seeds): (&'s Configuration, &BTreeMap<Option<String>, Vec<&Run>>)| {

@@ -11,7 +11,7 @@ use sweep_job::{
     tasks::{Number, STEP_NAMES},
 };
 
-use super::{End, ImportError, Run, Runs, lenient, tensorboard, text};
+use super::{End, ImportError, Run, Runs, lenient, percent::Scale, tensorboard, text};
 use crate::{
     format::{clean, count, fields, separator},
     stats::Better,
@@ -116,48 +116,19 @@ pub(super) fn read(path: &Path, metrics: &[String]) -> Result<Runs, ImportError>
         let reason = "a quotation mark in this line, or in an earlier line, is not closed";
         runs.skipped.insert(reason.to_owned(), table.unquoted);
     }
-    // Rows in the order of the file make the runs, and rows in the order of steps their values: files are sorted by any column.
-    let mut steps = by_run(&table, &columns, &mut runs);
-    steps.sort_by(|(_, one, _), (_, other, _)| one.unwrap_or(f64::INFINITY).total_cmp(&other.unwrap_or(f64::INFINITY)));
-    for place_of_metric in columns.metrics {
-        let name = &table.columns[place_of_metric];
-        let scale = Scale::of(&table, place_of_metric);
-        let (mut unread, mut first) = (0, "");
-        for (place, step, row) in &steps {
-            let cell = row[place_of_metric].trim();
-            let Some(value) = scale.value(cell) else {
-                if !cell.is_empty() {
-                    first = if unread == 0 { cell } else { first };
-                    unread += 1;
-                }
-                continue;
-            };
-            match step {
-                Some(step) => runs.runs[*place].log(name, lenient::step(*step), value),
-                None => runs.runs[*place].conclude(name, value),
-            }
-        }
-        runs.notices.extend(scale.notice(name));
-        if unread > 0 {
-            let (values, name, first) = (count(unread, "value"), clean(name), clean(first));
-            runs.notices.push(format!("left out: {values} of `{name}` without a number, such as `{first}`"));
-        }
-    }
-    Ok(runs)
-}
-
-/// Begins the runs of a table. Returns the rows, each with the place of its run and with its step.
-fn by_run<'a>(table: &'a Table, columns: &Columns, runs: &mut Runs) -> Vec<(usize, Option<f64>, &'a [String])> {
+    let scales: Vec<Scale> = columns.metrics.iter().map(|place| Scale::of(&table, *place)).collect();
     let mut places: HashMap<Vec<String>, usize> = HashMap::new();
     let mut copies: HashMap<String, usize> = HashMap::new();
-    let mut rows = Vec::with_capacity(table.rows.len());
+    let mut unread = BTreeMap::new();
     for row in &table.rows {
         let cells: Vec<&str> = match columns.id {
             Some(id) => vec![row[id].trim()],
             None => columns.params.iter().map(|place| row[*place].trim()).collect(),
         };
-        // `1` and `1.0` are one value of a parameter.
-        let group: Vec<String> = cells.iter().map(|cell| plain(cell)).collect();
+        // `1` and `1.0` are one value of a parameter, but two identifiers.
+        let is_named = columns.id.is_some();
+        let group: Vec<String> =
+            cells.iter().map(|cell| if is_named { (*cell).to_owned() } else { plain(cell) }).collect();
         let known = columns.step.and_then(|_| places.get(&group).copied());
         let place = known.unwrap_or(runs.runs.len());
         if known.is_none() {
@@ -165,12 +136,34 @@ fn by_run<'a>(table: &'a Table, columns: &Columns, runs: &mut Runs) -> Vec<(usiz
             let copy = copies.entry(own.clone()).and_modify(|copy| *copy += 1).or_insert(1);
             let id = if *copy == 1 { own } else { format!("{own}-{copy}") };
             places.insert(group, place);
-            runs.runs.push(begun(id, row, table, columns));
+            runs.runs.push(begun(id, row, &table, &columns));
         }
         let step = columns.step.and_then(|step| row[step].trim().parse().ok());
-        rows.push((place, step, row.as_slice()));
+        for (place_of_metric, scale) in columns.metrics.iter().zip(&scales) {
+            let (name, cell) = (&table.columns[*place_of_metric], row[*place_of_metric].trim());
+            let Some(value) = scale.value(cell) else {
+                if !cell.is_empty() {
+                    unread.entry(name).or_insert((0, cell)).0 += 1;
+                }
+                continue;
+            };
+            match step {
+                Some(step) => runs.runs[place].log(name, lenient::step(step), value),
+                None => runs.runs[place].conclude(name, value),
+            }
+        }
     }
-    rows
+    let percent = columns.metrics.iter().zip(&scales).filter_map(|(place, scale)| scale.notice(&table.columns[*place]));
+    let texts = unread.into_iter().map(|(name, (number, first))| {
+        format!(
+            "left out: {} of `{}` without a number, such as `{}`",
+            count(number, "value"),
+            clean(name),
+            clean(first)
+        )
+    });
+    runs.notices.extend(percent.chain(texts));
+    Ok(runs)
 }
 
 /// The text of a cell with its number, if it has one, in the shortest form.
@@ -180,54 +173,6 @@ fn plain(cell: &str) -> String {
         Some(Value::Int(int)) => int.to_string(),
         Some(Value::Float(float)) => float.to_string(),
         _ => cell.to_owned(),
-    }
-}
-
-/// The scale of a column in which numbers may be in percent.
-struct Scale {
-    /// Numbers of values with and without a percent sign.
-    signed: usize,
-    unsigned: usize,
-    /// True if the values without a sign are fractions: none of them is above 1, and some value with a sign is.
-    has_fractions: bool,
-}
-
-impl Scale {
-    fn of(table: &Table, place: usize) -> Self {
-        let numbers = table.rows.iter().filter_map(|row| Number::parse(&row[place]));
-        let (signed, unsigned): (Vec<Number>, Vec<Number>) = numbers.partition(|number| number.unit.is_some());
-        let is_fraction = |number: &Number| number.value.abs() <= 1.0 || !number.value.is_finite();
-        let has_fractions = !unsigned.is_empty() && unsigned.iter().all(is_fraction) && !signed.iter().all(is_fraction);
-        Self { signed: signed.len(), unsigned: unsigned.len(), has_fractions }
-    }
-
-    /// The number of a cell, in percent if the column has percent signs.
-    fn value(&self, cell: &str) -> Option<f64> {
-        const PERCENT: f64 = 100.0;
-        let number = Number::parse(cell)?;
-        if number.unit.is_some() || !self.has_fractions {
-            return Some(number.value);
-        }
-        // The decimal point moves without rounding: 0.57 is 57 %, and not 56.99999999999999 %.
-        let moved = format!("{cell}e2").parse().ok();
-        Some(moved.unwrap_or(number.value * PERCENT))
-    }
-
-    fn notice(&self, name: &str) -> Option<String> {
-        let Self { signed, unsigned, has_fractions } = self;
-        let all = signed + unsigned;
-        let name = clean(name);
-        match (signed, unsigned) {
-            (0, _) => None,
-            (_, 0) => Some(format!("`{name}` is in percent: 95 % is 95")),
-            _ if *has_fractions => Some(format!(
-                "`{name}` is in percent: 95 % is 95; {unsigned} of {all} values have no percent sign and are at most 1: they are \
-                 fractions, and 0.95 is 95"
-            )),
-            _ => Some(format!(
-                "`{name}` is in percent: 95 % is 95; {unsigned} of {all} values have no percent sign and are read as percent, too"
-            )),
-        }
     }
 }
 
@@ -248,15 +193,10 @@ fn chart(table: &Table) -> Option<Runs> {
         let new =
             || Run { id: (*name).to_owned(), params: tensorboard::named(name).into_iter().collect(), ..Run::default() };
         let run = runs.entry(name).or_insert_with(new);
-        let mut points: Vec<(u64, f64)> = Vec::new();
         for (row, cells) in (0..).zip(&table.rows) {
             let Some(number) = Number::parse(&cells[*place]) else { continue };
             let step = Number::parse(&cells[0]).and_then(Number::step).filter(|_| has_steps).unwrap_or(row);
-            points.push((step, number.value));
-        }
-        points.sort_by_key(|(step, _)| *step);
-        for (step, value) in points {
-            run.log(metric, step, value);
+            run.log(metric, step, number.value);
         }
     }
     let mut runs = Runs { runs: runs.into_values().collect(), ..Runs::default() };
@@ -405,7 +345,7 @@ mod tests {
         let read = runs("lr,seed,step,loss\n0.1,0,1,3\n0.1,0,2,2\n0.2,0,1,4\n0.2,0,2,\n", &[]).unwrap();
         assert_eq!(read.runs.len(), 2);
         assert_eq!(read.runs[0].series["loss"].by_step, [(1, 3.0), (2, 2.0)].into());
-        assert_eq!(read.runs[1].series["loss"].last, Some(4.0), "an empty cell is no value");
+        assert_eq!(read.runs[1].series["loss"].last(), Some(4.0), "an empty cell is no value");
         let read = runs("lr,seed,epoch,loss\n0.1,0,5,3\n0.1,1,5,2\n0.2,0,9,4\n", &[]).unwrap();
         assert_eq!(read.runs.len(), 3);
         assert!(read.runs[0].params.contains_key("epoch"), "a parameter: each row is a run of its own");
@@ -451,7 +391,7 @@ mod tests {
     fn columns_without_usual_names_are_asked_for() {
         let error = runs("a,b\n1,2\n", &[]).unwrap_err().to_string();
         assert!(error.ends_with("name them with `--metric`: `a`, `b`"), "{error}");
-        assert_eq!(runs("a,b\n1,2\n", &["b"]).unwrap().runs[0].series["b"].last, Some(2.0));
+        assert_eq!(runs("a,b\n1,2\n", &["b"]).unwrap().runs[0].series["b"].last(), Some(2.0));
         assert!(runs("a,a\n1,2\n", &["a"]).is_err());
         let read = runs("a,\"the\nloss\"\n1,2\nx,1,2\n", &["the\nloss"]).unwrap();
         assert_eq!((read.runs.len(), read.skipped.values().sum::<usize>()), (1, 1));
@@ -460,7 +400,7 @@ mod tests {
     #[test]
     fn percent_is_read_and_texts_among_numbers_are_counted() {
         let read = runs("lr,acc\n1,95%\n2,96.5 %\n", &[]).unwrap();
-        assert_eq!(read.runs[1].series["acc"].last, Some(96.5));
+        assert_eq!(read.runs[1].series["acc"].last(), Some(96.5));
         assert_eq!(read.notices, ["`acc` is in percent: 95 % is 95"]);
         let read = runs("lr,acc\n1,0.5\n2,oom\n3,\n", &["acc"]).unwrap();
         assert_eq!(read.notices, ["left out: 1 value of `acc` without a number, such as `oom`"]);
@@ -499,12 +439,12 @@ mod tests {
     #[test]
     fn the_value_of_a_run_is_that_of_its_last_step_in_any_order_of_rows() {
         let read = runs("lr,step,loss\n1,90,1\n1,50,2\n2,10,3\n1,10,4\n2,90,5\n2,50,6\n", &["loss"]).unwrap();
-        let last: Vec<Option<f64>> = read.runs.iter().map(|run| run.series["loss"].last).collect();
+        let last: Vec<Option<f64>> = read.runs.iter().map(|run| run.series["loss"].last()).collect();
         assert_eq!(last, [Some(1.0), Some(5.0)]);
         let summary = runs("run,step,loss\na,,0.5\na,2,1\na,1,2\n", &["loss"]).unwrap();
-        assert_eq!(summary.runs[0].series["loss"].last, Some(0.5), "a value without a step is the result");
+        assert_eq!(summary.runs[0].series["loss"].last(), Some(0.5), "a value without a step is the result");
         let chart = "Step,a - loss,a - loss__MIN,a - loss__MAX\n20,1,1,1\n10,2,2,2\n";
-        assert_eq!(runs(chart, &[]).unwrap().runs[0].series["loss"].last, Some(1.0));
+        assert_eq!(runs(chart, &[]).unwrap().runs[0].series["loss"].last(), Some(1.0));
     }
 
     #[test]
@@ -512,23 +452,5 @@ mod tests {
         let read = runs("lr,step,loss\n1,1,4\n1.0,2,3\n0.10,1,4\n1e-1,2,2\n", &["loss"]).unwrap();
         let steps: Vec<usize> = read.runs.iter().map(|run| run.series["loss"].by_step.len()).collect();
         assert_eq!(steps, [2, 2]);
-    }
-
-    #[test]
-    fn fractions_beside_percentages_are_percentages_and_named() {
-        let values = |cells: [&str; 3]| {
-            let text = format!("method,acc\na,{}\nb,{}\nc,{}\n", cells[0], cells[1], cells[2]);
-            let read = runs(&text, &[]).unwrap();
-            let values: Vec<f64> = read.runs.iter().map(|run| run.series["acc"].last.unwrap()).collect();
-            (values, read.notices.join("; "))
-        };
-        let (fractions, notice) = values(["95%", "0.57", "9.4e-1"]);
-        assert_eq!(fractions, [95.0, 57.0, 94.0]);
-        assert!(notice.contains("2 of 3 values have no percent sign and are at most 1"), "{notice}");
-        let (percent, notice) = values(["95%", "57", "0.9"]);
-        assert_eq!(percent, [95.0, 57.0, 0.9]);
-        assert!(notice.contains("2 of 3 values have no percent sign and are read as percent"), "{notice}");
-        // All values may be fractions of a percent.
-        assert_eq!(values(["0.95%", "0.57", "0.9"]).0, [0.95, 0.57, 0.9]);
     }
 }

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
+use super::{ImportError, Run, csv, lenient, percent::Scale, text};
 use serde_json::{Map, Value as Json};
-use sweep_job::tasks::Number;
-
-use super::{ImportError, Run, csv, lenient, text};
 
 /// Maximum size of a file with metrics, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
@@ -67,8 +65,8 @@ pub(super) fn flat(config: &Json) -> Vec<(String, Json)> {
     found
 }
 
-/// Adds the metrics of a file, if it is of a kind that has some.
-pub(super) fn metrics(run: &mut Run, path: &Path) -> Result<(), ImportError> {
+/// Adds the metrics of a file, if it is of a kind that has some, and notices about values in percent.
+pub(super) fn metrics(run: &mut Run, path: &Path, notices: &mut Vec<String>) -> Result<(), ImportError> {
     let end = path.extension().and_then(|end| end.to_str());
     let length = std::fs::metadata(path).map_or(0, |file| file.len());
     if matches!(end, Some("json" | "jsonl" | "ndjson" | "csv" | "tsv")) && length > MAX_BYTES {
@@ -94,9 +92,15 @@ pub(super) fn metrics(run: &mut Run, path: &Path) -> Result<(), ImportError> {
                 let param = column.strip_prefix(CONFIG).filter(|name| !run.params.contains_key(*name));
                 run.params.extend(param.and_then(|name| Some((name.to_owned(), lenient::scalar(cell)?))));
             }
+            let scales: Vec<Scale> = (0..columns.len()).map(|place| Scale::of(&table, place)).collect();
             for (row, cells) in (0..).zip(&table.rows) {
-                let values = columns.iter().zip(cells);
-                log(run, row, values.filter_map(|(name, cell)| Some((*name, Number::parse(cell)?.value))));
+                let values = columns.iter().zip(cells).zip(&scales);
+                log(run, row, values.filter_map(|((name, cell), scale)| Some((*name, scale.value(cell)?))));
+            }
+            for notice in columns.iter().zip(&scales).filter_map(|(name, scale)| scale.notice(name)) {
+                if !notices.contains(&notice) {
+                    notices.push(notice);
+                }
             }
         }
         _ => {}

@@ -116,8 +116,11 @@ fn add(run: &mut Run, folder: &Path, notices: &mut Vec<String>) -> Result<usize,
         describe(run, &folder.join("run.json"))?;
     }
     for log in logs(folder)? {
-        let read =
-            if is_of_sacred && name_of(&log) == "metrics.json" { sacred(run, &log) } else { files::metrics(run, &log) };
+        let read = if is_of_sacred && name_of(&log) == "metrics.json" {
+            sacred(run, &log)
+        } else {
+            files::metrics(run, &log, notices)
+        };
         if let Err(error) = read {
             notices.push(error.to_string());
         }
@@ -182,7 +185,7 @@ mod tests {
                 points.by_step.iter().map(|(step, value)| format!("{step}:{value}")).collect::<Vec<_>>().join(" ")
             };
             let series: Vec<String> =
-                run.series.iter().map(|(name, all)| format!("{name} {} last {:?}", points(all), all.last)).collect();
+                run.series.iter().map(|(name, all)| format!("{name} {} last {:?}", points(all), all.last())).collect();
             format!("{} [{}] {}", run.id, params.join(" "), series.join("; "))
         });
         (shown.collect(), runs)
@@ -255,5 +258,16 @@ mod tests {
             ]
         );
         assert_eq!(runs.skipped.into_iter().collect::<Vec<_>>(), [("its logs have no numbers".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn the_order_of_rows_and_missing_percent_signs_do_not_change_values() {
+        let (found, runs) = found(&[
+            ("a/log.csv", "step,acc\n90,95%\n10,0.57\n50,0.9\n"),
+            ("a/params.json", "{\"lr\": 1}"),
+            ("b/metrics.jsonl", "{\"step\": 2, \"acc\": 9}\n{\"step\": 1, \"acc\": 8}\n"),
+        ]);
+        assert_eq!(found, ["a [lr=1] acc 10:57 50:90 90:95 last Some(95.0)", "b [] acc 1:8 2:9 last Some(9.0)"]);
+        assert!(runs.notices[0].starts_with("`acc` is in percent"), "{:?}", runs.notices);
     }
 }

@@ -78,7 +78,7 @@ fn run(folder: &Path, id: String, notices: &mut Vec<String>) -> Result<(Run, usi
         }
     }
     for path in entries(folder)?.into_iter().filter(|path| path.is_file()) {
-        if let Err(error) = metrics(&mut run, &path) {
+        if let Err(error) = metrics(&mut run, &path, notices) {
             notices.push(error.to_string());
         }
     }
@@ -129,7 +129,7 @@ mod tests {
         std::fs::write(folder.path().join("one/empty.csv"), "").unwrap();
         let read = read(folder.path()).unwrap();
         let values = |run: &Run| -> Vec<(String, f64)> {
-            run.series.iter().filter_map(|(name, points)| Some((name.clone(), points.last?))).collect()
+            run.series.iter().filter_map(|(name, points)| Some((name.clone(), points.last()?))).collect()
         };
         let expected = [("train/epoch_loss".to_owned(), 0.5), ("validation/epoch_loss".to_owned(), 0.75)];
         assert_eq!(values(&read.runs[0]), expected);

@@ -20,6 +20,7 @@ mod mlflow;
 mod neptune;
 mod optuna;
 mod outcome;
+mod percent;
 mod records;
 mod sources;
 mod sqlite;
@@ -144,8 +145,8 @@ pub enum End {
 pub struct Points {
     /// The values by step; the later one of two of the same step.
     pub by_step: BTreeMap<u64, f64>,
-    /// The value of the run; it may not be finite.
-    pub last: Option<f64>,
+    /// The value that the source names as that of the run.
+    pub concluded: Option<f64>,
 }
 
 /// The runs of a store.
@@ -175,7 +176,7 @@ impl Run {
 
     /// Sets the final value of a metric, without a step.
     fn conclude(&mut self, metric: &str, value: f64) {
-        self.series.entry(metric.to_owned()).or_default().last = Some(value);
+        self.series.entry(metric.to_owned()).or_default().concluded = Some(value);
     }
 
     /// The digest of everything that enters its record.
@@ -194,7 +195,7 @@ impl Run {
         }
         for (name, points) in &self.series {
             add(name.as_bytes());
-            add(&points.last.map_or([0xff; 8], |last| last.to_bits().to_le_bytes()));
+            add(&points.last().map_or([0xff; 8], |last| last.to_bits().to_le_bytes()));
             for (step, value) in &points.by_step {
                 add(&step.to_le_bytes());
                 add(&value.to_bits().to_le_bytes());
@@ -214,7 +215,11 @@ impl Run {
 impl Points {
     fn add(&mut self, step: u64, value: f64) {
         self.by_step.insert(step, value);
-        self.last = Some(value);
+    }
+
+    /// The value of the run, which may not be finite: the concluded one, else that of the last step, in any order of the steps.
+    pub fn last(&self) -> Option<f64> {
+        self.concluded.or_else(|| self.by_step.last_key_value().map(|(_, value)| *value))
     }
 }
 

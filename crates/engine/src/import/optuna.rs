@@ -394,8 +394,8 @@ mod tests {
             [("lr", Value::Float(0.1)), ("opt", Value::Text("adam".into())), ("study", Value::Text("a".into()))];
         assert_eq!(runs.runs[0].params, expected.map(|(name, value)| (name.to_owned(), value)).into());
         let points = &runs.runs[0].series[VALUE];
-        assert_eq!((points.last, &points.by_step), (Some(0.5), &[(2, 0.7), (10, 0.6)].into()));
-        assert_eq!(runs.runs[1].series["value_1"].last, Some(2.0));
+        assert_eq!((points.last(), &points.by_step), (Some(0.5), &[(2, 0.7), (10, 0.6)].into()));
+        assert_eq!(runs.runs[1].series["value_1"].last(), Some(2.0));
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
         ]);
         let ids: Vec<&str> = runs.runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!(ids, ["b-0"], "the trial of `a` is deleted, and the second recipe has no identifier");
-        assert_eq!((runs.runs[0].series[VALUE].last, runs.skipped.len()), (Some(0.25), 1));
+        assert_eq!((runs.runs[0].series[VALUE].last(), runs.skipped.len()), (Some(0.25), 1));
         assert_eq!(runs.better, [(VALUE.to_owned(), Better::Less)].into(), "`a`, which was maximized, is deleted");
         assert!(runs.notices.is_empty(), "{:?}", runs.notices);
     }

@@ -32,7 +32,7 @@ pub fn outcome(run: &Run, source: &str) -> (Outcome, Vec<String>) {
     };
     fact(Imported::END, end);
     for (name, points) in &run.series {
-        match (&without_result, points.last) {
+        match (&without_result, points.last()) {
             (Some(reason), _) => {
                 outcome.facts.insert(Outcome::absent(name), reason.clone());
             }

@@ -310,7 +310,7 @@ mod tests {
 
     fn found(path: &Path) -> Vec<Shown> {
         let run = |run: Run| {
-            let series = run.series.into_iter().filter_map(|(name, points)| Some((name, points.last?)));
+            let series = run.series.into_iter().filter_map(|(name, points)| Some((name, points.last()?)));
             (run.id, run.params.into_keys().collect(), series.collect())
         };
         read(path).unwrap().runs.into_iter().map(run).collect()

@@ -148,7 +148,7 @@ fn merge(run: &mut Run, later: Run) {
     for (name, points) in later.series {
         let known = run.series.entry(name).or_default();
         known.by_step.extend(points.by_step);
-        known.last = points.last.or(known.last);
+        known.concluded = points.concluded;
     }
     run.end = later.end;
     run.seconds += later.seconds;
@@ -411,7 +411,7 @@ mod tests {
         write_log(&log("b"), "digits", 1000, 0.5);
         write_log(&log("c"), "letters", 3000, 4.0);
         let runs = read(folder.path()).unwrap().runs;
-        let values: Vec<_> = runs.iter().map(|run| (run.started, run.series["loss"].last)).collect();
+        let values: Vec<_> = runs.iter().map(|run| (run.started, run.series["loss"].last())).collect();
         assert_eq!(values, [(Some(1_000_000), Some(0.25)), (Some(3_000_000), Some(4.0))]);
     }
 
@@ -435,7 +435,7 @@ mod tests {
         let values: Vec<_> = runs
             .runs
             .iter()
-            .map(|run| (run.id.as_str(), run.params.len(), run.series["loss"].last, run.seconds))
+            .map(|run| (run.id.as_str(), run.params.len(), run.series["loss"].last(), run.seconds))
             .collect();
         assert_eq!(values, [("same", 0, Some(0.5), 0.0), ("other", 1, Some(0.25), 1.5)]);
         assert!(runs.notices[0].starts_with("1 run without the log"), "{:?}", runs.notices);

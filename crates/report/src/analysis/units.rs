@@ -461,42 +461,32 @@ pub(super) fn of_settings<'a>(
     apart: &[String],
     kinds: &Kinds,
 ) -> (Vec<(&'a Point, f64)>, usize) {
-    let mut free: Vec<String> =
-        apart.iter().filter(|axis| kinds.of_axis(axis) == Replication::Condition).cloned().collect();
-    let places = |free: &[String]| -> BTreeSet<Vec<String>> {
-        side.iter().map(|(point, _)| place(point, |axis| free.iter().any(|other| other == axis))).collect()
-    };
-    let settings: BTreeSet<Vec<String>> = side.iter().map(|(point, _)| levels(point, &strs(&free))).collect();
-    if settings.len() > 1 {
-        let named: BTreeSet<&String> = side
-            .iter()
-            .flat_map(|(point, _)| &point.values)
-            .map(|(axis, _)| axis)
-            .filter(|axis| kinds.identifies(axis))
-            .collect();
-        let without_names: Vec<String> = free.iter().chain(named).cloned().collect();
-        // Without seeds, the runs are the units.
-        if places(&without_names).len() > 1 {
-            free = without_names;
-        }
+    let conditions: Vec<&str> =
+        apart.iter().map(String::as_str).filter(|axis| kinds.of_axis(axis) == Replication::Condition).collect();
+    let settings: BTreeSet<Vec<String>> = side.iter().map(|(point, _)| levels(point, &conditions)).collect();
+    if settings.len() < 2 {
+        return (side.to_vec(), 0);
     }
-    let key = |point: &Point| place(point, |axis| free.iter().any(|other| other == axis));
-    let mut counts: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+    let axes: BTreeSet<&str> =
+        side.iter().flat_map(|(point, _)| &point.values).map(|(axis, _)| axis.as_str()).collect();
+    let names = axes.into_iter().filter(|axis| kinds.identifies(axis));
+    let mut over: Vec<String> = conditions.iter().copied().chain(names).map(str::to_owned).collect();
+    let key = |point: &Point, over: &[String]| place(point, |axis| over.iter().any(|other| other == axis));
+    // Without seeds, the runs are the units.
+    if side.iter().map(|(point, _)| key(point, &over)).collect::<BTreeSet<_>>().len() < 2 {
+        over.truncate(conditions.len());
+    }
+    let mut settings_of_seed: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
     for (point, _) in side {
-        counts.entry(key(point)).or_default().insert(levels(point, &strs(apart)));
+        settings_of_seed.entry(key(point, &over)).or_default().insert(levels(point, &conditions));
     }
-    let is_complete = |point: &Point| counts[&key(point)].len() == settings.len();
-    let complete: Vec<(&Point, f64)> = side.iter().filter(|(point, _)| is_complete(point)).copied().collect();
-    let blocks: BTreeSet<Vec<String>> = complete.iter().map(|(point, _)| key(point)).collect();
-    if settings.len() < 2 || blocks.len() < 2 {
-        return (averaged(side, &free), 0);
+    settings_of_seed.retain(|_, of_seed| of_seed.len() == settings.len());
+    if settings_of_seed.len() < 2 {
+        return (averaged(side, &over), 0);
     }
-    (averaged(&complete, &free), side.len() - complete.len())
-}
-
-/// The names as string slices.
-fn strs(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
+    let complete: Vec<(&Point, f64)> =
+        side.iter().filter(|(point, _)| settings_of_seed.contains_key(&key(point, &over))).copied().collect();
+    (averaged(&complete, &over), side.len() - complete.len())
 }
 
 /// Averages the values of points that differ only on the axes `over`.

@@ -65,7 +65,7 @@ impl Place {
                 project.0.display()
             ),
         })?;
-        let check = |check: &dyn Fn(&Path) -> io::Result<()>| {
+        let refusal_of = |check: &dyn Fn(&Path) -> io::Result<()>| {
             let place = folder.join("check");
             let refusal = check(&place).err().map(|error| error.to_string());
             // Remains of the check would block the view.
@@ -73,8 +73,8 @@ impl Place {
             refusal
         };
         let root = root(&working, job);
-        let refused = REFUSED.get_or_init(|| check(&View::check)).clone();
-        let refused = refused.or_else(|| check(&|place| View::check_mounts(&root, place)));
+        let refused = REFUSED.get_or_init(|| refusal_of(&View::check)).clone();
+        let refused = refused.or_else(|| refusal_of(&|place| View::check_mounts(&root, place)));
         let layer = layer(command, job, &root)?;
         let view = match &refused {
             Some(reason) if layer.folder().is_some() => {
